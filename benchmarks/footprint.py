@@ -1,0 +1,114 @@
+"""What a gradient costs beside time: memory of the reverse replay, a tape of a million entries, import time."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import duration
+
+
+def replay_memory() -> dict[str, Any]:
+    """Peak of the reverse replay above what the forward run keeps, in arrays of the size of the argument."""
+    import functrace as ft
+    import functrace.numpy as fnp
+
+    x = np.linspace(0.1, 0.2, 1 << 17)
+
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            x = fnp.sin(x) * x + x
+        return fnp.sum(x)
+
+    ft.grad(f)(x)
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        _, pullback = ft.vjp(f, x)
+        residuals = tracemalloc.get_traced_memory()[0] - start
+        tracemalloc.reset_peak()
+        pullback(np.ones(()))
+        peak_vjp = tracemalloc.get_traced_memory()[1] - start
+        del pullback, _
+        start = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        ft.grad(f)(x)
+        peak_grad = tracemalloc.get_traced_memory()[1] - start
+    finally:
+        tracemalloc.stop()
+    size = x.nbytes
+    return {"residuals": residuals / size, "peak of pullback": peak_vjp / size, "peak of grad": peak_grad / size}
+
+
+def long_tape(entries: int) -> dict[str, Any]:
+    """A tape of so many scalar entries under a stack of 200 frames, without the garbage collector."""
+    import functrace as ft
+
+    def f(x: Any) -> Any:
+        for _ in range(entries // 2):
+            x = x * 0.999 + 0.001
+        return x
+
+    gradient = ft.grad(f)
+    x = np.float64(0.5)
+    limit = sys.getrecursionlimit()
+    gradient(x)
+    gc.collect()
+    gc.disable()
+    try:
+        sys.setrecursionlimit(200)
+        start = time.perf_counter()
+        got = gradient(x)
+        seconds = time.perf_counter() - start
+        assert np.isclose(got, 0.999 ** (entries // 2)), got
+        del got
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        gradient(x)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        sys.setrecursionlimit(limit)
+        tracemalloc.stop()
+        gc.enable()
+    return {"seconds": seconds, "bytes per entry": (peak - before) / entries, "bytes kept": after - before}
+
+
+def import_time(module: str, rounds: int) -> float:
+    """Median seconds that `import module` takes in a new interpreter that has imported NumPy."""
+    program = f"import time, numpy; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    times = []
+    for _ in range(rounds + 1):
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        if run.returncode:
+            return float("nan")
+        times.append(float(run.stdout))
+    return statistics.median(times[1:])
+
+
+def report(quick: bool) -> dict[str, Any]:
+    """Measure and print all three."""
+    out: dict[str, Any] = {}
+    try:
+        out["memory"] = memory = replay_memory()
+        print("\nmemory of grad, 20 x (x = sin(x) * x + x), in arrays of the size of x")
+        print("  " + ", ".join(f"{name} {value:.1f}" for name, value in memory.items()))
+        entries = 100_000 if quick else 1_000_000
+        out["tape"] = tape = long_tape(entries)
+        print(f"\ntape of {entries} scalar entries, recursion limit 200, no garbage collection")
+        print(f"  {duration(tape['seconds'])}, {tape['bytes per entry']:.0f} bytes per entry at the peak, {tape['bytes kept']} bytes kept")
+    except Exception as error:  # noqa: BLE001 - a line in the report
+        print(f"\nfootprint FAILED: {type(error).__name__}: {error}")
+    print("\nimport time over NumPy's own")
+    rounds = 3 if quick else 7
+    out["import"] = {module: import_time(module, rounds) for module in ("functrace", "autograd", "mygrad", "jax", "torch")}
+    for module, seconds in out["import"].items():
+        print(f"  {module:12}{duration(seconds) if math.isfinite(seconds) else 'absent':>10}")
+    return out

@@ -1,0 +1,68 @@
+"""Chapter 6. Batching: run a function once for a whole batch of arguments.
+
+The batch is always axis 0 of the value and never shows in the tracer's shape. An op whose arguments are batched asks the
+batching rule of its primitive for the result of the whole batch. Values may be tracers of outer traces, other batches too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tracer import BatchTracer, Trace, Tracer
+
+
+class BatchTrace(Trace):
+    """A run on a batch of `size` examples."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, what: str, size: int) -> None:
+        super().__init__(what)
+        self.size = size
+
+    def tracer(self, x: Any) -> BatchTracer:
+        """A tracer for a value with the batch as axis 0."""
+        frame = errors.user_frame(2)
+        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
+        return BatchTracer(x, self, -1, code, lasti)
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Apply the primitive's batching rule to the values."""
+        batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
+        values = tuple(a.value if b else a for a, b in zip(args, batched))
+        out = primitive.batch(self.size, batched, values, params)
+        return tuple(self.tracer(x) for x in out) if primitive.multi else self.tracer(out)
+
+    def lower(self, x: Any) -> Any:
+        """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
+        if isinstance(x, Tracer):
+            if x.owner is self:
+                return x.value
+            if x.owner.closed:
+                x.owner.check_open(x)
+        return np.broadcast_to(x, (self.size, *np.shape(x)))
+
+
+def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str) -> list[Any]:
+    """Run `fun`, which returns a flat sequence, on `args`, of which the flagged have the batch as axis 0; so have all results."""
+    trace = BatchTrace(what, size)
+    try:
+        out = fun(*(trace.tracer(a) if b else a for a, b in zip(args, flags)))
+        return [trace.lower(x) for x in out]
+    finally:
+        trace.close()
+
+
+def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
+    """A batching rule for any primitive: one example after another, stacked. Always right, never fast."""
+
+    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(size)]
+        return tuple(np.stack(column) for column in zip(*rows)) if primitive.multi else np.stack(rows)
+
+    return rule

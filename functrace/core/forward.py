@@ -1,0 +1,79 @@
+"""Chapter 5. The forward replay: walk the tape from its start, carrying tangents.
+
+The values are on the tape already, so only tangents are computed: the same entries, the same rules' other half. A primitive
+that states no tangent rule gets it from its cotangent rule: that is linear in the cotangent, so recorded on a tape of its own
+and replayed in reverse it gives its transpose, which is the tangent rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import BINARY, ITEM, UNARY
+from functrace.core.reverse import pullback
+from functrace.core.tape import Tape, record
+
+
+def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
+    """Tangents of the outputs, given those of the inputs (None: zero). Outputs that nothing reaches get None."""
+    ts: list[Any] = [None] * tape.size
+    ts[: len(tangents)] = tangents
+    for primitive, out, slots, args, ans, params in tape.entries:
+        kind = primitive.kind
+        if kind == UNARY:
+            t = ts[slots[0]]
+            if t is not None:
+                ts[out] = primitive.jvps[0](t, ans, args[0], *params)
+        elif kind == ITEM:
+            bundle = ts[slots[0]]
+            if bundle is not None:
+                ts[out] = bundle[params[0]]
+        else:
+            total = None
+            for k, i in enumerate(slots):
+                t = ts[i] if i >= 0 else None
+                if t is not None:
+                    d = primitive.push(k, t, ans, args, params)
+                    if d is not None:
+                        if primitive.multi:
+                            total = d if total is None else [_plus(a, b) for a, b in zip(total, d)]
+                        else:
+                            d = spread(d, ans) if kind == BINARY else d
+                            total = d if total is None else total + d
+            ts[out] = total
+    return [ts[slot] if slot >= 0 else None for slot in tape.slots]
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+def spread(t: Any, ans: Any) -> Any:
+    """A tangent broadcast to the shape, and cast to the dtype, of the result that it belongs to."""
+    if t.shape != ans.shape:
+        t = np.broadcast_to(t, ans.shape)
+    return t if t.dtype == ans.dtype else t.astype(ans.dtype)
+
+
+def transpose(linear: Callable[[Any], Any], example: Any, t: Any) -> Any:
+    """The transpose of a linear function applied to `t`; `example` has the shape and dtype of its argument.
+
+    `example` may be a tuple of such (None where absent), and then so is the result.
+    """
+    several = isinstance(example, tuple)
+    zeros = [np.zeros(x.shape, x.dtype) for x in (example if several else (example,))]
+    tape = record(lambda *g: [linear(g if several else g[0])], zeros, "a transposed rule")
+    out = pullback(tape, [t])
+    return out if several else out[0]
+
+
+def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """The tangent rule that belongs to a cotangent rule, both called as `rule(g or t, ans, *args, *params)`."""
+
+    def jvp(t: Any, ans: Any, *rest: Any) -> Any:
+        return transpose(lambda g: vjp(g, ans, *rest), ans, t)
+
+    return jvp

@@ -1,0 +1,208 @@
+"""Chapter 2. Primitives: the rules of one op in one record, and `bind`, the one door through which an op is applied.
+
+Rules are written in NumPy. Because tracers answer NumPy's functions and operators, a rule that runs on tracers is itself
+traced, and so every derivative can be differentiated again, batched, or recorded.
+
+A rule for argument k is called as `rule(g, ans, *args, *params)`: `g` is the cotangent of the result (in `vjps`) or the
+tangent of argument k (in `jvps`). An argument of a rule whose name begins with an underscore says that the rule looks at most
+at its shape and dtype; large values that no rule looks at are not kept on the tape.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from sys import _getframe
+from typing import Any
+
+from functrace.core.tracer import TapeTracer, Tracer
+from functrace.errors import MissingRuleError
+
+GENERAL, UNARY, BINARY, ITEM, SCATTER = range(5)
+LARGE = 1 << 12  # elements from which on the tape drops what no rule needs
+
+Rule = Callable[..., Any]
+
+
+class Aval:
+    """What the tape keeps of a large value that no rule looks into: its shape and dtype."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, x: Any) -> None:
+        self.shape: tuple[int, ...] = x.shape
+        self.dtype: Any = x.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+
+class Primitive:
+    """The rules of one op.
+
+    - `fun(*args, *params)` computes it on plain arrays; `arity` counts `args` (None: any number).
+    - `vjps[k]`, `jvps[k]`: the rules of argument k, None if it has no derivative. With `arity` None each is one function that
+      takes k first.
+    - `batch(size, batched, args, params)`: the result for arguments of which those flagged have a batch as axis 0; the result
+      has it too.
+    - `constant`: piecewise constant, or integer valued; no rules. `multi`: the result is a tuple.
+    - `scatter(buffer, g, *params)`: adds the cotangent into a buffer in place, for ops that read a part of their argument.
+    """
+
+    __slots__ = ("arity", "batch", "constant", "fun", "jvps", "kind", "multi", "name", "op", "saves", "scatter", "vjps")
+
+    def __init__(
+        self,
+        name: str,
+        fun: Callable[..., Any],
+        *,
+        arity: int | None,
+        batch: Callable[..., Any] | None,
+        vjps: Any = None,
+        jvps: Any = None,
+        constant: bool = False,
+        multi: bool = False,
+        scatter: Callable[..., Any] | None = None,
+        params: bool = True,
+    ) -> None:
+        missing = [] if batch else ["batch"]
+        if not constant:
+            missing += [which for which, rules in (("vjps", vjps), ("jvps", jvps)) if rules is None]
+            if arity is not None and vjps is not None and jvps is not None and not len(vjps) == len(jvps) == arity:
+                missing += [f"one rule for each of {arity} arguments"]
+        if missing:
+            raise MissingRuleError(f"primitive {name!r} leaves unsaid: {', '.join(missing)}. Declare it with a kind from functrace.ops.kinds.")
+        self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
+        self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
+        self.saves = _saved(vjps, jvps, arity)
+        self.kind = GENERAL if multi or constant else SCATTER if scatter else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
+        self.op = _make_op(self, params)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def pull(self, k: int, g: Any, ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """The cotangent of argument k."""
+        if self.arity is None:
+            return self.vjps(k, g, ans, *args, *params)
+        return self.vjps[k](g, ans, *args, *params)
+
+    def push(self, k: int, t: Any, ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """What a tangent of argument k adds to the tangent of the result."""
+        if self.arity is None:
+            return self.jvps(k, t, ans, *args, *params)
+        return self.jvps[k](t, ans, *args, *params)
+
+    def lean(self, args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
+        """`args` and `ans` without the values that no rule looks into."""
+        saves = self.saves
+        if saves is None:
+            return args, ans
+        kept = tuple(a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, saves[1:]))
+        return kept, ans if saves[0] else Aval(ans)
+
+
+def _saved(vjps: Any, jvps: Any, arity: int | None) -> tuple[bool, ...] | None:
+    """Which of (ans, *args) the rules look into; None: all, or unknown."""
+    if arity is None or vjps is None or jvps is None:
+        return None
+    saved = [False] * (arity + 1)
+    for rule in (*vjps, *jvps):
+        if rule is None:
+            continue
+        names = getattr(rule, "saves", None)
+        if names is None:
+            names = [not name.startswith("_") for name in list(inspect.signature(rule).parameters)[1 : arity + 2]]
+        for k, keep in enumerate(names):
+            saved[k] |= keep
+    return tuple(saved)
+
+
+def bind(primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Apply a primitive: the newest trace among its arguments handles it; without tracers it is plain NumPy."""
+    newest = None
+    for a in args:
+        if isinstance(a, Tracer) and (newest is None or a.owner.id > newest.owner.id):
+            newest = a
+    if newest is None:
+        return primitive.fun(*args, *params)
+    if newest.owner.closed:
+        newest.owner.check_open(newest)
+    return newest.owner.process(primitive, args, params)
+
+
+def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
+    """The function that users call. Three do what `bind` and `TapeTrace.process` do, for the common case, without a loop."""
+    fun, lean, arity = primitive.fun, primitive.lean, primitive.arity
+
+    def unary(x: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, v = x.owner, x.value
+            ans, args = fun(v), (v,)
+            kept = ans
+            if ans.size > LARGE:
+                args, kept = lean(args, ans)
+            slot = trace.next_slot()
+            trace.append((primitive, slot, (x.slot,), args, kept, ()))
+            frame = _getframe(1)
+            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
+
+    def unary_with_params(x: Any, *params: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, v = x.owner, x.value
+            ans, args = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,)
+            kept = ans
+            if v.size > LARGE:
+                args, kept = lean(args, ans)
+            slot = trace.next_slot()
+            trace.append((primitive, slot, (x.slot,), args, kept, params))
+            frame = _getframe(1)
+            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
+
+    def binary(x: Any, y: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, a = x.owner, x.value
+            if type(y) is TapeTracer:
+                if y.owner is not trace:
+                    return bind(primitive, (x, y), ())
+                b, slots = y.value, (x.slot, y.slot)
+            elif isinstance(y, Tracer):
+                return bind(primitive, (x, y), ())
+            else:
+                b, slots = y, (x.slot, -1)
+        elif type(y) is TapeTracer and not isinstance(x, Tracer):
+            trace, a, b, slots = y.owner, x, y.value, (-1, y.slot)
+        else:
+            return bind(primitive, (x, y), ())
+        ans, args = fun(a, b), (a, b)
+        kept = ans
+        if ans.size > LARGE:
+            args, kept = lean(args, ans)
+        slot = trace.next_slot()
+        trace.append((primitive, slot, slots, args, kept, ()))
+        frame = _getframe(1)
+        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+
+    def general(*args: Any) -> Any:
+        return bind(primitive, args[:arity], args[arity:])
+
+    def variadic(*args: Any, params: tuple[Any, ...] = ()) -> Any:
+        return bind(primitive, args, params)
+
+    op: Callable[..., Any]
+    if arity is None:
+        op = variadic
+    elif primitive.kind == UNARY and not params:
+        op = unary
+    elif primitive.kind in (UNARY, SCATTER):
+        op = unary_with_params
+    elif primitive.kind == BINARY and not params:
+        op = binary
+    else:
+        op = general
+    op.__name__ = op.__qualname__ = primitive.name
+    return op

@@ -1,0 +1,115 @@
+"""Chapter 4. The reverse replay: walk the tape from its end, carrying cotangents.
+
+Each slot owns a place for its cotangent. An entry whose result has none is skipped; the others ask their rules what reaches
+their arguments, and add. When an entry is reached every later use of its result has been passed, so the sum is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import BINARY, ITEM, SCATTER, UNARY
+from functrace.core.tape import Tape
+from functrace.core.tracer import Tracer
+
+
+def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
+    """Cotangents of the inputs, given those of the outputs (None: zero). Inputs that nothing reaches get None.
+
+    With `consume` the tape is emptied on the way: what it kept is freed as the replay passes.
+    """
+    cts: list[Any] = [None] * tape.size
+    owned: set[int] = set()  # slots whose cotangent is a buffer made here, which nothing else can see
+    for slot, g in zip(tape.slots, cotangents):
+        if slot >= 0 and g is not None:
+            cts[slot] = g if cts[slot] is None else cts[slot] + g
+
+    for primitive, out, slots, args, ans, params in tape.drain() if consume else reversed(tape.entries):
+        g = cts[out]
+        if g is None:
+            continue
+        cts[out] = None
+        kind = primitive.kind
+        if kind == BINARY:
+            i, j = slots
+            x, y = args
+            if i >= 0:
+                d = primitive.vjps[0](g, ans, x, y, *params) if params else primitive.vjps[0](g, ans, x, y)
+                if d.shape != x.shape or d.dtype is not x.dtype:
+                    d = fit(d, x)
+                c = cts[i]
+                cts[i] = d if c is None else c + d
+            if j >= 0:
+                d = primitive.vjps[1](g, ans, x, y, *params) if params else primitive.vjps[1](g, ans, x, y)
+                if d.shape != y.shape or d.dtype is not y.dtype:
+                    d = fit(d, y)
+                c = cts[j]
+                cts[j] = d if c is None else c + d
+        elif kind == UNARY:
+            (i,) = slots
+            (x,) = args
+            d = primitive.vjps[0](g, ans, x, *params) if params else primitive.vjps[0](g, ans, x)
+            c = cts[i]
+            cts[i] = d if c is None else c + d
+        elif kind == SCATTER:
+            _scatter(primitive, cts, owned, slots[0], g, ans, args[0], params)
+        elif kind == ITEM:
+            bundle = cts[slots[0]]
+            if bundle is None:
+                bundle = cts[slots[0]] = [None] * args[0]
+            bundle[params[0]] = g
+        else:
+            for k, i in enumerate(slots):
+                if i >= 0:
+                    d = primitive.pull(k, g, ans, args, params)
+                    if d is not None:
+                        d = fit(d, args[k])
+                        c = cts[i]
+                        cts[i] = d if c is None else c + d
+    return _own(cts[: len(tape.inputs)], owned, cotangents)
+
+
+def fit(d: Any, x: Any) -> Any:
+    """A cotangent summed back to the shape, and cast to the dtype, of the value that it belongs to."""
+    shape = x.shape
+    if d.shape != shape:
+        lead = d.ndim - len(shape)
+        if lead < 0:
+            d = np.broadcast_to(d, shape)
+        else:
+            axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and d.shape[lead + k] != 1))
+            d = np.reshape(np.sum(d, axis=axes), shape) if axes else np.broadcast_to(d, shape)
+    if d.dtype != x.dtype:
+        if d.dtype.kind == "c" and x.dtype.kind != "c":
+            d = d.real
+        d = d.astype(x.dtype)
+    return d
+
+
+def _scatter(primitive: Any, cts: list[Any], owned: set[int], i: int, g: Any, ans: Any, x: Any, params: Any) -> None:
+    """Add the cotangent of a part into one shared buffer, rather than a dense array for each read."""
+    c = cts[i]
+    if isinstance(g, Tracer) or isinstance(c, Tracer) or any(isinstance(p, Tracer) for p in params):
+        d = primitive.vjps[0](g, ans, x, *params)
+        cts[i] = d if c is None else c + d
+        return
+    if i not in owned:
+        owned.add(i)
+        c = cts[i] = np.zeros(x.shape, x.dtype) if c is None else np.array(c)
+    elif not isinstance(c, np.ndarray):
+        c = cts[i] = np.array(c)
+    primitive.scatter(c, g, *params)
+
+
+def _own(cts: list[Any], owned: set[int], seeds: Sequence[Any]) -> list[Any]:
+    """Results that own their memory: neither the caller's cotangents, nor views, nor one array twice."""
+    seen = {id(g) for g in seeds}
+    for k, d in enumerate(cts):
+        if type(d) is np.ndarray and k not in owned:
+            if d.base is not None or id(d) in seen or not d.flags.writeable:
+                cts[k] = d.copy()
+            seen.add(id(d))
+    return cts

@@ -1,0 +1,168 @@
+"""Chapter 3. The tape: what a traced run leaves behind, a flat list in the order in which the ops ran.
+
+An entry is a tuple `(primitive, out, slots, args, ans, params)`. `out` is the slot of the result; `slots[k]` is the slot of
+argument k, or -1 for a constant; `args` and `ans` are the values that the rules may look at. Slots are numbered by the trace:
+the arguments of the traced function come first. A primitive with several results gives one slot that stands for their tuple,
+followed by an `item` entry for each. The list is in topological order as it stands: replays need no sort and no recursion.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from functrace import errors
+from functrace.core.primitive import ITEM as ITEM_KIND
+from functrace.core.primitive import LARGE, Primitive, bind
+from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer, value
+
+Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
+
+
+class TapeTrace(Trace):
+    """A run that is being recorded. With `everything`, constants are recorded and kept too, with the user's line of each."""
+
+    __slots__ = ("append", "entries", "everything", "frames", "next_slot")
+
+    def __init__(self, what: str, everything: bool = False) -> None:
+        super().__init__(what)
+        self.entries: list[Entry] = []
+        self.append = self.entries.append
+        self.next_slot = itertools.count().__next__  # atomic, as list.append is: a tracer may be used in another thread
+        self.everything = everything
+        self.frames: list[Any] = []
+
+    def tracer(self, x: Any, slot: int) -> Tracer:
+        """A tracer of this trace, made on the user's line."""
+        frame = errors.user_frame(2)
+        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
+        return (ProgramTracer if self.everything else TapeTracer)(x, self, slot, code, lasti)
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Compute the values one level down, and record."""
+        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
+        values = tuple(a.value if m else a for a, m in zip(args, mine))
+        ans = bind(primitive, values, params)
+        if primitive.constant and not self.everything:
+            return ans
+        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        return self.record(primitive, slots, values, ans, params)
+
+    def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""
+        slot = self.next_slot()
+        kept = ans
+        if not self.everything and not primitive.multi and getattr(ans, "size", 0) > LARGE:
+            args, kept = primitive.lean(args, ans)
+        self.append((primitive, slot, slots, args, kept, params))
+        out = self.tracer(ans, slot)
+        self._note(out)
+        if not primitive.multi:
+            return out
+        results = []
+        for k, x in enumerate(ans):
+            index = self.next_slot()
+            self.append((ITEM, index, (slot,), (len(ans),), x, (k,)))
+            results.append(self.tracer(x, index))
+            self._note(results[-1])
+        return tuple(results)
+
+    def _note(self, out: Tracer) -> None:
+        if self.everything:
+            self.frames.append((out.code, out.lasti))
+
+    def close(self) -> None:
+        """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
+        super().close()
+        self.entries = []
+        self.append = self._leaked
+
+    def _leaked(self, entry: Entry) -> None:
+        # The fast ops come here without looking whether the trace is open: the tracer is among their local variables.
+        for name in ("x", "y"):
+            x = sys._getframe(1).f_locals.get(name)
+            if isinstance(x, Tracer) and x.owner is self:
+                self.check_open(x)
+        raise errors.LeakedTracerError(f"a traced value of {self.what} is used after that call has ended, at {errors.user_line()}.")
+
+
+def _take(items: Any, k: int) -> Any:
+    return items[k]
+
+
+ITEM = Primitive("item", _take, arity=1, batch=lambda *_: None, vjps=(None,), jvps=(None,))
+ITEM.kind = ITEM_KIND
+
+
+class Tape:
+    """A recorded run: its entries, `inputs` (the values of the first slots), and the slot and value of each output."""
+
+    __slots__ = ("entries", "frames", "inputs", "names", "outputs", "size", "slots", "what")
+
+    def __init__(self, trace: TapeTrace, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.what = trace.what
+        self.entries = trace.entries
+        self.frames = trace.frames
+        self.inputs = inputs
+        self.names: Sequence[str] = ()
+        self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
+        self.outputs = [x.value if _of(x, trace) else x for x in outputs]
+        self.size = trace.next_slot()
+
+    def drain(self) -> Iterator[Entry]:
+        """The entries from the last to the first; each is dropped from the tape, with the values it kept alive."""
+        entries = self.entries
+        while entries:
+            yield entries.pop()
+
+    def check(self) -> None:
+        """Raise AssertionError unless every slot is written once, before it is read, and every entry fits its primitive."""
+        written = set(range(len(self.inputs)))
+        for primitive, out, slots, args, _ans, _params in self.entries:
+            assert len(slots) == len(args), f"{primitive.name}: {len(slots)} slots for {len(args)} arguments"
+            assert primitive.arity in (None, len(args)), f"{primitive.name}: takes {primitive.arity} arguments, has {len(args)}"
+            assert all(s in written for s in slots if s >= 0), f"{primitive.name}: reads a slot before it is written"
+            assert out not in written, f"{primitive.name}: writes slot {out} twice"
+            written.add(out)
+        assert all(s in written for s in self.slots if s >= 0), "an output was never written"
+
+    def __str__(self) -> str:
+        names = {k: name for k, name in enumerate(self.names)}
+        lines = [f"{names.get(k, f'%{k}')} : {errors.describe(x)}" for k, x in enumerate(self.inputs)]
+        for row, (primitive, out, slots, args, ans, params) in enumerate(self.entries):
+            names.setdefault(out, f"%{out}")
+            operands = [names.get(s, f"%{s}") if s >= 0 else _constant(a) for s, a in zip(slots, args)]
+            shown = [*operands, *(_constant(p) for p in params)]
+            where = f"  # {errors.line_of(*self.frames[row])}" if row < len(self.frames) else ""
+            kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
+            lines.append(f"{names[out]} : {kind} = {primitive.name}({', '.join(shown)}){where}")
+        returned = [names.get(s, f"%{s}") if s >= 0 else _constant(x) for s, x in zip(self.slots, self.outputs)]
+        return "\n".join([*lines, f"return {', '.join(returned)}"])
+
+    def __repr__(self) -> str:
+        return f"<Tape of {self.what}: {len(self.entries)} entries, {len(self.inputs)} inputs, {len(self.slots)} outputs>\n{self}"
+
+
+def _constant(x: Any) -> str:
+    x = value(x)
+    return repr(x) if getattr(x, "shape", ()) == () and not isinstance(x, Tracer) else errors.describe(x)
+
+
+def _of(x: Any, trace: Trace) -> bool:
+    return isinstance(x, Tracer) and x.owner is trace
+
+
+def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False) -> Tape:
+    """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results."""
+    trace = TapeTrace(what, everything)
+    try:
+        tracers = [trace.tracer(x, trace.next_slot()) for x in inputs]
+        outputs = fun(*tracers)
+        for x in outputs:
+            if isinstance(x, Tracer) and x.owner.closed:
+                x.owner.check_open(x)
+        return Tape(trace, inputs, outputs)
+    finally:
+        trace.close()

@@ -1,0 +1,259 @@
+"""Chapter 1. Tracers: values that remember which run of which function they belong to.
+
+A *trace* is one run of one function under one transform. A *tracer* stands for an array in that run: it holds the concrete
+value, so Python's `if`, `while` and `print` work while a function is traced, and the trace that it belongs to. When an op
+meets several tracers, the trace that was opened last handles it, and sees the others as constants. That is all there is to
+nesting. In
+
+    def inner(y): return x * y
+    grad(lambda x: x * grad(inner)(1.0))(1.0)
+
+`grad` opens trace 1 and calls the lambda with a tracer of trace 1, `x`. The inner `grad` opens trace 2, whose tracer `y` has
+the value 1.0. In `x * y` trace 2 is the newer: it takes `x` for a constant, computes its value by multiplying `x` (a tracer!)
+by 1.0, and so *that* product is seen by trace 1. The inner derivative, computed from these values by ordinary ops, is `x`, a
+tracer of trace 1; the outer one differentiates `x * x`, and the answer is 2. A trace is told from another by identity, never
+by depth, so two derivatives cannot be confused however the calls interleave, in one thread or in many.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from functrace import errors
+
+_next_id = itertools.count(1).__next__  # one counter for the process: atomic, so ids are unique across threads
+
+
+class Trace:
+    """One run of one function under one transform. `id` grows: of two live traces, the inner has the larger."""
+
+    __slots__ = ("closed", "id", "what", "where")
+
+    def __init__(self, what: str) -> None:
+        self.id = _next_id()
+        self.what = what
+        self.where = ""
+        self.closed = False
+
+    def close(self) -> None:
+        """End the run: whatever still holds one of its tracers is refused from now on."""
+        self.closed = True
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Apply a primitive of which this trace holds the newest argument."""
+        raise NotImplementedError
+
+    def check_open(self, tracer: Tracer) -> None:
+        """Raise if the run has ended."""
+        if self.closed:
+            made = errors.line_of(tracer.code, tracer.lasti) or "the arguments of the call"
+            raise errors.LeakedTracerError(
+                f"a traced value ({errors.describe(tracer.value)}) of {self.what} is used after that call has ended.\n"
+                f"  It was made at {made}\n"
+                f"  and used at {errors.user_line()}.\n"
+                "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
+            )
+
+
+class Tracer:
+    """An array in a traced run: `value` is what it stands for, `slot` its place on the tape.
+
+    `code` and `lasti` say where in the user's program it was made. A value may itself be a tracer, of an outer trace.
+    Operators, methods and properties other than these are attached by the layers above, from the declarations of the ops.
+    """
+
+    __slots__ = ("__weakref__", "code", "lasti", "owner", "parent", "slot", "value", "views")  # parent, views: set on demand
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    __array_priority__ = 1000.0
+
+    value: Any
+    owner: Any
+    slot: int
+    parent: Any
+    views: Any
+
+    def __init__(self, value: Any, trace: Any, slot: int, code: CodeType | None, lasti: int) -> None:
+        self.value = value
+        self.owner = trace
+        self.slot = slot
+        self.code = code
+        self.lasti = lasti
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array, known while tracing."""
+        return self.value.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the array, known while tracing."""
+        return self.value.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __index__(self) -> int:
+        return self.value.__index__()  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Traced({str(self.value).strip()}, {errors.describe(self)})"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float()", "use it as it is (np.sin, not math.sin)")
+
+    def __complex__(self) -> NoReturn:
+        self._refuse("complex()", "use it as it is (np.exp, not cmath.exp)")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        frame = errors.user_frame(2)
+        if frame is not None and _stores(frame.f_code, frame.f_lasti):
+            raise errors.ArrayStoreError(
+                f"a traced value ({errors.describe(self)}) of {self.owner.what} can't be stored in a plain ndarray: the array would "
+                f"keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
+                "  Build the array from its parts with np.stack or functrace.numpy.array([...]), or update functionally with x.at[i].set(v)."
+            )
+        self._refuse("a plain ndarray", "use functrace.numpy.array([...]) or np.stack to join traced values")
+
+    def tolist(self) -> NoReturn:
+        """Refused: a list of floats would cut the derivative."""
+        self._refuse("a list", "index it, or iterate over it")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Refused: a float would cut the derivative."""
+        self._refuse("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array")
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        line = errors.user_line(3)
+        raise errors.ConversionError(
+            f"a traced value ({errors.describe(self)}) of {self.owner.what} can't become {what}: that would silently cut the derivative.\n"
+            f"  At {line}.\n"
+            f"  Instead {instead}; if the derivative is not wanted, functrace.value(x) is the plain value and "
+            "functrace.stop_gradient(x) a constant."
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            op = UFUNCS.get(ufunc)
+            if op is not None:
+                return stamp(op(*inputs))
+        return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        implementation = FUNCTIONS.get(func)
+        if implementation is None:
+            raise errors.UnsupportedError(
+                f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
+                f"  At {errors.user_line()}.\n"
+                "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
+            )
+        return stamp(implementation(*args, **kwargs))
+
+
+def _stores(code: CodeType, lasti: int) -> bool:
+    """Whether the instruction at `lasti` is `a[i] = v`."""
+    import dis
+
+    return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
+
+
+class TapeTracer(Tracer):
+    """A tracer whose ops are recorded for differentiation."""
+
+    __slots__ = ()
+
+
+class ProgramTracer(Tracer):
+    """A tracer whose every op is recorded, comparisons too: the whole program, for printing and compiling."""
+
+    __slots__ = ()
+
+
+class BatchTracer(Tracer):
+    """A tracer whose value has one more axis than it shows: the batch, always axis 0."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.value.shape[1:]  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return bool(self._agreed("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._agreed("int()"))
+
+    def __index__(self) -> int:
+        return self._agreed("an index").__index__()  # type: ignore[no-any-return]
+
+    def _agreed(self, what: str) -> Any:
+        """The one value that all examples share: Python can follow only one branch."""
+        plain = np.asarray(value(self))
+        if plain.size and (plain == plain[0]).all():
+            return plain[0]
+        raise errors.ConversionError(
+            f"{what} of a value that differs between the examples of {self.owner.what}.\n  At {errors.user_line()}.\n"
+            "  Use np.where(condition, a, b) instead of `if`, or call the function in a loop."
+        )
+
+
+UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
+UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
+
+
+def stamp(out: Any) -> Any:
+    """Say that a result was made on the user's line, when an op was reached through frames of our own."""
+    if isinstance(out, Tracer):
+        frame = errors.user_frame(2)
+        if frame is not None:
+            out.code, out.lasti = frame.f_code, frame.f_lasti
+    return out
+
+
+def value(x: Any) -> Any:
+    """The plain array behind a traced value (all levels of it); anything else unchanged.
+
+    The derivative does not flow through it. Under `vmap` it has the batch axes in front, outermost first.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.grad(lambda x: x * ft.value(x))(3.0)
+    np.float64(3.0)
+    """
+    while isinstance(x, Tracer):
+        x = x.value
+    return x

@@ -1,0 +1,149 @@
+"""Every mistake functrace can name: one class each, with the remedy in its text.
+
+All derive from `FunctraceError` and from the builtin exception that a NumPy user would catch. A message names the function
+and the argument, shows what was found beside what was wanted, and ends with the remedy. `code` is stable across releases.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class FunctraceError(Exception):
+    """Base of every functrace error; `code` names the mistake in the documentation."""
+
+    code = "FT000"
+
+
+class IntegerInputError(FunctraceError, TypeError):
+    """A derivative was asked with respect to integers or booleans, which have none."""
+
+    code = "FT101"
+
+
+class InputTypeError(FunctraceError, TypeError):
+    """A derivative was asked with respect to something that is no array or number, or complex without being said to be."""
+
+    code = "FT114"
+
+
+class MutatedError(FunctraceError, RuntimeError):
+    """An array that the tape still needs was changed after it was recorded."""
+
+    code = "FT115"
+
+
+class NonScalarOutputError(FunctraceError, TypeError):
+    """`grad` needs a function whose output is one real number."""
+
+    code = "FT102"
+
+
+class CotangentError(FunctraceError, ValueError):
+    """A cotangent or tangent does not have the structure, shape or dtype of the value that it belongs to."""
+
+    code = "FT103"
+
+
+class ConversionError(FunctraceError, TypeError):
+    """A traced value was asked to become a plain array or float, which would silently cut the derivative."""
+
+    code = "FT104"
+
+
+class ArrayStoreError(FunctraceError, TypeError):
+    """A traced value was stored in, or written through `out=` to, a plain ndarray."""
+
+    code = "FT105"
+
+
+class ArgnumsError(FunctraceError, ValueError):
+    """`argnums` or `argnames` does not name an argument of the call."""
+
+    code = "FT106"
+
+
+class LeakedTracerError(FunctraceError, RuntimeError):
+    """A traced value was used after the trace that made it had ended."""
+
+    code = "FT107"
+
+
+class MissingRuleError(FunctraceError, TypeError):
+    """An op was declared, or used, without a rule that the transform needs."""
+
+    code = "FT108"
+
+
+class UnsupportedError(FunctraceError, NotImplementedError):
+    """A NumPy function, or a keyword of one, that has no derivative rule here."""
+
+    code = "FT109"
+
+
+class TreeError(FunctraceError, ValueError):
+    """Two pytrees that must have one structure do not."""
+
+    code = "FT110"
+
+
+class BatchError(FunctraceError, ValueError):
+    """`vmap` was given axes or sizes that do not fit its arguments."""
+
+    code = "FT111"
+
+
+class CustomRuleError(FunctraceError, TypeError):
+    """A `custom_vjp` or `custom_jvp` rule is missing, or returned the wrong arity, shape or dtype."""
+
+    code = "FT112"
+
+
+class CheckError(FunctraceError, AssertionError):
+    """`check_grads` found a derivative that disagrees with finite differences."""
+
+    code = "FT113"
+
+
+def describe(x: Any) -> str:
+    """Shape and dtype of a value in the notation of error messages and tapes, as in `float64[3,2]`."""
+    dtype = getattr(x, "dtype", None)
+    shape = getattr(x, "shape", None)
+    if dtype is None or shape is None:
+        return type(x).__name__
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def is_user_code(code: CodeType) -> bool:
+    """Whether a code object lies outside functrace (and outside generated dataclass-like code)."""
+    return not code.co_filename.startswith(_PACKAGE)
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside functrace, or None."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and not is_user_code(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def line_of(code: CodeType | None, lasti: int) -> str:
+    """`file.py:12, in f` for a bytecode position, or the empty string."""
+    if code is None:
+        return ""
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= lasti < end and number is not None:
+            line = number
+    return f"{code.co_filename}:{line}, in {code.co_name}"
+
+
+def user_line(depth: int = 2) -> str:
+    """`file.py:12, in f` for the innermost frame outside functrace."""
+    frame = user_frame(depth)
+    return "" if frame is None else line_of(frame.f_code, frame.f_lasti)

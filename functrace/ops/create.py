@@ -1,0 +1,61 @@
+"""Making arrays, and lifting what users pass (lists, scalars, traced values) to what the ops take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.core.tracer import Tracer
+from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.shape import astype, stack
+
+
+def holds_tracer(x: Any) -> bool:
+    """Whether a list or tuple has a traced value somewhere inside."""
+    todo = [x]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Tracer):
+            return True
+        if isinstance(item, (list, tuple)):
+            todo.extend(item)
+    return False
+
+
+def lift(x: Any) -> Any:
+    """`x` as something with a shape and a dtype: traced values as they are, lists of them stacked, the rest as NumPy does."""
+    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+        return x
+    if isinstance(x, (list, tuple)) and holds_tracer(x):
+        return stack(*_common([lift(item) for item in x]), params=(0,))
+    return np.asarray(x)
+
+
+def _common(parts: list[Any]) -> list[Any]:
+    dtype = np.result_type(*(p.dtype if p.shape else p.dtype.type(0) for p in parts))
+    return [p if p.dtype == dtype else p.astype(dtype) for p in parts]
+
+
+@implements((), [Sample(normal((2, 3)))], name="array", note="np.array can't see traced values inside a list: use functrace.numpy.array")
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None) -> Any:
+    """`np.array` that also takes (nested) lists of traced values. Shape and dtype are those that NumPy would give.
+
+    >>> import functrace as ft, functrace.numpy as fnp
+    >>> ft.grad(lambda x: fnp.array([x, 2 * x]).sum())(1.0)
+    np.float64(3.0)
+    """
+    if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
+        return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
+    out = lift(object)
+    if dtype is not None and out.dtype != np.dtype(dtype):
+        out = astype(out, np.dtype(dtype))
+    return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
+
+
+@implements((), [Sample(normal((2, 3)))], name="asarray")
+def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
+    """`np.asarray` that also takes traced values, and (nested) lists of them."""
+    if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
+        return array(a, dtype)
+    return np.asarray(a, dtype=dtype, order=order, **kwargs)

@@ -1,0 +1,211 @@
+"""Elementwise ops: one line each. A map says how a tangent, or a cotangent, is scaled; the conventions at kinks are in docs/.
+
+Complex derivatives follow JAX and autograd: cotangents are not conjugated, holomorphic ops use one map for both modes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.kinds import constant, elementwise, same
+from functrace.ops.registry import Sample
+
+_LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
+_WIDE, _POSITIVE, _UNIT, _AWAY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.5, 2.5)
+
+
+def _safe(x: Any, bad: Any, instead: float) -> Any:
+    """`x` with harmless numbers where the rule will throw its own result away: nothing infinite is ever computed."""
+    return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
+
+
+# arithmetic
+add = elementwise("add", np.add, same, same)
+subtract = elementwise("subtract", np.subtract, same, lambda t, _ans, _x, _y: -t)
+multiply = elementwise("multiply", np.multiply, lambda t, _ans, _x, y: t * y, lambda t, _ans, x, _y: t * x)
+divide = elementwise(
+    "divide",
+    np.divide,
+    lambda t, _ans, _x, y: t / y,
+    lambda t, ans, _x, y: -t * ans / y,
+    domain=((-2.0, 2.0), _AWAY),
+)
+negative = elementwise("negative", np.negative, lambda t, _ans, _x: -t)
+positive = elementwise("positive", np.positive, lambda t, _ans, _x: +t)
+reciprocal = elementwise("reciprocal", np.reciprocal, lambda t, ans, _x: -t * ans * ans, domain=_AWAY)
+square = elementwise("square", np.square, lambda t, _ans, x: t * (2 * x))
+
+
+def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
+    # y == 0 gives 0, whatever x: d/dx 1. Elsewhere x**(y-1) is right at 0 to every order, as long as y stays a constant.
+    y = np.asarray(y) if not hasattr(y, "dtype") else y
+    return t * np.where(y == 0, 0, y * x ** _safe(y - 1, y == 0, 1.0))
+
+
+def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    x = np.asarray(x) if not hasattr(x, "dtype") else x
+    zero = x == 0
+    return t * np.where(zero, 0, ans * np.log(_safe(x, zero, 1.0)))
+
+
+power = elementwise(
+    "power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0"
+)
+float_power = elementwise("float_power", np.float_power, _power_x, _power_y, domain=(_POSITIVE, _WIDE))
+remainder = elementwise("remainder", np.remainder, same, lambda t, _ans, x, y: -t * np.floor_divide(x, y), domain=(_WIDE, (3.0, 4.0)))
+fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x / y), domain=(_WIDE, (3.0, 4.0)))
+
+# exponents and logarithms
+exp = elementwise("exp", np.exp, lambda t, ans, _x: t * ans)
+exp2 = elementwise("exp2", np.exp2, lambda t, ans, _x: t * (ans * _LN2))
+expm1 = elementwise("expm1", np.expm1, lambda t, ans, _x: t * (ans + 1))
+log = elementwise("log", np.log, lambda t, _ans, x: t / x, domain=_POSITIVE)
+log2 = elementwise("log2", np.log2, lambda t, _ans, x: t / (x * _LN2), domain=_POSITIVE)
+log10 = elementwise("log10", np.log10, lambda t, _ans, x: t / (x * _LN10), domain=_POSITIVE)
+log1p = elementwise("log1p", np.log1p, lambda t, _ans, x: t / (x + 1), domain=(-0.7, 2.0))
+sqrt = elementwise("sqrt", np.sqrt, lambda t, ans, _x: t * 0.5 / ans, domain=_POSITIVE)
+cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), domain=_POSITIVE)
+
+
+def _share(x: Any, ans: Any, y: Any, base: float | None) -> Any:
+    """exp(x - ans), the weight of x in logaddexp: 1/2 each at ties, infinite ones too."""
+    tie = x == y
+    difference = np.where(tie, 0, x - _safe(ans, tie, 0.0))
+    return np.where(tie, 0.5, np.exp(difference) if base is None else np.exp2(difference))
+
+
+logaddexp = elementwise(
+    "logaddexp",
+    np.logaddexp,
+    lambda t, ans, x, y: t * _share(x, ans, y, None),
+    lambda t, ans, x, y: t * _share(y, ans, x, None),
+)
+logaddexp2 = elementwise(
+    "logaddexp2",
+    np.logaddexp2,
+    lambda t, ans, x, y: t * _share(x, ans, y, 2.0),
+    lambda t, ans, x, y: t * _share(y, ans, x, 2.0),
+)
+
+# trigonometric and hyperbolic
+sin = elementwise("sin", np.sin, lambda t, _ans, x: t * np.cos(x))
+cos = elementwise("cos", np.cos, lambda t, _ans, x: -t * np.sin(x))
+tan = elementwise("tan", np.tan, lambda t, ans, _x: t * (1 + ans * ans), domain=(-1.0, 1.0))
+arcsin = elementwise("arcsin", np.arcsin, lambda t, _ans, x: t / np.sqrt(1 - x * x), domain=_UNIT)
+arccos = elementwise("arccos", np.arccos, lambda t, _ans, x: -t / np.sqrt(1 - x * x), domain=_UNIT)
+arctan = elementwise("arctan", np.arctan, lambda t, _ans, x: t / (1 + x * x))
+sinh = elementwise("sinh", np.sinh, lambda t, _ans, x: t * np.cosh(x))
+cosh = elementwise("cosh", np.cosh, lambda t, _ans, x: t * np.sinh(x))
+tanh = elementwise("tanh", np.tanh, lambda t, ans, _x: t * (1 - ans * ans))
+arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / np.sqrt(x * x + 1))
+arccosh = elementwise("arccosh", np.arccosh, lambda t, _ans, x: t / np.sqrt((x - 1) * (x + 1)), domain=(1.2, 3.0))
+arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / (1 - x * x), domain=_UNIT)
+deg2rad = elementwise("deg2rad", np.deg2rad, lambda t, _ans, _x: t * (np.pi / 180))
+radians = elementwise("radians", np.radians, lambda t, _ans, _x: t * (np.pi / 180))
+rad2deg = elementwise("rad2deg", np.rad2deg, lambda t, _ans, _x: t * (180 / np.pi))
+degrees = elementwise("degrees", np.degrees, lambda t, _ans, _x: t * (180 / np.pi))
+
+
+def _planar(numerator: Any, x: Any, y: Any) -> Any:
+    """numerator / (x*x + y*y), and 0 at the origin; scaled, so that nothing over- or underflows."""
+    scale = np.maximum(abs(x), abs(y))
+    scale = _safe(scale, scale == 0, 1.0)
+    u, v = x / scale, y / scale
+    norm = u * u + v * v
+    return np.where(norm == 0, 0, numerator / scale / _safe(norm, norm == 0, 1.0) / scale)
+
+
+arctan2 = elementwise(
+    "arctan2",
+    np.arctan2,
+    lambda t, _ans, x, y: t * _planar(y, x, y),
+    lambda t, _ans, x, y: -t * _planar(x, x, y),
+    domain=(_AWAY, _AWAY),
+    note="both derivatives are 0 at (0, 0)",
+)
+
+
+def _direction(x: Any, ans: Any) -> Any:
+    """x / ans, and 0 where ans is 0: the zero subgradient of a norm."""
+    zero = ans == 0
+    return np.where(zero, 0, x / _safe(ans, zero, 1.0))
+
+
+hypot = elementwise(
+    "hypot",
+    np.hypot,
+    lambda t, ans, x, _y: t * _direction(x, ans),
+    lambda t, ans, _x, y: t * _direction(y, ans),
+    note="zero subgradient at (0, 0)",
+)
+
+# kinks: at a tie the arguments share evenly, so the shares sum to 1
+def _sign_pull(g: Any, ans: Any, x: Any) -> Any:
+    return g * np.sign(x) if x.dtype.kind != "c" else g * np.conjugate(_direction(x, ans))
+
+
+def _sign_push(t: Any, ans: Any, x: Any) -> Any:
+    return t * np.sign(x) if x.dtype.kind != "c" else np.real(t * np.conjugate(_direction(x, ans)))
+
+
+absolute = elementwise("absolute", np.absolute, _sign_pull, jvps=(_sign_push,), note="zero subgradient at 0")
+fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x))
+
+
+def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
+    """t where the result is `mine`, half of it at ties."""
+    weight = np.where(mine == other, 0.5, (mine == ans) | (mine != mine))
+    return t * weight.astype(t.dtype)
+
+
+maximum = elementwise(
+    "maximum", np.maximum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
+)
+minimum = elementwise(
+    "minimum", np.minimum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
+)
+fmax = elementwise("fmax", np.fmax, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
+fmin = elementwise("fmin", np.fmin, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
+copysign = elementwise(
+    "copysign", np.copysign, lambda t, _ans, x, y: t * np.copysign(1.0, x).astype(x.dtype) * np.copysign(1.0, y).astype(x.dtype), None, domain=(_AWAY, _AWAY)
+)
+
+# complex parts: linear over the reals, and their own transposes up to a conjugation
+conjugate = elementwise("conjugate", np.conjugate, lambda t, _ans, _x: np.conjugate(t))
+real = elementwise("real", np.real, lambda g, _ans, _x: g.astype(_x.dtype), jvps=(lambda t, _ans, _x: np.real(t),))
+imag = elementwise("imag", np.imag, lambda g, _ans, _x: (-1j * g if _x.dtype.kind == "c" else 0 * g).astype(_x.dtype), jvps=(lambda t, _ans, _x: np.imag(t),))
+
+# piecewise constant, and comparisons
+floor = constant("floor", np.floor)
+ceil = constant("ceil", np.ceil)
+trunc = constant("trunc", np.trunc)
+rint = constant("rint", np.rint)
+sign = constant("sign", np.sign)
+signbit = constant("signbit", np.signbit)
+isnan = constant("isnan", np.isnan)
+isinf = constant("isinf", np.isinf)
+isfinite = constant("isfinite", np.isfinite)
+logical_not = constant("logical_not", np.logical_not)
+floor_divide = constant("floor_divide", np.floor_divide, 2, domain=((-2.0, 2.0), _AWAY))
+heaviside = constant("heaviside", np.heaviside, 2)
+equal = constant("equal", np.equal, 2)
+not_equal = constant("not_equal", np.not_equal, 2)
+less = constant("less", np.less, 2)
+less_equal = constant("less_equal", np.less_equal, 2)
+greater = constant("greater", np.greater, 2)
+greater_equal = constant("greater_equal", np.greater_equal, 2)
+logical_and = constant("logical_and", np.logical_and, 2)
+logical_or = constant("logical_or", np.logical_or, 2)
+logical_xor = constant("logical_xor", np.logical_xor, 2)
+
+
+def _bools(*shapes: tuple[int, ...]) -> Sample:
+    return Sample(lambda rng: tuple(rng.random(shape) > 0.5 for shape in shapes), wrt=())
+
+
+bitwise_and = constant("bitwise_and", np.bitwise_and, 2, samples=[_bools((2, 3), (3,))])
+bitwise_or = constant("bitwise_or", np.bitwise_or, 2, samples=[_bools((2, 3), (3,))])
+bitwise_xor = constant("bitwise_xor", np.bitwise_xor, 2, samples=[_bools((2, 3), (3,))])
+invert = constant("invert", np.invert, samples=[_bools((2, 3))])

@@ -1,0 +1,172 @@
+"""NumPy's everyday functions over the primitives: what has a NumPy signature but no rules of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops import index as _index
+from functrace.ops import reduce as _reduce
+from functrace.ops import shape as _shape
+from functrace.ops.create import lift
+from functrace.ops.inplace import link_reshaped
+from functrace.ops.registry import Sample, implements, normal
+
+Axis = Any
+_X = Sample(normal((2, 3)))
+
+
+def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
+    return Sample(normal((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
+
+
+_REDUCED = [_X, _on(0), _on(-1, True), _on((0, 2)), _on((-1, 0), True), _on(None, True), Sample(normal(())), Sample(normal((1,)), {"axis": 0})]
+
+
+def refuse(function: str, **keywords: Any) -> None:
+    """Raise for a keyword that a function does not honour."""
+    for name, (given, default) in keywords.items():
+        if given is not default:
+            raise errors.UnsupportedError(f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}.")
+
+
+def single_axis(x: Any, axis: Any) -> int:
+    """A non-negative axis."""
+    return int(np.lib.array_utils.normalize_axis_index(axis, x.ndim))
+
+
+@implements(np.sum, _REDUCED + [_on(0, dtype=np.float32), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
+def sum_(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+    """`np.sum`."""
+    a = lift(a)
+    if out is not None:
+        refuse("sum", out=(out, None))
+    if where is not True:
+        a = _index.where(where, a, np.zeros((), a.dtype))
+    if dtype is not None:
+        a = _shape.astype(a, np.dtype(dtype))
+    elif a.dtype.kind in "bui":
+        a = _shape.astype(a, np.sum(np.zeros(0, a.dtype)).dtype)
+    total = _reduce.sum_(a, axis, bool(keepdims))
+    return total if initial is None else total + initial
+
+
+@implements(np.max, _REDUCED, name="max")
+def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+    """`np.max`; ties share the derivative evenly."""
+    return _extreme("max", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.min, _REDUCED, name="min")
+def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+    """`np.min`; ties share the derivative evenly."""
+    return _extreme("min", a, axis, out, keepdims, initial, where)
+
+
+def _extreme(name: str, a: Any, axis: Axis, out: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    refuse(name, out=(out, None))
+    a = lift(a)
+    if where is not True:
+        if initial is None:
+            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify 'initial'")
+        a = _index.where(where, a, np.asarray(initial, a.dtype))
+    best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, bool(keepdims))
+    return best if initial is None else (np.maximum if name == "max" else np.minimum)(best, initial)
+
+
+@implements(np.reshape, [Sample(normal((2, 3)), {"shape": (3, -1)}), Sample(normal((2, 3)), {"shape": -1}), Sample(normal((2, 3)), {"shape": (3, 2), "order": "F"})])
+def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None = None) -> Any:
+    """`np.reshape`; a view of a traced array can be read, not written through."""
+    a = lift(a)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    shape = tuple(int(n) for n in shape)
+    if -1 in shape:
+        shape = np.empty(a.shape, np.bool_).reshape(shape).shape
+    if order == "F":
+        return np.transpose(_shape.reshape(np.transpose(a), shape[::-1]))
+    if shape == a.shape:
+        return a
+    if int(np.prod(shape)) != a.size:
+        raise ValueError(f"cannot reshape array of size {a.size} into shape {shape}")
+    return link_reshaped(_shape.reshape(a, shape), a)
+
+
+@implements(np.transpose, [_X, Sample(normal((2, 3, 4)), {"axes": (1, 2, 0)}), Sample(normal((2, 3, 4)), {"axes": (-1, 0, 1)})])
+def transpose(a: Any, axes: Any = None) -> Any:
+    """`np.transpose`."""
+    a = lift(a)
+    axes = tuple(range(a.ndim))[::-1] if axes is None else tuple(np.lib.array_utils.normalize_axis_index(k, a.ndim) for k in axes)
+    if len(axes) != a.ndim or len(set(axes)) != a.ndim:
+        raise ValueError("axes don't match array")
+    return link_reshaped(_shape.transpose(a, axes), a)
+
+
+@implements(np.broadcast_to, [Sample(normal((3,)), {"shape": (2, 3)}), Sample(normal((2, 1)), {"shape": (4, 2, 3)}), Sample(normal(()), {"shape": (2,)})])
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """`np.broadcast_to`."""
+    array = lift(array)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    return array if shape == array.shape else _shape.broadcast_to(array, shape)
+
+
+@implements(np.concatenate, [Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(1, 3))],)), Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 1))],), {"axis": -1}), Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2,))],), {"axis": None})])
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """`np.concatenate`."""
+    refuse("concatenate", out=(out, None))
+    parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
+    if axis is None:
+        parts, axis = [np.reshape(p, -1) for p in parts], 0
+    joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
+    parts = [p if p.dtype == joined else p.astype(joined) for p in parts]
+    return _shape.concatenate(*parts, params=(single_axis(parts[0], axis),))
+
+
+@implements(np.stack, [Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 3))],), {"axis": axis}) for axis in (0, 1, -1)])
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """`np.stack`."""
+    refuse("stack", out=(out, None))
+    parts = [lift(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to stack")
+    if any(p.shape != parts[0].shape for p in parts):
+        raise ValueError("all input arrays must have the same shape")
+    joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
+    parts = [p if p.dtype == joined else p.astype(joined) for p in parts]
+    return _shape.stack(*parts, params=(int(np.lib.array_utils.normalize_axis_index(axis, parts[0].ndim + 1)),))
+
+
+@implements(np.where, [Sample(lambda rng: (rng.normal(size=(2, 3)) > 0, rng.normal(size=(2, 3)), rng.normal(size=(3,))), wrt=(1, 2)), Sample(lambda rng: (rng.normal(size=(3,)) > 0, rng.normal(), rng.normal(size=(2, 1))), wrt=(2,))])
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """`np.where`."""
+    if x is None and y is None:
+        return np.nonzero(condition)
+    condition, x, y = lift(condition), x if isinstance(x, Tracer) else _weak(x), y if isinstance(y, Tracer) else _weak(y)
+    return _index.where(condition, x, y)
+
+
+def _weak(x: Any) -> Any:
+    return x if isinstance(x, (int, float, complex)) else lift(x)
+
+
+@implements(np.matmul, [Sample(normal((2, 3), (3, 4)), wrt=(0, 1)), Sample(normal((3,), (3,)), wrt=(0, 1)), Sample(normal((5, 2, 3), (3,)), wrt=(0, 1)), Sample(normal((3,), (5, 3, 2)), wrt=(0, 1)), Sample(normal((5, 1, 2, 3), (4, 3, 2)), wrt=(0, 1))])
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """`np.matmul`, the operator `@`."""
+    from functrace.ops.contract import matmul as product
+
+    return product(lift(x1), lift(x2))
+
+
+@implements(np.mean, _REDUCED[:-1] + [_on(1, where=np.arange(4) > 1)])
+def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    """`np.mean`."""
+    a = lift(a)
+    dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
+    total = sum_(a, axis, dtype, out, keepdims, where=where)
+    if where is not True:
+        count = np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
+        return total / np.asarray(count, np.finfo(dtype).dtype if dtype.kind == "f" else None)
+    count = a.size if axis is None else int(np.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))]))
+    return total / count

@@ -1,0 +1,184 @@
+"""Kinds of ops: a declaration states what is particular to an op, its kind derives all the rules.
+
+elementwise   how each argument's change is scaled: both the tangent rule and the cotangent rule, the Jacobian being diagonal
+linear        its transpose; the tangent rule is the op itself
+bilinear      the transpose in each argument
+general       a cotangent rule for each argument; the tangent rule is its transpose, or stated
+constant      nothing: zero derivative by definition (comparisons, rounding, index functions)
+
+Every kind says how it is batched. Rules are called as `rule(g, ans, *args, *params)`, see `functrace.core.primitive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.core.batch import batch_by_loop
+from functrace.core.forward import jvp_from_vjp
+from functrace.core.primitive import Primitive, Rule, _saved
+from functrace.ops.registry import Declared, Sample, declare
+
+Op = Callable[..., Any]
+Domain = tuple[tuple[float, float], ...] | tuple[float, float]
+_WIDE: tuple[float, float] = (-2.0, 2.0)
+_ELEMENTWISE_SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((3,), (3,), (3,)),
+    ((2, 3), (3,), (2, 1)),
+    ((), (2,), (1,)),
+    ((1,), (2, 1), ()),
+    ((0,), (0,), (1,)),
+)
+
+
+def same(t: Any, *_rest: Any) -> Any:
+    """The rule of an argument that the op passes on as it is."""
+    return t
+
+
+same.saves = ()  # type: ignore[attr-defined]
+
+
+def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
+    """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
+    ndims = [np.ndim(a) - b for a, b in zip(args, flags)]
+    most = max(ndims)
+    return [
+        np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)
+    ]
+
+
+def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
+    """All arguments with the batch in front, those without it repeated (as views)."""
+    return [a if b else np.broadcast_to(a, (size, *np.shape(a))) for a, b in zip(args, flags)]
+
+
+def negative_axes(axis: Any, ndim: int) -> Any:
+    """`axis` (None, int or tuple) counted from the end, so that a leading batch axis does not change its meaning."""
+    if axis is None:
+        return tuple(range(-ndim, 0))
+    if isinstance(axis, tuple):
+        return tuple(np.lib.array_utils.normalize_axis_index(a, ndim) - ndim for a in axis)
+    return np.lib.array_utils.normalize_axis_index(axis, ndim) - ndim
+
+
+def _elementwise_batch(op: list[Op]) -> Callable[..., Any]:
+    return lambda size, flags, args, params: op[0](*align(size, flags, args), *params)
+
+
+def _draw(domain: Domain, arity: int, shapes: tuple[tuple[int, ...], ...]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
+    ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
+    return lambda rng: tuple(rng.uniform(lo, hi, size=s) for (lo, hi), s in zip(ranges, shapes))
+
+
+def elementwise(
+    name: str,
+    numpy: Any,
+    *maps: Rule | None,
+    domain: Domain = _WIDE,
+    jvps: tuple[Rule, ...] | None = None,
+    samples: Sequence[Sample] = (),
+    fun: Op | None = None,
+    synonyms: tuple[Any, ...] = (),
+    note: str = "",
+) -> Op:
+    """Declare an op that works element by element, with broadcasting, from `maps[k](t, ans, *args)`.
+
+    A map scales a tangent of argument k, or a cotangent of the result, by the partial derivative. `jvps` is stated only where
+    the two differ: ops that are not holomorphic. `domain` is where the sweep draws the arguments.
+    """
+    arity = len(maps)
+    cell: list[Op] = []
+    primitive = Primitive(
+        name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), params=False
+    )
+    cell.append(primitive.op)
+    wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
+    drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
+    ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
+    declare(Declared(name, primitive.op, (numpy, *synonyms), (*drawn, *samples), domain=ranges, primitive=primitive, note=note))
+    return primitive.op
+
+
+def constant(name: str, numpy: Any, arity: int | None = 1, *, samples: Sequence[Sample] = (), batch: Any = None, domain: Domain = _WIDE, fun: Op | None = None, synonyms: tuple[Any, ...] = ()) -> Op:
+    """Declare an op without a derivative: elementwise, unless it states its `batch`."""
+    cell: list[Op] = []
+    primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch or _elementwise_batch(cell))
+    cell.append(primitive.op)
+    if not samples and arity is not None:
+        samples = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=tuple(range(arity))) for shapes in _ELEMENTWISE_SHAPES)
+    declare(Declared(name, primitive.op, (numpy, *synonyms), tuple(samples), constant=True, primitive=primitive))
+    return primitive.op
+
+
+def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], scatter: Rule | None = None) -> Op:
+    """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x."""
+    cell: list[Op] = []
+
+    def jvp(t: Any, _ans: Any, _x: Any, *params: Any) -> Any:
+        return cell[0](t, *params)
+
+    jvp.saves = (False, False)  # type: ignore[attr-defined]
+    primitive = Primitive(
+        name,
+        fun,
+        arity=1,
+        vjps=(transpose,),
+        jvps=(jvp,),
+        scatter=scatter,
+        batch=lambda size, _flags, args, params: batch(size, args[0], *params),
+    )
+    cell.append(primitive.op)
+    return primitive.op
+
+
+def bilinear(name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], params: bool = False) -> Op:
+    """An op linear in each of two arrays: the transpose in each; `batch(size, flags, args, params)`."""
+    cell: list[Op] = []
+
+    def first(t: Any, _ans: Any, _x: Any, y: Any, *params: Any) -> Any:
+        return cell[0](t, y, *params)
+
+    def second(t: Any, _ans: Any, x: Any, _y: Any, *params: Any) -> Any:
+        return cell[0](x, t, *params)
+
+    first.saves, second.saves = (False, False, True), (False, True, False)  # type: ignore[attr-defined]
+    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, params=params)
+    cell.append(primitive.op)
+    return primitive.op
+
+
+def _transposed(rule: Rule | None, arity: int) -> Rule | None:
+    if rule is None:
+        return None
+    jvp = jvp_from_vjp(rule)
+    saved = _saved((rule,), (), arity)
+    jvp.saves = saved  # type: ignore[attr-defined]
+    return jvp
+
+
+def general(
+    name: str,
+    fun: Op,
+    *vjps: Rule | None,
+    jvps: tuple[Rule | None, ...] | None = None,
+    batch: Callable[..., Any] | None = None,
+    multi: bool = False,
+) -> Op:
+    """An op with a cotangent rule for each argument, called as `vjps[k](g, ans, *args, *params)`.
+
+    Where `multi`, g and ans are tuples, and g holds None for results without a cotangent. Without `jvps` the tangent rules
+    are the transposes of the cotangent rules; without `batch` the examples are taken one by one.
+    """
+    primitive = Primitive(
+        name,
+        fun,
+        arity=len(vjps),
+        vjps=vjps,
+        jvps=jvps or tuple(_transposed(rule, len(vjps)) for rule in vjps),
+        batch=batch or (lambda size, flags, args, params: batch_by_loop(primitive)(size, flags, args, params)),
+        multi=multi,
+    )
+    return primitive.op

@@ -1,0 +1,197 @@
+"""Operators, methods and properties of traced arrays, and the keyword forms of ufuncs: attached from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import UFUNC_METHODS, UFUNCS, Tracer
+from functrace.ops import elementwise as e
+from functrace.ops import inplace as _inplace
+from functrace.ops import shape as _shape
+from functrace.ops.contract import matmul
+from functrace.ops.inplace import at, inplace, setitem, view
+from functrace.ops.registry import TABLE
+
+
+def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: op(other, self)
+
+
+_BINARY = {
+    "add": e.add,
+    "sub": e.subtract,
+    "mul": e.multiply,
+    "truediv": e.divide,
+    "floordiv": e.floor_divide,
+    "mod": e.remainder,
+    "pow": e.power,
+    "matmul": matmul,
+    "and": e.bitwise_and,
+    "or": e.bitwise_or,
+    "xor": e.bitwise_xor,
+}
+_COMPARISONS = {"eq": e.equal, "ne": e.not_equal, "lt": e.less, "le": e.less_equal, "gt": e.greater, "ge": e.greater_equal}
+_UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.absolute, "invert": e.invert}
+
+for _name, _op in _BINARY.items():
+    setattr(Tracer, f"__{_name}__", _op)
+    setattr(Tracer, f"__r{_name}__", _reflected(_op))
+    setattr(Tracer, f"__i{_name}__", inplace(_op))
+for _name, _op in (_COMPARISONS | _UNARY).items():
+    setattr(Tracer, f"__{_name}__", _op)
+
+
+def _pow(x: Any, y: Any) -> Any:
+    # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
+    if type(y) is int and isinstance(x, Tracer):
+        if y == 2:
+            return e.square(x)
+        if y == 1:
+            return e.positive(x)
+    return e.power(x, y)
+
+
+Tracer.__pow__ = _pow  # type: ignore[attr-defined]
+
+
+def _iterate(self: Tracer) -> Any:
+    if not self.shape:
+        raise TypeError("iteration over a 0-d array")
+    return (self[k] for k in range(len(self)))  # type: ignore[index]
+
+
+def _divmod(x: Any, y: Any) -> Any:
+    return e.floor_divide(x, y), e.remainder(x, y)
+
+
+def _transposed(self: Any) -> Any:
+    return np.transpose(self)
+
+
+def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    """A copy with another dtype; to an integer or boolean dtype the derivative is zero."""
+    dtype = np.dtype(dtype)
+    if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {self.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    if dtype.kind in "buiSUO":
+        return _shape.astype_constant(self, dtype)
+    return _shape.astype(self, dtype) if dtype != self.dtype or copy else self
+
+
+def _reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
+    return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+
+def _transpose(self: Any, *axes: Any) -> Any:
+    return np.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return TABLE[name].function(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+# Methods that are functions of the same name and arguments.
+for _name in (
+    "all any argmax argmin argsort clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round "
+    "searchsorted squeeze std sum swapaxes take trace var"
+).split():
+    setattr(Tracer, _name, _method(_name))
+
+_PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "T": _transposed,
+    "mT": lambda self: np.swapaxes(self, -1, -2),
+    "real": lambda self: np.real(self),
+    "imag": lambda self: np.imag(self),
+    "at": at,
+    "itemsize": lambda self: self.dtype.itemsize,
+    "nbytes": lambda self: self.size * self.dtype.itemsize,
+    "flat": lambda self: np.ravel(self),
+}
+for _name, _get in _PROPERTIES.items():
+    setattr(Tracer, _name, property(_get))
+for _name, _function in {
+    "__getitem__": view,
+    "__setitem__": setitem,
+    "__iter__": _iterate,
+    "__divmod__": _divmod,
+    "__round__": lambda self, ndigits=0: np.round(self, ndigits or 0),
+    "astype": _astype,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "copy": lambda self, order="C": e.positive(self),
+    "__copy__": lambda self: e.positive(self),
+    "__deepcopy__": lambda self, memo: e.positive(self),
+    "flatten": lambda self, order="C": e.positive(np.reshape(self, -1, order=order)),
+    "fill": lambda self, v: _inplace.setitem(self, ..., v),
+}.items():
+    setattr(Tracer, _name, _function)
+
+
+def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
+    """`np.multiply(x, y, out=, where=, dtype=)`. `out` may be a traced array, which then stands for the result."""
+    if rest:
+        name = next(iter(rest))
+        raise errors.UnsupportedError(f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}.")
+    op = UFUNCS.get(ufunc)
+    if op is None:
+        raise errors.UnsupportedError(
+            f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
+        )
+    if dtype is not None:
+        inputs = tuple(x.astype(dtype) if hasattr(x, "astype") else x for x in inputs)
+    result = op(*inputs)
+    if out is None:
+        if where is not True:
+            raise errors.UnsupportedError(f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  At {errors.user_line()}.\n  Use np.where.")
+        return result
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if not isinstance(target, Tracer):
+        raise errors.ArrayStoreError(
+            f"{ufunc.__name__}(out=) or an in-place operator would store a traced value in a plain ndarray ({errors.describe(target)}): "
+            f"the array would keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
+            "  Write y = y + x instead of y += x, or start from a traced array."
+        )
+    if where is not True:
+        result = np.where(where, result, target)
+    _inplace.setitem(target, ..., result)
+    return target
+
+
+def _reduction(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **rest: Any) -> Any:
+    names = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
+    if ufunc not in names:
+        raise errors.UnsupportedError(f"{ufunc.__name__}.reduce has no derivative rule in functrace.\n  At {errors.user_line()}.")
+    extra = {} if dtype is None else {"dtype": dtype}
+    return TABLE[names[ufunc]].function(array, axis=axis, out=None if out in (None, (None,)) else out, keepdims=keepdims, **extra, **rest)
+
+
+def _unsupported(method: str) -> Callable[..., Any]:
+    def refuse(ufunc: np.ufunc, *_inputs: Any, **_kwargs: Any) -> Any:
+        raise errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+
+    return refuse
+
+
+def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    names = {np.add: "cumsum", np.multiply: "cumprod"}
+    if ufunc not in names or out not in (None, (None,)):
+        return _unsupported("accumulate")(ufunc)
+    return TABLE[names[ufunc]].function(array, axis=axis, dtype=dtype)
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
+
+
+UFUNC_METHODS.update(
+    {"__call__": _call, "reduce": _reduction, "accumulate": _accumulate, "outer": _outer, "reduceat": _unsupported("reduceat"), "at": _unsupported("at")}
+)

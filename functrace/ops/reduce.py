@@ -1,0 +1,142 @@
+"""Reductions and cumulative ops. `axis` is None, an int or a tuple, `keepdims` a bool, as in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive
+from functrace.ops.kinds import general, linear, negative_axes
+
+Axis = Any
+
+
+def expand(g: Any, axis: Axis, ndim: int, keepdims: bool) -> Any:
+    """A reduced array with the reduced axes put back, of length 1."""
+    if keepdims or axis is None and np.ndim(g) == 0:
+        return g
+    axes = {a % ndim for a in (axis if isinstance(axis, tuple) else (axis,))} if ndim else set()
+    shape = iter(np.shape(g))
+    return np.reshape(g, tuple(1 if k in axes else next(shape) for k in range(ndim)))
+
+
+def _batch(op: Any) -> Any:
+    return lambda _size, x, axis, keepdims: op()(x, negative_axes(axis, np.ndim(x) - 1), keepdims)
+
+
+def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
+    return np.add.reduce(x, axis, None, None, keepdims)
+
+
+def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
+    return np.broadcast_to(expand(g, axis, len(_x.shape), keepdims), _x.shape)
+
+
+sum_ = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
+
+
+def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
+    return np.max(x, axis=axis, keepdims=keepdims)
+
+
+def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
+    return np.min(x, axis=axis, keepdims=keepdims)
+
+
+def _shares(ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    """The weight of each element in the extreme: ties share evenly."""
+    best = expand(ans, axis, x.ndim, keepdims)
+    chosen = ((x == best) | (x != x)).astype(x.dtype)
+    return chosen / np.sum(chosen, axis=axis, keepdims=True)
+
+
+def _unpick(g: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    return expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims)
+
+
+def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    return np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims)
+
+
+max_ = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))
+min_ = general("min", _min, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: min_)(size, *args, *params))
+
+
+def _shifted_product(x: Any, axis: int) -> Any:
+    """The product of the elements before each one along an axis, without division."""
+    one = np.ones_like(x[(slice(None),) * axis + (slice(0, 1),)])
+    return np.cumprod(np.concatenate([one, x[(slice(None),) * axis + (slice(0, -1),)]], axis=axis), axis=axis)
+
+
+def _prod(x: Any, axis: int) -> Any:
+    return np.prod(x, axis=axis)
+
+
+def _unprod(g: Any, _ans: Any, x: Any, axis: int) -> Any:
+    # The product of all the others, from both sides: no division, so any number of zeros is right, to every order.
+    flip = (slice(None),) * axis + (slice(None, None, -1),)
+    others = _shifted_product(x, axis) * _shifted_product(x[flip], axis)[flip]
+    return np.expand_dims(g, axis) * others
+
+
+prod = general(
+    "prod",
+    _prod,  # one axis, not negative
+    _unprod,
+    jvps=(lambda t, _ans, x, axis: np.sum(_unprod(np.ones(_ans.shape, _ans.dtype), None, x, axis) * t, axis=axis),),
+    batch=lambda _size, _flags, args, params: prod(args[0], params[0] + 1),
+)
+
+
+def _cumsum(x: Any, axis: int) -> Any:
+    return np.cumsum(x, axis=axis)
+
+
+def _flipped(x: Any, axis: int) -> Any:
+    return x[(slice(None),) * axis + (slice(None, None, -1),)]
+
+
+cumsum = linear(
+    "cumsum",
+    _cumsum,  # one axis, not negative
+    lambda g, _ans, _x, axis: _flipped(np.cumsum(_flipped(g, axis), axis=axis), axis),
+    batch=lambda _size, x, axis: cumsum(x, axis + 1),
+)
+
+
+def _constant_reduction(name: str, fun: Any) -> Any:
+    primitive = Primitive(
+        name,
+        lambda x, axis, keepdims: fun(x, axis=axis, keepdims=keepdims),
+        arity=1,
+        constant=True,
+        batch=lambda _size, _flags, args, params: primitive.op(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
+    )
+    return primitive.op
+
+
+any_ = _constant_reduction("any", np.any)
+all_ = _constant_reduction("all", np.all)
+
+
+def _flat_arg(fun: Any) -> Any:
+    def batch(size: int, _flags: Any, args: Any, params: Any) -> Any:
+        (x,), (axis, keepdims) = args, params
+        if axis is None:
+            out = fun(np.reshape(x, (size, -1)), axis=1)
+            return np.reshape(out, (size, *(1,) * (np.ndim(x) - 1))) if keepdims else out
+        return fun(x, axis=negative_axes(axis, np.ndim(x) - 1), keepdims=keepdims)
+
+    return batch
+
+
+argmax = Primitive("argmax", lambda x, axis, keepdims: np.argmax(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmax)).op
+argmin = Primitive("argmin", lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmin)).op
+argsort = Primitive(
+    "argsort",
+    lambda x, axis: np.argsort(x, axis=axis, kind="stable"),  # one axis, not negative
+    arity=1,
+    constant=True,
+    batch=lambda _size, _flags, args, params: argsort(args[0], params[0] + 1),
+).op

@@ -1,0 +1,80 @@
+"""The table of everything declared: what the sweep tests, the documentation lists and NumPy's protocols dispatch to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import FUNCTIONS, UFUNCS
+
+Sampler = Callable[[np.random.Generator], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call to test: `args` made from a random generator, of which `wrt` are differentiated, and fixed keywords."""
+
+    args: Sampler
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    wrt: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A function of the library: its name in `functrace.numpy`, NumPy's own function, and how to test it.
+
+    `constant`: its derivative is zero almost everywhere, by definition. `note` says what a user should know, for the docs.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    numpy: Any
+    samples: tuple[Sample, ...]
+    constant: bool = False
+    domain: tuple[tuple[float, float], ...] | None = None
+    primitive: Primitive | None = None
+    note: str = ""
+
+
+TABLE: dict[str, Declared] = {}
+
+
+def declare(declared: Declared) -> None:
+    """Enter a function in the table, and make NumPy's protocols find it."""
+    if declared.name in TABLE:
+        raise ValueError(f"{declared.name!r} is declared twice")
+    TABLE[declared.name] = declared
+    for function in declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,):
+        if isinstance(function, np.ufunc):
+            UFUNCS[function] = declared.function
+        elif function is not None:
+            FUNCTIONS[function] = declared.function
+
+
+def normal(*shapes: tuple[int, ...]) -> Sampler:
+    """Arguments of these shapes, drawn from the normal distribution."""
+    return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def implements(
+    numpy: Any,
+    samples: Sequence[Sample] = (),
+    *,
+    name: str | None = None,
+    constant: bool = False,
+    note: str = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
+
+    Written in declared ops it needs no rules of its own. It takes NumPy's arguments; one that it does not honour must raise.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        declare(Declared(name or function.__name__, function, numpy, tuple(samples), constant, note=note))
+        return function
+
+    return enter

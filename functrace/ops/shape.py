@@ -1,0 +1,118 @@
+"""Primitives that only move elements: each is linear, and states its transpose and what a leading batch axis does to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive
+from functrace.ops.kinds import linear, spread_batch
+
+reshape = linear(
+    "reshape",
+    np.reshape,  # shape is concrete: no -1
+    lambda g, _ans, _x, _shape: np.reshape(g, _x.shape),
+    batch=lambda size, x, shape: np.reshape(x, (size, *shape)),
+)
+
+transpose = linear(
+    "transpose",
+    np.transpose,  # axes is a full permutation
+    lambda g, _ans, _x, axes: np.transpose(g, _inverse(axes)),
+    batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
+)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    inverse = [0] * len(axes)
+    for k, a in enumerate(axes):
+        inverse[a] = k
+    return tuple(inverse)
+
+
+def _unspread(g: Any, _ans: Any, _x: Any, shape: tuple[int, ...]) -> Any:
+    lead = len(shape) - len(_x.shape)
+    axes = (*range(lead), *(lead + k for k, n in enumerate(_x.shape) if n == 1 and shape[lead + k] != 1))
+    return np.reshape(np.sum(g, axis=axes), _x.shape) if axes else g
+
+
+def _batch_broadcast(size: int, x: Any, shape: tuple[int, ...]) -> Any:
+    ones = (1,) * (len(shape) - (np.ndim(x) - 1))
+    return np.broadcast_to(np.reshape(x, (size, *ones, *x.shape[1:])), (size, *shape))
+
+
+broadcast_to = linear("broadcast_to", np.broadcast_to, _unspread, batch=_batch_broadcast)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype)
+
+
+def _cast_back(g: Any, _ans: Any, _x: Any, _dtype: Any) -> Any:
+    if g.dtype.kind == "c" and _x.dtype.kind != "c":
+        g = g.real
+    return g.astype(_x.dtype)
+
+
+astype = linear("astype", _cast, _cast_back, batch=lambda _size, x, dtype: x.astype(dtype))
+
+
+
+
+def _join(*args: Any) -> Any:
+    *arrays, axis = args
+    return np.concatenate(arrays, axis=axis)
+
+
+def _part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
+    *arrays, axis = args
+    start = sum(a.shape[axis] for a in arrays[:k])
+    return g[(slice(None),) * axis + (slice(start, start + arrays[k].shape[axis]),)]
+
+
+def _place(k: int, t: Any, ans: Any, *args: Any) -> Any:
+    *arrays, axis = args
+    parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
+    parts[k] = t
+    return concatenate(*parts, params=(axis,))
+
+
+concatenate = Primitive(
+    "concatenate",
+    _join,  # axis is not negative
+    arity=None,
+    vjps=_part,
+    jvps=_place,
+    batch=lambda size, flags, args, params: concatenate(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+).op
+
+
+def _stack_part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
+    return g[(slice(None),) * args[-1] + (k,)]
+
+
+def _stack_place(k: int, t: Any, ans: Any, *args: Any) -> Any:
+    *arrays, axis = args
+    parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
+    parts[k] = t
+    return stack(*parts, params=(axis,))
+
+
+def _pile(*args: Any) -> Any:
+    *arrays, axis = args
+    return np.stack(arrays, axis=axis)
+
+
+stack = Primitive(
+    "stack",
+    _pile,  # axis is not negative
+    arity=None,
+    vjps=_stack_part,
+    jvps=_stack_place,
+    batch=lambda size, flags, args, params: stack(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+).op
+
+astype_constant = Primitive(
+    "astype_constant", _cast, arity=1, constant=True, batch=lambda _size, _flags, args, params: args[0].astype(params[0])
+).op

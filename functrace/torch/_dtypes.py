@@ -1,0 +1,328 @@
+"""Dtypes, `Size`, devices, and PyTorch's rules of type promotion.
+
+NumPy promotes an int64 array and a float32 array to float64, PyTorch to float32; a 0-d tensor is promoted only if its kind
+(bool < int < float < complex) is higher; a Python scalar counts as its kind alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+BOOL, INT, FLOAT, COMPLEX = range(4)
+_CATEGORY = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "c": COMPLEX}
+
+
+class dtype:
+    """Type of the elements of a tensor, as `torch.float32`."""
+
+    __module__ = "torch"
+    __slots__ = ("category", "name", "np", "scalar", "storage")
+
+    def __init__(self, name: str, scalar: str, storage: str) -> None:
+        self.name = name
+        self.np = np.dtype(name)
+        self.category = _CATEGORY[self.np.kind]
+        self.scalar = scalar  # the name in error messages
+        self.storage = storage  # the name in x.type()
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _by_name, (self.name,)
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is a real floating type."""
+        return self.category == FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a complex type."""
+        return self.category == COMPLEX
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it holds negative numbers."""
+        return self.np.kind not in "bu"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.np.itemsize
+
+    def to_complex(self) -> dtype:
+        """The complex type of the same precision."""
+        return of(np.result_type(self.np, np.complex64))
+
+    def to_real(self) -> dtype:
+        """The real type of the same precision."""
+        return of(np.empty(0, self.np).real.dtype)
+
+
+_ROWS = (
+    ("bool", "Bool", "BoolTensor", ()),
+    ("uint8", "Byte", "ByteTensor", ()),
+    ("int8", "Char", "CharTensor", ()),
+    ("int16", "Short", "ShortTensor", ("short",)),
+    ("int32", "Int", "IntTensor", ("int",)),
+    ("int64", "Long", "LongTensor", ("long",)),
+    ("uint16", "UInt16", "UInt16Tensor", ()),
+    ("uint32", "UInt32", "UInt32Tensor", ()),
+    ("uint64", "UInt64", "UInt64Tensor", ()),
+    ("float16", "Half", "HalfTensor", ("half",)),
+    ("float32", "Float", "FloatTensor", ("float",)),
+    ("float64", "Double", "DoubleTensor", ("double",)),
+    ("complex64", "ComplexFloat", "ComplexFloatTensor", ("cfloat",)),
+    ("complex128", "ComplexDouble", "ComplexDoubleTensor", ("cdouble",)),
+)
+NAMES: dict[str, dtype] = {}  # the public names, aliases too
+_BY_NP: dict[np.dtype[Any], dtype] = {}
+for _name, _scalar, _storage, _aliases in _ROWS:
+    NAMES[_name] = _BY_NP[np.dtype(_name)] = dtype(_name, _scalar, _storage)
+    for _alias in _aliases:
+        NAMES[_alias] = NAMES[_name]
+
+float32, float64, int64, bool_ = NAMES["float32"], NAMES["float64"], NAMES["int64"], NAMES["bool"]
+complex64, complex128, uint8 = NAMES["complex64"], NAMES["complex128"], NAMES["uint8"]
+F32, F64, I64, B = float32.np, float64.np, int64.np, bool_.np
+
+
+def _by_name(name: str) -> dtype:
+    return NAMES[name]
+
+
+def of(x: Any) -> dtype:
+    """The torch dtype of a NumPy dtype. Raises TypeError for one that PyTorch lacks."""
+    found = _BY_NP.get(x)
+    if found is None:
+        found = _BY_NP.get(np.dtype(x).newbyteorder("="))
+    if found is None:
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{np.dtype(x).name}_. The only supported types are: float64, float32, float16, "
+            "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+            if np.dtype(x).kind == "O"
+            else f"can't convert np.ndarray of type numpy.{np.dtype(x).name}. The only supported types are: float64, float32, float16, "
+            "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+        )
+    return found
+
+
+_default = float32
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of tensors made from Python floats: float32 unless changed."""
+    return _default
+
+
+def set_default_dtype(d: Any) -> None:
+    """Change the dtype of tensors made from Python floats. Raises TypeError unless it is a floating type."""
+    global _default
+    if not isinstance(d, dtype) or d.category != FLOAT:
+        raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
+    _default = d
+
+
+def default_complex() -> dtype:
+    """The dtype of tensors made from Python complex numbers."""
+    return _default.to_complex()
+
+
+def of_scalar(x: Any) -> dtype:
+    """The dtype that a Python (or NumPy) scalar has of its own."""
+    if isinstance(x, (bool, np.bool_)):
+        return bool_
+    if isinstance(x, (int, np.integer)):
+        return int64
+    return _default if isinstance(x, (float, np.floating)) else default_complex()
+
+
+def promote_types(a: dtype, b: dtype) -> dtype:
+    """The smallest dtype to which both can be cast, in PyTorch's sense."""
+    if a is b:
+        return a
+    for d, other in ((a, b), (b, a)):
+        if d.name in ("uint16", "uint32", "uint64") and other.category == INT:
+            raise RuntimeError(
+                f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.scalar} and {b.scalar}"
+            )
+    low, high = sorted((a, b), key=lambda d: d.category)
+    if low.category <= INT < high.category:
+        return high
+    return of(np.promote_types(a.np, b.np))
+
+
+def _combine(high: dtype | None, low: dtype | None) -> dtype | None:
+    if high is None or low is None:
+        return high or low
+    if high.category == COMPLEX:
+        return high
+    if high.category == FLOAT:
+        return high.to_complex() if low.category == COMPLEX else high
+    if high.category == BOOL or low.category >= FLOAT:
+        return promote_types(high, low)
+    return high
+
+
+def result_type(*operands: Any) -> dtype:
+    """The dtype of an op on these: arrays (anything with `shape` and `dtype`) and Python scalars."""
+    dim = zero = wrapped = None
+    for x in operands:
+        d = getattr(x, "dtype", None)
+        if d is None or isinstance(x, np.generic):
+            d = of_scalar(x)
+            wrapped = d if wrapped is None else promote_types(wrapped, d)
+            continue
+        d = d if isinstance(d, dtype) else of(d)
+        if x.shape:
+            dim = d if dim is None else promote_types(dim, d)
+        else:
+            zero = d if zero is None else promote_types(zero, d)
+    found = _combine(dim, _combine(zero, wrapped))
+    assert found is not None
+    return found
+
+
+def can_cast(source: dtype, to: dtype) -> bool:
+    """Whether an in-place op may store a result of dtype `source` in a tensor of dtype `to`."""
+    return source.category <= to.category and not (to is bool_ and source is not bool_) and (source.is_signed <= to.is_signed or to.category != INT)
+
+
+class Size(tuple[int, ...]):
+    """Shape of a tensor: a tuple of ints."""
+
+    __module__ = "torch"
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    __str__ = __repr__
+
+    def numel(self) -> int:
+        """Product of the sizes."""
+        out = 1
+        for n in self:
+            out *= n
+        return out
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple.__add__(other, self))
+
+    def __mul__(self, other: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, other))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, index: Any) -> Any:
+        out = tuple.__getitem__(self, index)
+        return Size(out) if isinstance(index, slice) else out
+
+    def __reduce__(self) -> tuple[Any, tuple[tuple[int, ...]]]:
+        return Size, (tuple(self),)
+
+
+class device:
+    """Where a tensor lives: always the CPU here. Raises RuntimeError for any other device."""
+
+    __module__ = "torch"
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        name, _, number = str(type).partition(":")
+        if name != "cpu":
+            raise RuntimeError(f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False).")
+        self.type = name
+        self.index = int(number) if number else index
+
+    def __repr__(self) -> str:
+        return f"device(type='cpu', index={self.index})" if self.index is not None else "device(type='cpu')"
+
+    def __str__(self) -> str:
+        return "cpu" if self.index is None else f"cpu:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+
+class layout:
+    """Memory layout: always strided here."""
+
+    __module__ = "torch"
+
+    def __repr__(self) -> str:
+        return "torch.strided"
+
+
+class memory_format:
+    """How a dense tensor's axes lie in memory."""
+
+    __module__ = "torch"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+strided = layout()
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+CPU = device()
+
+
+class finfo:
+    """Limits of a floating dtype, the default one if none is given."""
+
+    __module__ = "torch"
+
+    def __init__(self, type: dtype | None = None) -> None:
+        d = type or _default
+        if d.category < FLOAT:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{d.name}'")
+        info: Any = np.finfo(d.np)
+        self.bits = int(info.bits)
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        self.resolution = float(info.resolution)
+        self.dtype = d.to_real().name
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    __module__ = "torch"
+
+    def __init__(self, type: dtype) -> None:
+        if type.category != INT:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type.name}'")
+        info = np.iinfo(type.np)
+        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+def to_shape(sizes: Iterable[Any]) -> tuple[int, ...]:
+    """A shape from `f(2, 3)` or `f((2, 3))`, the arguments after any name."""
+    sizes = tuple(sizes)
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    return tuple(map(operator.index, sizes))

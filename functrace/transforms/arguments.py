@@ -1,0 +1,162 @@
+"""How the transforms name arguments, flatten them, and refuse what has no derivative."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.tracer import Tracer
+
+Key = int | str
+Argnums = int | Sequence[int] | None
+Argnames = str | Sequence[str] | None
+
+
+def name_of(f: Any) -> str:
+    """What to call a function in messages."""
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+def _parameters(f: Any) -> list[str]:
+    try:
+        return [p.name for p in inspect.signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        return []
+
+
+def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Argnums, argnames: Argnames) -> tuple[list[Key], bool]:
+    """The arguments to differentiate, as positions in `args` or names in `kwargs`, and whether the result is a tuple.
+
+    A position may be passed by keyword, and a name by position. Neither `argnums` nor `argnames` means the first argument.
+    """
+    if argnums is None and argnames is None:
+        argnums = 0
+    numbers = () if argnums is None else (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    several = not (isinstance(argnums, (int, np.integer)) and argnames is None or isinstance(argnames, str) and argnums is None)
+    if numbers == (0,) and not names and args:
+        return [0], several
+    keys: list[Key] = []
+    for k in numbers:
+        if not isinstance(k, (int, np.integer)):
+            raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {k!r}; for a name use argnames=.")
+        if -len(args) <= k < len(args):
+            keys.append(int(k) % len(args))
+            continue
+        parameters = _parameters(f)
+        if 0 <= k < len(parameters) and parameters[k] in kwargs:
+            keys.append(parameters[k])
+            continue
+        raise errors.ArgnumsError(
+            f"{what}({name_of(f)}): argnums={argnums} names argument {k}, but the call has {len(args)} positional argument(s)"
+            f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n  At {errors.user_line()}."
+        )
+    for name in names:
+        if name in kwargs:
+            keys.append(name)
+            continue
+        parameters = _parameters(f)
+        if name in parameters[: len(args)]:
+            keys.append(parameters.index(name))
+            continue
+        raise errors.ArgnumsError(
+            f"{what}({name_of(f)}): argnames={argnames!r} names {name!r}, which the call does not pass; the function's parameters are "
+            f"{parameters}.\n  At {errors.user_line()}."
+        )
+    if len(set(keys)) != len(keys):
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.")
+    return keys, several
+
+
+def label(f: Any, key: Key) -> str:
+    """`argument 0 ('x')`."""
+    if isinstance(key, str):
+        return f"argument {key!r}"
+    parameters = _parameters(f)
+    return f"argument {key} ({parameters[key]!r})" if key < len(parameters) else f"argument {key}"
+
+
+def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
+    """A leaf as something to differentiate; None for an integer leaf of a container, which gets a zero gradient.
+
+    A Python number is taken as float64 (complex128); an integer array as the argument itself is refused.
+    """
+    kind = type(leaf)
+    if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
+        if leaf.dtype.kind in "fc":
+            return leaf
+    elif kind is float or kind is int:
+        return np.float64(leaf)
+    elif kind is complex:
+        return np.complex128(leaf)
+    elif not isinstance(leaf, (bool, int, float, complex)):
+        raise errors.InputTypeError(
+            f"{what}({name_of(f)}): {label(f, key)} {'is' if alone else 'holds'} a {kind.__name__}, which is not an array or a number.\n"
+            f"  At {errors.user_line()}.\n  Pass it as another argument, or register its class with functrace.tree.register."
+        )
+    if not alone:
+        return None
+    raise errors.IntegerInputError(
+        f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(np.asarray(leaf) if not isinstance(leaf, Tracer) else leaf)}; integers and "
+        f"booleans have no derivative.\n  At {errors.user_line()}.\n  Pass x.astype(float)."
+    )
+
+
+class Flat:
+    """A call with some arguments flattened: `inputs`, and `call(*inputs)` to make it with others in their place."""
+
+    __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "treedefs", "wholes")
+
+    def __init__(self, what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], keys: Sequence[Key]) -> None:
+        self.f, self.args, self.kwargs, self.keys = f, args, kwargs, keys
+        self.inputs: list[Any] = []
+        self.treedefs = []
+        self.wholes: list[list[Any]] = []  # all leaves of each argument
+        self.places: list[list[int | None]] = []  # for each leaf its number among the inputs
+        for key in keys:
+            whole = args[key] if isinstance(key, int) else kwargs[key]
+            leaves, treedef = tree.flatten(whole)
+            alone = treedef.num_leaves == 1 and len(treedef.nodes) == 1
+            places: list[int | None] = []
+            for leaf in leaves:
+                x = differentiable(what, f, key, leaf, alone)
+                places.append(None if x is None else len(self.inputs))
+                if x is not None:
+                    self.inputs.append(x)
+            self.treedefs.append(treedef)
+            self.wholes.append(leaves)
+            self.places.append(places)
+
+    def call(self, *inputs: Any) -> Any:
+        """The function's result for these inputs."""
+        args, kwargs = list(self.args), self.kwargs
+        for key, treedef, leaves, places in zip(self.keys, self.treedefs, self.wholes, self.places):
+            value = tree.unflatten(treedef, [x if p is None else inputs[p] for x, p in zip(leaves, places)])
+            if isinstance(key, int):
+                args[key] = value
+            else:
+                kwargs = {**kwargs, key: value}
+        return self.f(*args, **kwargs)
+
+    def rebuild(self, grads: Sequence[Any]) -> list[Any]:
+        """For each argument a tree like it, of the inputs' gradients; None becomes zeros."""
+        out = []
+        for treedef, leaves, places in zip(self.treedefs, self.wholes, self.places):
+            new = []
+            for leaf, p in zip(leaves, places):
+                if p is None:
+                    new.append(np.zeros(np.shape(leaf)))
+                else:
+                    g = grads[p]
+                    new.append(zeros_like(self.inputs[p]) if g is None else g)
+            out.append(tree.unflatten(treedef, new))
+        return out
+
+
+def zeros_like(x: Any) -> Any:
+    """A plain zero array of the shape and dtype of `x`; a scalar where `x` is one."""
+    return np.zeros(x.shape, x.dtype) if x.shape or isinstance(x, np.ndarray) else x.dtype.type(0)

@@ -1,0 +1,123 @@
+"""`vmap`: run a function of one example on a batch of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.batch import batched
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.transforms.arguments import name_of
+
+
+def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
+    """An axis for each leaf: `axes` is a prefix of the tree, its ints and Nones covering all below them."""
+    if axes is None or isinstance(axes, (int, np.integer)):
+        return [axes] * treedef.num_leaves
+    out: list[Any] = []
+    todo = [(axes, given)]
+    while todo:
+        axis, part = todo.pop()
+        if axis is None or isinstance(axis, (int, np.integer)):
+            out.extend([axis] * tree.structure(part).num_leaves)
+        elif isinstance(axis, dict) and isinstance(part, dict) and axis.keys() == part.keys():
+            todo.extend((axis[k], part[k]) for k in reversed(sorted(part)))
+        elif isinstance(axis, (tuple, list)) and isinstance(part, (tuple, list)) and len(axis) == len(part):
+            todo.extend(reversed(list(zip(axis, part))))
+        else:
+            raise errors.BatchError(f"{what} = {axes!r} does not fit the arguments' structure {treedef!r}: give an int, None, or a tree prefix of them")
+    return out
+
+
+def vmap(
+    f: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that applies `f` to every example of a batch at once, as one run of array operations.
+
+    Args:
+        f: a function of single examples (pytrees of arrays).
+        in_axes: the batch axis of the arguments: an int for all, or a sequence with an int, None (not batched) or tree of them for
+            each positional argument. Keyword arguments have it as axis 0.
+        out_axes: where the batch axis goes in the results; None for a result that does not depend on the batch.
+        axis_size: the size of the batch, where no argument tells.
+
+    Returns:
+        A function with `f`'s arguments.
+
+    Raises:
+        BatchError: the arguments disagree about the size of the batch, or lack the axis.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.vmap(np.dot)(np.ones((3, 2)), np.ones((3, 2)))
+    array([2., 2., 2.])
+    >>> ft.vmap(ft.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(3.0, np.arange(3.0))
+    array([ 0.,  6., 24.])
+    """
+
+    @functools.wraps(f)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        what = f"vmap({name_of(f)})"
+        leaves, treedef = tree.flatten((args, kwargs))
+        count = tree.structure(args).num_leaves
+        if not (in_axes is None or isinstance(in_axes, (int, np.integer))) and len(in_axes) != len(args):
+            raise errors.BatchError(f"{what}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments")
+        spec = in_axes if in_axes is None or isinstance(in_axes, (int, np.integer)) else tuple(in_axes)
+        axes = _axes(f"{what}: in_axes", spec, tree.structure(args), args) + [0] * (len(leaves) - count)
+        leaves = [x if a is None else lift(x) for x, a in zip(leaves, axes)]
+        size = _size(what, leaves, axes, axis_size)
+        flags = [a is not None for a in axes]
+        values = [_to_front(x, a) for x, a in zip(leaves, axes)]
+        out_def: list[Any] = []
+
+        def run(*inputs: Any) -> list[Any]:
+            positional, keywords = tree.unflatten(treedef, inputs)
+            out, structure = tree.flatten(f(*positional, **keywords))
+            out_def.append(structure)
+            return [x if isinstance(x, Tracer) else lift(x) for x in out]
+
+        outputs = batched(run, values, flags, size, what)
+        result = tree.unflatten(out_def[0], outputs)
+        if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
+            return tree.unflatten(out_def[0], [_plain(x) for x in outputs])
+        places = _axes(f"{what}: out_axes", out_axes, out_def[0], result)
+        return tree.unflatten(out_def[0], [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
+
+    return mapped
+
+
+def _plain(x: Any) -> Any:
+    """A result that does not depend on the batch was repeated as a read-only view: give it memory of its own."""
+    return x.copy() if type(x) is np.ndarray and not x.flags.writeable else x
+
+
+def _to_front(x: Any, axis: int | None) -> Any:
+    return x if axis is None or axis == 0 else np.moveaxis(x, axis, 0)
+
+
+def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | None) -> int:
+    for k, (x, a) in enumerate(zip(leaves, axes)):
+        if a is None:
+            continue
+        if not -x.ndim <= a < x.ndim:
+            raise errors.BatchError(
+                f"{what}: in_axes asks for axis {a} of leaf {k}, which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
+                "  Give in_axes=None for an argument that is the same for all examples."
+            )
+        if size is not None and x.shape[a] != size:
+            raise errors.BatchError(
+                f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of leaf {k} "
+                f"({errors.describe(x)}).\n  At {errors.user_line(3)}."
+            )
+        size = x.shape[a]
+    if size is None:
+        raise errors.BatchError(f"{what}: no argument is batched; give in_axes an int for at least one, or axis_size=.")
+    return size

@@ -1,0 +1,408 @@
+"""`vjp` and `jvp`, the two replays, and what follows from them: gradients, Jacobians, Hessians, Hessian products.
+
+Nothing here looks inside a tape.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.forward import pushforward
+from functrace.core.reverse import pullback as pull
+from functrace.core.tape import Tape, record
+from functrace.core.tracer import Tracer
+from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, resolve, zeros_like
+from functrace.transforms.batching import vmap
+
+
+class _Run:
+    """A recorded call: its tape, and the trees of its results."""
+
+    __slots__ = ("aux", "flat", "out", "tape", "treedef")
+
+    def __init__(self, what: str, flat: Flat, has_aux: bool) -> None:
+        self.flat = flat
+        name = f"{what}({name_of(flat.f)})"
+        trees: list[Any] = []
+
+        def run(*inputs: Any) -> list[Any]:
+            out = flat.call(*inputs)
+            aux = None
+            if has_aux:
+                if not (isinstance(out, tuple) and len(out) == 2):
+                    raise TypeError(f"{name} with has_aux=True: the function must return (output, aux), got {type(out).__name__}")
+                out, aux = out
+            leaves, treedef = tree.flatten(out)
+            extra, extra_def = tree.flatten(aux)
+            trees.extend((treedef, len(leaves), extra_def))
+            return [_output(name, x) for x in leaves] + extra
+
+        self.tape: Tape = record(run, flat.inputs, name)
+        self.treedef, count, aux_def = trees
+        outputs = self.tape.outputs
+        self.aux = tree.unflatten(aux_def, outputs[count:]) if has_aux else None
+        self.out = outputs[:count]
+        del self.tape.slots[count:]
+
+    def result(self) -> Any:
+        return tree.unflatten(self.treedef, self.out)
+
+
+def _output(name: str, x: Any) -> Any:
+    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+        return x
+    if isinstance(x, (bool, int, float, complex)):
+        return np.asarray(x)[()]
+    raise TypeError(f"{name}: the function returned a {type(x).__name__}; outputs must be arrays, numbers, or pytrees of them")
+
+
+def _match(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any]) -> list[Any]:
+    """The leaves of a cotangent or tangent, checked against the values that they belong to."""
+    leaves, got = tree.flatten(given)
+    if got != treedef:
+        raise errors.CotangentError(
+            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n  At {errors.user_line()}."
+        )
+    checked = []
+    for g, x in zip(leaves, likes):
+        if not hasattr(g, "dtype"):
+            g = np.asarray(g)
+        if g.shape != x.shape:
+            raise errors.CotangentError(
+                f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n  At {errors.user_line()}.\n"
+                f"  The {which} must have the value's shape: np.broadcast_to(g, {x.shape}) if every element has the same."
+            )
+        if g.dtype != x.dtype:
+            if not np.can_cast(g.dtype, x.dtype, "same_kind"):
+                raise errors.CotangentError(
+                    f"{what}: a {which} of dtype {g.dtype} was given for a value of dtype {x.dtype}.\n  At {errors.user_line()}.\n"
+                    f"  Cast it: g.astype({str(x.dtype)!r})."
+                )
+            g = g.astype(x.dtype)
+        checked.append(g)
+    return checked
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
+    """The value of `f(*primals)` and its pullback, which maps a cotangent of the output to cotangents of the primals.
+
+    Args:
+        f: a function of pytrees of arrays, returning a pytree of arrays.
+        *primals: where to evaluate it. Keyword arguments are passed on, not differentiated.
+        has_aux: `f` returns `(output, aux)`, and `vjp` a third result, `aux`.
+
+    Returns:
+        `(out, pullback)`. `pullback(ct)` takes a tree like `out` and returns a tuple with a tree like each primal; it can be
+        called any number of times. Complex cotangents are not conjugated (the convention of JAX and autograd).
+
+    Raises:
+        CotangentError: a cotangent's structure, shape or dtype is not that of the output.
+
+    >>> import functrace as ft, numpy as np
+    >>> out, pullback = ft.vjp(lambda x, y: x * np.sin(y), 2.0, 0.0)
+    >>> pullback(1.0)
+    (np.float64(0.0), np.float64(2.0))
+    """
+    flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
+    run = _Run("vjp", flat, has_aux)
+    name = f"the pullback of {name_of(f)}"
+
+    def pullback(ct: Any) -> tuple[Any, ...]:
+        cts = _match(name, "cotangent", ct, run.treedef, run.out)
+        return tuple(flat.rebuild(pull(run.tape, cts)))
+
+    return (run.result(), pullback, run.aux) if has_aux else (run.result(), pullback)
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
+    """The value of `f(*primals)` and its linear approximation there, a function of tangents that can be called many times.
+
+    >>> import functrace as ft, numpy as np
+    >>> out, f_jvp = ft.linearize(lambda x: x**3, 2.0)
+    >>> f_jvp(1.0)
+    np.float64(12.0)
+    """
+    flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
+    run = _Run("linearize", flat, has_aux)
+
+    def f_jvp(*tangents: Any) -> Any:
+        if len(tangents) != len(primals):
+            raise errors.CotangentError(f"linearize({name_of(f)}): {len(tangents)} tangents for {len(primals)} primals")
+        return _push(run, tangents)
+
+    return (run.result(), f_jvp, run.aux) if has_aux else (run.result(), f_jvp)
+
+
+def _push(run: _Run, tangents: Sequence[Any]) -> Any:
+    flat = run.flat
+    ts: list[Any] = [None] * len(flat.inputs)
+    for tangent, treedef, leaves, places in zip(tangents, flat.treedefs, flat.wholes, flat.places):
+        likes = [np.zeros(np.shape(x)) if p is None else flat.inputs[p] for x, p in zip(leaves, places)]
+        for t, p in zip(_match(f"the jvp of {name_of(flat.f)}", "tangent", tangent, treedef, likes), places):
+            if p is not None:
+                ts[p] = t
+    outs = pushforward(run.tape, ts)
+    return tree.unflatten(run.treedef, [zeros_like(x) if t is None else t for t, x in zip(outs, run.out)])
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
+    """The value of `f(*primals)` and its directional derivative along `tangents`.
+
+    Args:
+        f: a function of pytrees of arrays, returning a pytree of arrays.
+        primals: a tuple or list of arguments.
+        tangents: a tuple or list like it.
+        has_aux: `f` returns `(output, aux)`; `aux` is the third result.
+
+    Returns:
+        `(out, tangent_out)`, trees of one structure.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.jvp(np.sin, (0.0,), (2.0,))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(f"jvp({name_of(f)}): primals and tangents must be tuples or lists, got {type(primals).__name__}, {type(tangents).__name__}")
+    if len(primals) != len(tangents):
+        raise errors.CotangentError(f"jvp({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents")
+    flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
+    run = _Run("jvp", flat, has_aux)
+    out = (run.result(), _push(run, tangents))
+    return (*out, run.aux) if has_aux else out
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: Argnums = None,
+    has_aux: bool = False,
+    *,
+    argnames: Argnames = None,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns `f`'s value and its gradient: see `grad`. With `has_aux` the value is `(output, aux)`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+
+    @functools.wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
+        flat = Flat("grad", f, args, kwargs, keys)
+        run = _Run("grad", flat, has_aux)
+        seed = _scalar_seed(f, run, flat, holomorphic)
+        grads = flat.rebuild(pull(run.tape, [seed], consume=True))
+        value = (run.out[0], run.aux) if has_aux else run.out[0]
+        return value, tuple(grads) if several else grads[0]
+
+    return value_and_gradient
+
+
+def _scalar_seed(f: Any, run: _Run, flat: Flat, holomorphic: bool) -> Any:
+    if len(run.out) != 1 or len(run.treedef.nodes) != 1 or run.out[0].shape != ():
+        found = errors.describe(run.out[0]) if len(run.treedef.nodes) == 1 else f"a {type(run.result()).__name__} ({run.treedef!r})"
+        raise errors.NonScalarOutputError(
+            f"grad({name_of(f)}): the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
+            "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
+            "extra results."
+        )
+    dtype = run.out[0].dtype
+    if dtype.kind == "c" and not holomorphic:
+        raise errors.NonScalarOutputError(
+            f"grad({name_of(f)}): the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
+            "  Take its real part or absolute value, or pass holomorphic=True if the function is."
+        )
+    if holomorphic and (dtype.kind != "c" or any(x.dtype.kind != "c" for x in flat.inputs)):
+        raise errors.InputTypeError(f"grad({name_of(f)}) with holomorphic=True needs complex inputs and output, got an output of {dtype}.")
+    if dtype.kind not in "fc":
+        if run.tape.slots[0] < 0:
+            return np.float64(1)
+        raise errors.NonScalarOutputError(f"grad({name_of(f)}): the output is {dtype}, which has no derivative; it must be a real number.")
+    return dtype.type(1)
+
+
+def grad(
+    f: Callable[..., Any],
+    argnums: Argnums = None,
+    has_aux: bool = False,
+    *,
+    argnames: Argnames = None,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `f`, whose output is one real number.
+
+    Args:
+        f: a function of pytrees of arrays. Python's control flow, printing and debugging work in it.
+        argnums: position, or positions, of what to differentiate; the first argument unless said.
+        has_aux: `f` returns `(output, aux)`, and the gradient function `(gradient, aux)`.
+        argnames: name, or names, of what to differentiate, passed by keyword or by position.
+        holomorphic: `f` is holomorphic, its output complex.
+
+    Returns:
+        A function with `f`'s arguments. Each gradient is a tree like its argument, with its shapes and dtypes; a tuple of them if
+        `argnums` or `argnames` is a tuple. A Python number counts as float64. Integer leaves of containers get zeros.
+
+    Raises:
+        NonScalarOutputError: the output is not one real number.
+        IntegerInputError: an argument to differentiate is an integer array.
+        ArgnumsError: `argnums` or `argnames` names no argument of the call.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.grad(lambda w, x: np.tanh(w @ x))(np.zeros(2), np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
+    both = value_and_grad(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def _basis(x: Any, start: int, total: int) -> Any:
+    """The identity on one of several arrays: unit vectors, in the shape of `x`, as the rows of a batch of `total`."""
+    rows = np.zeros((total, x.size), x.dtype)
+    rows[start : start + x.size] = np.eye(x.size, dtype=x.dtype)
+    return rows.reshape(total, *x.shape)
+
+
+def _bases(likes: Sequence[Any]) -> tuple[list[Any], int]:
+    total = sum(x.size for x in likes)
+    starts = [sum(x.size for x in likes[:k]) for k in range(len(likes))]
+    return [_basis(x, s, total) for x, s in zip(likes, starts)], total
+
+
+def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        keys, several = resolve(what, f, args, kwargs, argnums, argnames)
+        flat = Flat(what, f, args, kwargs, keys)
+        run = _Run(what, flat, has_aux)
+        _check_complex(what, f, flat, run, holomorphic, mode)
+        sizes = sum(x.size for x in flat.inputs), sum(x.size for x in run.out)
+        reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
+        if reverse:
+            bases, total = _bases(run.out)
+            rows = _each(lambda *cts: [zeros_like(x) if g is None else g for g, x in zip(pull(run.tape, cts), flat.inputs)], bases, total)
+            blocks = [_split_rows(rows, run.out, k) for k in range(len(flat.inputs))]  # per input, per output
+        else:
+            bases, total = _bases(flat.inputs)
+            columns = _each(lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(pushforward(run.tape, ts), run.out)], bases, total)
+            blocks = _split_columns(columns, flat.inputs, run.out)
+        trees = [[block[j] for block in blocks] for j in range(len(run.out))]  # per output, per input
+        per_output = [_arguments(flat, row, x, several) for row, x in zip(trees, run.out)]
+        out = tree.unflatten(run.treedef, per_output)
+        return (out, run.aux) if has_aux else out
+
+    return jacobian_function
+
+
+def _each(replay: Callable[..., Any], bases: list[Any], total: int) -> list[Any]:
+    return vmap(replay)(*bases) if total else replay(*bases)  # type: ignore[no-any-return]
+
+
+def _split_rows(rows: list[Any], outs: Sequence[Any], k: int) -> list[Any]:
+    blocks, start = [], 0
+    for y in outs:
+        part = rows[k][start : start + y.size]
+        blocks.append(np.reshape(part, y.shape + part.shape[1:]))
+        start += y.size
+    return blocks
+
+
+def _split_columns(columns: list[Any], inputs: Sequence[Any], outs: Sequence[Any]) -> list[list[Any]]:
+    blocks, start = [], 0
+    for x in inputs:
+        parts = [np.moveaxis(c[start : start + x.size], 0, -1) for c in columns]
+        blocks.append([_owned(np.reshape(p, y.shape + x.shape)) for p, y in zip(parts, outs)])
+        start += x.size
+    return blocks
+
+
+def _owned(x: Any) -> Any:
+    return x.copy() if type(x) is np.ndarray and x.base is not None else x
+
+
+def _arguments(flat: Flat, row: Sequence[Any], out: Any, several: bool) -> Any:
+    trees = []
+    for treedef, leaves, places in zip(flat.treedefs, flat.wholes, flat.places):
+        trees.append(tree.unflatten(treedef, [np.zeros(out.shape + np.shape(x)) if p is None else row[p] for x, p in zip(leaves, places)]))
+    return tuple(trees) if several else trees[0]
+
+
+def _check_complex(what: str, f: Any, flat: Flat, run: _Run, holomorphic: bool, mode: str) -> None:
+    complex_in = any(x.dtype.kind == "c" for x in flat.inputs)
+    complex_out = any(x.dtype.kind == "c" for x in run.out)
+    if (complex_in or complex_out) and not holomorphic and not (mode == "forward" and not complex_in):
+        raise errors.InputTypeError(
+            f"{what}({name_of(f)}): complex arguments or results need holomorphic=True, which says that the function is.\n"
+            "  For other functions differentiate with respect to the real and imaginary parts."
+        )
+
+
+def jacrev(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+    """The Jacobian of `f` by reverse replays, one for each element of the output, as one batch.
+
+    Returns a function; for an output of shape `s` and an argument of shape `a` its result has shape `s + a`, in the output's tree,
+    each leaf a tree like the argument (a tuple of such, for several).
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _jacobian("jacrev", f, argnums, argnames, has_aux, holomorphic, "reverse")
+
+
+def jacfwd(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+    """The Jacobian of `f` by forward replays, one for each element of the arguments, as one batch: see `jacrev`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.jacfwd(lambda x: np.array([1.0, 2.0]) * x)(3.0)
+    array([1., 2.])
+    """
+    return _jacobian("jacfwd", f, argnums, argnames, has_aux, holomorphic, "forward")
+
+
+def jacobian(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+    """The Jacobian of `f` by reverse or forward replays, whichever are fewer: see `jacrev`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.jacobian(lambda x: x[:2] * x[2])(np.array([1.0, 2.0, 3.0]))
+    array([[3., 0., 1.],
+           [0., 3., 2.]])
+    """
+    return _jacobian("jacobian", f, argnums, argnames, has_aux, holomorphic, "auto")
+
+
+def hessian(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+    """The Hessian of `f`, forward over reverse: for an argument of shape `a` an array of shape `a + a`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
+    array([[4., 2.],
+           [2., 0.]])
+    """
+    first = grad(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
+    return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
+
+
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
+    """The Hessian of `f` at `primals` times `tangents`, without the Hessian: forward over reverse.
+
+    Returns a tree like the primal, a tuple of them if there are several.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    array([ 6., 12.])
+    """
+    several = len(primals) > 1
+    return jvp(grad(f, tuple(range(len(primals))) if several else 0), primals, tangents, **kwargs)[1]

@@ -1,0 +1,209 @@
+"""Pytrees: nested containers whose leaves are arrays, flattened to a list and built again. No recursion, any depth.
+
+Containers are dict, OrderedDict, defaultdict, list, tuple, namedtuple, None, dataclass instances, and classes given to
+`register`. Everything else is a leaf. A dataclass field with `metadata={"static": True}` is structure, not a leaf.
+
+>>> leaves, treedef = flatten({"w": [1.0, 2.0], "b": None})
+>>> leaves
+[1.0, 2.0]
+>>> unflatten(treedef, [10.0, 20.0])
+{'w': [10.0, 20.0], 'b': None}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from functrace.errors import TreeError
+
+Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
+Unflatten = Callable[[Any, Sequence[Any]], Any]
+
+_registry: dict[type, tuple[Flatten, Unflatten]] = {}
+
+
+def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> type:
+    """Make instances of `cls` containers.
+
+    `flatten(obj)` returns `(children, aux)` with hashable `aux`; `unflatten(aux, children)` builds the object again.
+    JAX's `register_pytree_node` with the same argument order. Returns `cls`.
+
+    >>> class Pair:
+    ...     def __init__(self, a, b): self.a, self.b = a, b
+    >>> _ = register(Pair, lambda p: ((p.a, p.b), None), lambda aux, children: Pair(*children))
+    >>> leaves(Pair(1, [2, 3]))
+    [1, 2, 3]
+    """
+    _registry[cls] = (flatten, unflatten)
+    return cls
+
+
+def _sorted_keys(d: Any) -> list[Any]:
+    try:
+        return sorted(d)
+    except TypeError:
+        return list(d)
+
+
+def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
+    names, values, static = [], [], []
+    for field in dataclasses.fields(obj):
+        value = getattr(obj, field.name)
+        if field.metadata.get("static"):
+            static.append((field.name, value))
+        else:
+            names.append(field.name)
+            values.append(value)
+    return values, (tuple(names), tuple(static))
+
+
+def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
+    names, static = aux
+    values = dict(zip(names, children)) | dict(static)
+    initial = {f.name: values.pop(f.name) for f in dataclasses.fields(cls) if f.init}
+    obj = cls(**initial)
+    for name, value in values.items():
+        object.__setattr__(obj, name, value)
+    return obj
+
+
+class TreeDef:
+    """The structure of a pytree: its nodes in postorder, each (type, number of children, aux). Compares by structure."""
+
+    __slots__ = ("nodes", "num_leaves", "orders")
+
+    def __init__(self, nodes: tuple[Any, ...], num_leaves: int, orders: dict[int, Any]) -> None:
+        self.nodes = nodes
+        self.num_leaves = num_leaves
+        self.orders = orders  # insertion order of dicts, by node: kept for printing, not compared
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeDef) and self.nodes == other.nodes
+
+    def __hash__(self) -> int:
+        return hash(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"TreeDef({unflatten(self, ['*'] * self.num_leaves)!r})".replace("'*'", "*")
+
+
+_LEAF = (None, 0, None)
+_ONE_LEAF = TreeDef((_LEAF,), 1, {})
+
+
+def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
+    """(children, aux, insertion order) of a container, None for a leaf."""
+    cls = type(node)
+    if cls in _registry:
+        children, aux = _registry[cls][0](node)
+        return children, aux, None
+    if cls is list or cls is tuple:
+        return node, None, None
+    if cls is dict or cls is OrderedDict or cls is defaultdict:
+        keys = _sorted_keys(node)
+        factory = node.default_factory if cls is defaultdict else None
+        return [node[k] for k in keys], (tuple(keys), factory), list(node)
+    if node is None:
+        return (), None, None
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return node, None, None
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        values, aux = _dataclass_children(node)
+        return values, aux, None
+    return None
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure."""
+    if type(tree) not in _registry and not isinstance(tree, (list, tuple, dict, type(None))) and not dataclasses.is_dataclass(tree):
+        return [tree], _ONE_LEAF
+    leaves: list[Any] = []
+    nodes: list[Any] = []
+    orders: dict[int, Any] = {}
+    stack: list[Any] = [(tree, None)]
+    while stack:
+        node, done = stack.pop()
+        if done is not None:
+            if done[3] is not None:
+                orders[len(nodes)] = done[3]
+            nodes.append(done[:3])
+            continue
+        found = _children(node)
+        if found is None:
+            leaves.append(node)
+            nodes.append(_LEAF)
+            continue
+        children, aux, order = found
+        stack.append((node, (type(node), len(children), aux, order)))
+        stack.extend((child, None) for child in reversed(children))
+    return leaves, TreeDef(tuple(nodes), len(leaves), orders)
+
+
+def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
+    if cls in _registry:
+        return _registry[cls][1](aux, children)
+    if cls is list:
+        return children
+    if cls is tuple:
+        return tuple(children)
+    if cls is dict or cls is OrderedDict or cls is defaultdict:
+        keys, factory = aux
+        items = dict(zip(keys, children))
+        ordered = {k: items[k] for k in order} if order is not None else items
+        return defaultdict(factory, ordered) if cls is defaultdict else cls(ordered)
+    if cls is type(None):
+        return None
+    if issubclass(cls, tuple):
+        return cls(*children)
+    return _build_dataclass(cls, aux, children)
+
+
+def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
+    """The pytree of structure `treedef` with these leaves. Raises `TreeError` if their number is wrong."""
+    leaves = list(leaves)
+    if len(leaves) != treedef.num_leaves:
+        raise TreeError(f"tree.unflatten: the structure has {treedef.num_leaves} leaves, got {len(leaves)}")
+    if treedef is _ONE_LEAF:
+        return leaves[0]
+    stack: list[Any] = []
+    position = 0
+    for index, (cls, count, aux) in enumerate(treedef.nodes):
+        if cls is None:
+            stack.append(leaves[position])
+            position += 1
+        else:
+            children = stack[len(stack) - count :]
+            del stack[len(stack) - count :]
+            stack.append(_build(cls, aux, children, treedef.orders.get(index)))
+    return stack[0]
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of `tree`, left to right."""
+    return flatten(tree)[0]
+
+
+def structure(tree: Any) -> TreeDef:
+    """The structure of `tree`, without its leaves."""
+    return flatten(tree)[1]
+
+
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """`function` applied to each leaf of `tree` and the leaves of `rest` at the same place.
+
+    Raises `TreeError` where a tree of `rest` has another structure.
+
+    >>> map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)})
+    {'x': 11, 'y': (22,)}
+    """
+    first, treedef = flatten(tree)
+    others = []
+    for other in rest:
+        more, structure_ = flatten(other)
+        if structure_ != treedef:
+            raise TreeError(f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}")
+        others.append(more)
+    return unflatten(treedef, [function(*xs) for xs in zip(first, *others)])
