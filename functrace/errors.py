@@ -80,6 +80,12 @@ class MissingRuleError(FunctraceError, TypeError):
     code = "FT108"
 
 
+class CheckpointError(FunctraceError, RuntimeError):
+    """A checkpointed function did not repeat itself when it was run again for the reverse replay."""
+
+    code = "FT116"
+
+
 class UnsupportedError(FunctraceError, NotImplementedError):
     """A NumPy function, or a keyword of one, that has no derivative rule here."""
 

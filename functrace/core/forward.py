@@ -33,16 +33,12 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
                 ts[out] = bundle[params[0]]
         else:
             total = None
-            for k, i in enumerate(slots):
-                t = ts[i] if i >= 0 else None
-                if t is not None:
-                    d = primitive.push(k, t, ans, args, params)
-                    if d is not None:
-                        if primitive.multi:
-                            total = d if total is None else [_plus(a, b) for a, b in zip(total, d)]
-                        else:
-                            d = spread(d, ans) if kind == BINARY else d
-                            total = d if total is None else total + d
+            for d in primitive.push([ts[i] if i >= 0 else None for i in slots], ans, args, params):
+                if primitive.multi:
+                    total = d if total is None else [_plus(a, b) for a, b in zip(total, d)]
+                else:
+                    d = spread(d, ans) if kind == BINARY else d
+                    total = d if total is None else total + d
             ts[out] = total
     return [ts[slot] if slot >= 0 else None for slot in tape.slots]
 
@@ -58,22 +54,21 @@ def spread(t: Any, ans: Any) -> Any:
     return t if t.dtype == ans.dtype else t.astype(ans.dtype)
 
 
-def transpose(linear: Callable[[Any], Any], example: Any, t: Any) -> Any:
-    """The transpose of a linear function applied to `t`; `example` has the shape and dtype of its argument.
+def transpose(linear: Callable[..., Sequence[Any]], examples: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The transpose of a linear function, applied to `tangents`, one for each of its results (None: zero).
 
-    `example` may be a tuple of such (None where absent), and then so is the result.
+    `examples` have the shapes and dtypes of its arguments, and so has the result; None where nothing reaches.
     """
-    several = isinstance(example, tuple)
-    zeros = [np.zeros(x.shape, x.dtype) for x in (example if several else (example,))]
-    tape = record(lambda *g: [linear(g if several else g[0])], zeros, "a transposed rule")
-    out = pullback(tape, [t])
-    return out if several else out[0]
+    tape = record(linear, [np.zeros(x.shape, x.dtype) for x in examples], "a transposed rule")
+    return pullback(tape, tangents)
 
 
 def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
     """The tangent rule that belongs to a cotangent rule, both called as `rule(g or t, ans, *args, *params)`."""
 
     def jvp(t: Any, ans: Any, *rest: Any) -> Any:
-        return transpose(lambda g: vjp(g, ans, *rest), ans, t)
+        if isinstance(ans, tuple):
+            return transpose(lambda *g: [vjp(g, ans, *rest)], ans, [t])
+        return transpose(lambda g: [vjp(g, ans, *rest)], [ans], [t])[0]
 
     return jvp

@@ -11,7 +11,7 @@ at its shape and dtype; large values that no rule looks at are not kept on the t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import _getframe
 from typing import Any
 
@@ -47,11 +47,13 @@ class Primitive:
       takes k first.
     - `batch(size, batched, args, params)`: the result for arguments of which those flagged have a batch as axis 0; the result
       has it too.
+    - `joint`: `vjps(g, ans, args, params)` gives the cotangents of all arguments at once, `jvps(ts, ans, args, params)` the tangent
+      of the result for the tangents of all (None: zero).
     - `constant`: piecewise constant, or integer valued; no rules. `multi`: the result is a tuple.
     - `scatter(buffer, g, *params)`: adds the cotangent into a buffer in place, for ops that read a part of their argument.
     """
 
-    __slots__ = ("arity", "batch", "constant", "fun", "jvps", "kind", "multi", "name", "op", "saves", "scatter", "vjps")
+    __slots__ = ("arity", "batch", "constant", "fun", "joint", "jvps", "kind", "multi", "name", "op", "saves", "scatter", "vjps")
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class Primitive:
         jvps: Any = None,
         constant: bool = False,
         multi: bool = False,
+        joint: bool = False,
         scatter: Callable[..., Any] | None = None,
         params: bool = True,
     ) -> None:
@@ -76,6 +79,7 @@ class Primitive:
             raise MissingRuleError(f"primitive {name!r} leaves unsaid: {', '.join(missing)}. Declare it with a kind from functrace.ops.kinds.")
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
         self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
+        self.joint = joint
         self.saves = _saved(vjps, jvps, arity)
         self.kind = GENERAL if multi or constant else SCATTER if scatter else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
         self.op = _make_op(self, params)
@@ -83,17 +87,21 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def pull(self, k: int, g: Any, ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """The cotangent of argument k."""
+    def pull(self, slots: Sequence[int], g: Any, ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Sequence[Any]:
+        """The cotangents of the arguments; None where there is none, or the argument is a constant."""
+        if self.joint:
+            return self.vjps(g, ans, args, params)  # type: ignore[no-any-return]
         if self.arity is None:
-            return self.vjps(k, g, ans, *args, *params)
-        return self.vjps[k](g, ans, *args, *params)
+            return [self.vjps(k, g, ans, *args, *params) if i >= 0 else None for k, i in enumerate(slots)]
+        return [rule(g, ans, *args, *params) if i >= 0 and rule else None for rule, i in zip(self.vjps, slots)]
 
-    def push(self, k: int, t: Any, ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """What a tangent of argument k adds to the tangent of the result."""
+    def push(self, ts: Sequence[Any], ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
+        """What the tangents of the arguments (None: zero) contribute, one by one, to the tangent of the result."""
+        if self.joint:
+            return [self.jvps(ts, ans, args, params)] if any(t is not None for t in ts) else []
         if self.arity is None:
-            return self.jvps(k, t, ans, *args, *params)
-        return self.jvps[k](t, ans, *args, *params)
+            return [self.jvps(k, t, ans, *args, *params) for k, t in enumerate(ts) if t is not None]
+        return [rule(t, ans, *args, *params) for rule, t in zip(self.jvps, ts) if t is not None and rule]
 
     def lean(self, args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
         """`args` and `ans` without the values that no rule looks into."""

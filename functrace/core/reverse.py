@@ -62,13 +62,11 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
                 bundle = cts[slots[0]] = [None] * args[0]
             bundle[params[0]] = g
         else:
-            for k, i in enumerate(slots):
-                if i >= 0:
-                    d = primitive.pull(k, g, ans, args, params)
-                    if d is not None:
-                        d = fit(d, args[k])
-                        c = cts[i]
-                        cts[i] = d if c is None else c + d
+            for i, d, x in zip(slots, primitive.pull(slots, g, ans, args, params), args):
+                if i >= 0 and d is not None:
+                    d = fit(d, x)
+                    c = cts[i]
+                    cts[i] = d if c is None else c + d
     return _own(cts[: len(tape.inputs)], owned, cotangents)
 
 

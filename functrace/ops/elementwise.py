@@ -169,7 +169,11 @@ minimum = elementwise(
 fmax = elementwise("fmax", np.fmax, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
 fmin = elementwise("fmin", np.fmin, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
 copysign = elementwise(
-    "copysign", np.copysign, lambda t, _ans, x, y: t * np.copysign(1.0, x).astype(x.dtype) * np.copysign(1.0, y).astype(x.dtype), None, domain=(_AWAY, _AWAY)
+    "copysign",
+    np.copysign,
+    lambda t, _ans, x, y: t * (np.copysign(1, x) * np.copysign(1, y)).astype(t.dtype),
+    lambda t, _ans, _x, _y: np.zeros_like(t),
+    domain=(_AWAY, _AWAY),
 )
 
 # complex parts: linear over the reals, and their own transposes up to a conjugation

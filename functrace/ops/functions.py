@@ -38,7 +38,26 @@ def single_axis(x: Any, axis: Any) -> int:
     return int(np.lib.array_utils.normalize_axis_index(axis, x.ndim))
 
 
-@implements(np.sum, _REDUCED + [_on(0, dtype=np.float32), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
+@implements(np.shape, [_X], constant=True)
+def shape(a: Any) -> Any:
+    """`np.shape`."""
+    return lift(a).shape
+
+
+@implements(np.ndim, [_X], constant=True)
+def ndim(a: Any) -> Any:
+    """`np.ndim`."""
+    return len(lift(a).shape)
+
+
+@implements(np.size, [_X, Sample(normal((2, 3)), {"axis": 1})], constant=True)
+def size(a: Any, axis: Any = None) -> Any:
+    """`np.size`."""
+    a = lift(a)
+    return a.size if axis is None else a.shape[axis] if not isinstance(axis, tuple) else int(np.prod([a.shape[k] for k in axis]))
+
+
+@implements(np.sum, _REDUCED + [_on(0, dtype=np.float64), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
 def sum_(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.sum`."""
     a = lift(a)
@@ -159,7 +178,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return product(lift(x1), lift(x2))
 
 
-@implements(np.mean, _REDUCED[:-1] + [_on(1, where=np.arange(4) > 1)])
+@implements(np.mean, _REDUCED[:-1] + [_on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     """`np.mean`."""
     a = lift(a)
@@ -167,6 +186,6 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     total = sum_(a, axis, dtype, out, keepdims, where=where)
     if where is not True:
         count = np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
-        return total / np.asarray(count, np.finfo(dtype).dtype if dtype.kind == "f" else None)
+        return total / np.asarray(count, np.finfo(dtype).dtype)
     count = a.size if axis is None else int(np.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))]))
     return total / count

@@ -1,0 +1,351 @@
+"""Checks of derivatives against numbers: `check_grads` for users' functions, `verify` for declarations of ops.
+
+Everything is checked along random directions: forward mode against finite differences, reverse mode against forward mode, then
+the same again for the derivative itself, up to the order asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import tree
+from functrace.core.tracer import Tracer, value
+from functrace.errors import CheckError
+from functrace.ops.registry import Declared, Sample
+from functrace.transforms.batching import vmap
+from functrace.transforms.derivatives import grad, jvp, vjp
+
+# Six-point central differences: the error is of order step**6, so a large step is precise and rounding stays small.
+_STEP = 3e-3
+_WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
+
+
+def _inexact(x: Any) -> bool:
+    return np.asarray(x).dtype.kind in "fc"
+
+
+def _draw(rng: np.random.Generator, x: Any) -> Any:
+    """A random array like `x`; complex where it is."""
+    x = np.asarray(x)
+    t = rng.normal(size=x.shape)
+    if x.dtype.kind == "c":
+        t = t + 1j * rng.normal(size=x.shape)
+    return np.asarray(t, x.dtype)
+
+
+def numerical_jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], step: float = _STEP) -> Any:
+    """The directional derivative of `f`, a function of arrays, by six-point central differences; a tree like its result."""
+    base = tree.leaves(f(*primals))
+    totals = [np.zeros(np.shape(y), np.result_type(y, np.float64) if _inexact(y) else float) for y in base]
+    for k, weight in _WEIGHTS:
+        ahead, behind = ([np.asarray(x + sign * k * step * t) for x, t in zip(primals, tangents)] for sign in (1, -1))
+        for j, (a, b) in enumerate(zip(tree.leaves(f(*ahead)), tree.leaves(f(*behind)))):
+            if _inexact(a):
+                totals[j] = totals[j] + weight * (np.asarray(a) - np.asarray(b)) / step
+    return totals
+
+
+def _worst(got: Any, want: Any) -> tuple[Any, float]:
+    difference = np.abs(np.asarray(got) - np.asarray(want))
+    where = np.unravel_index(int(np.argmax(np.where(np.isnan(difference), np.inf, difference))), difference.shape)
+    return tuple(int(k) for k in where), float(difference[where])
+
+
+def _compare(what: str, got: Any, want: Any, rtol: float, atol: float) -> None:
+    got, want = np.asarray(value(got)), np.asarray(value(want))
+    if got.shape != want.shape:
+        raise CheckError(f"{what}: has shape {got.shape}, must have {want.shape}")
+    if got.size and not np.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True):
+        where, error = _worst(got, want)
+        relative = error / max(abs(want[where]), 1e-300)
+        raise CheckError(
+            f"{what}: at index {where} the derivative is {got[where]!r}, but must be {want[where]!r} (relative error {relative:.2g})"
+        )
+
+
+def check_grads(
+    f: Callable[..., Any],
+    *args: Any,
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    step: float = _STEP,
+    seed: int = 0,
+) -> None:
+    """Check `f`'s derivatives at `args` against central differences, in both modes and up to `order`.
+
+    Args:
+        f: a function of pytrees of floating-point arrays, real or complex, returning such.
+        *args: where to check; use float64, and stay away from kinks by more than `3 * step`.
+        order: how many times to differentiate.
+        modes: "fwd", "rev", or both.
+        rtol, atol: tolerances, as in `np.allclose`.
+        step: of the six-point differences.
+        seed: of the random directions.
+
+    Raises:
+        CheckError: names the order, the mode, the worst index, and both values; also if `f` is not deterministic.
+
+    Warns on float32 arguments, whose differences are hardly more than noise.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.check_grads(lambda x: np.sin(x) * x, np.array([0.3, 0.7]))
+    """
+    leaves, treedef = tree.flatten(args)
+    arrays = [np.array(x) for x in leaves]
+    if any(x.dtype in (np.float32, np.float16, np.complex64) for x in arrays):
+        warnings.warn("check_grads: an argument has less than double precision; differences will be noisy", stacklevel=2)
+    rng = np.random.default_rng(seed)
+
+    def flat(*xs: Any) -> list[Any]:
+        return [x if isinstance(x, Tracer) else np.array(x) for x in tree.leaves(f(*tree.unflatten(treedef, xs)))]
+
+    first, second = flat(*arrays), flat(*arrays)
+    if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second)):
+        raise CheckError("check_grads: the function is not deterministic: two calls gave different results")
+    level, g, primals = f"order 1 of {getattr(f, '__name__', 'f')}", flat, arrays
+    for _ in range(order):
+        _check_first(level, g, primals, modes, rtol, atol, step, rng)
+        g, primals = _derivative(g, primals, modes, rng)
+        level = f"order {int(level.split()[1]) + 1} of {level.split(' of ')[1]}"
+
+
+def _check_first(
+    level: str, f: Any, primals: list[Any], modes: Sequence[str], rtol: float, atol: float, step: float, rng: np.random.Generator
+) -> None:
+    tangents = [_draw(rng, x) for x in primals]
+    wanted = numerical_jvp(f, primals, tangents, step)
+    out, pushed = jvp(f, primals, tangents)
+    if "fwd" in modes:
+        for k, (got, want) in enumerate(zip(pushed, wanted)):
+            _compare(f"check_grads: {level}, forward mode, output {k}", got, want, rtol, atol)
+    if "rev" in modes:
+        _, pull = vjp(f, *primals)
+        cts = [_draw(rng, y) for y in out]
+        back = pull(cts)
+        got = sum(np.sum(np.real(b * t)) for b, t in zip(back, tangents))
+        want = sum(np.sum(np.real(c * w)) for c, w in zip(cts, wanted))
+        _compare(f"check_grads: {level}, reverse mode, projected", got, want, rtol, atol * max(1, sum(np.size(c) for c in cts)))
+
+
+def _derivative(f: Any, primals: list[Any], modes: Sequence[str], rng: np.random.Generator) -> tuple[Any, list[Any]]:
+    """The function to check next: the pullback at a fixed cotangent, or the tangent at fixed tangents."""
+    if "rev" in modes:
+        cts = [_draw(rng, y) for y in f(*primals)]
+        return lambda *xs: list(vjp(f, *xs)[1](cts)), primals
+    tangents = [_draw(rng, x) for x in primals]
+    return lambda *xs: jvp(f, xs, tangents)[1], primals
+
+
+# Declarations
+
+
+def _with(args: Sequence[Any], wrt: Sequence[int], xs: Sequence[Any]) -> list[Any]:
+    out = list(args)
+    for k, x in zip(wrt, xs):
+        out[k] = x
+    return out
+
+
+class _Checker:
+    """The checks of one declaration, counted."""
+
+    def __init__(self, declared: Declared, seed: int) -> None:
+        self.declared, self.rng, self.count = declared, np.random.default_rng(seed), 0
+
+    def compare(self, what: str, got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-7) -> None:
+        """Compare two trees."""
+        got_leaves, want_leaves = tree.leaves(got), tree.leaves(want)
+        if len(got_leaves) != len(want_leaves):
+            raise CheckError(f"{self.declared.name}: {what}: {len(got_leaves)} results, must be {len(want_leaves)}")
+        for a, b in zip(got_leaves, want_leaves):
+            _compare(f"{self.declared.name}: {what}", a, b, rtol, atol)
+        self.count += 1
+
+    def like(self, what: str, got: Any, want: Any) -> None:
+        """Compare shapes and dtypes of two trees."""
+        for a, b in zip(tree.leaves(got), tree.leaves(want)):
+            a, b = (x if hasattr(x, "dtype") else np.asarray(x) for x in (a, b))
+            if a.shape != b.shape or a.dtype != b.dtype:
+                raise CheckError(f"{self.declared.name}: {what}: {a.dtype}{a.shape}, must be {b.dtype}{b.shape}")
+        self.count += 1
+
+
+def _numpy_function(declared: Declared) -> Any:
+    function = declared.numpy[0] if isinstance(declared.numpy, tuple) and declared.numpy else declared.numpy
+    return function if callable(function) else None
+
+
+def verify(declared: Declared, order: int = 2, seed: int = 0) -> int:
+    """Run every check that a declaration promises, on each of its samples; returns how many there were.
+
+    Values, shapes and dtypes against NumPy; reverse, forward and higher order against differences; `vmap` against a loop for
+    every choice of batched arguments; the NumPy function through the protocols; float32, float16 and complex arguments;
+    read-only ones. Raises `CheckError`.
+    """
+    checker = _Checker(declared, seed)
+    for sample in declared.samples:
+        args = sample.args(checker.rng)
+        f, plain = _bound(declared.function, sample), _bound(_numpy_function(declared) or declared.function, sample)
+        _check_values(checker, f, plain, args, sample)
+        if sample.wrt and not declared.constant:
+            _check_derivatives(checker, f, plain, args, sample, order)
+            _check_dtypes(checker, f, plain, args, sample)
+        _check_batches(checker, f, args, sample)
+    return checker.count
+
+
+def _bound(function: Any, sample: Sample) -> Any:
+    return lambda *args: function(*args, **sample.kwargs)
+
+
+def _frozen(x: Any) -> Any:
+    x = np.array(x)
+    x.flags.writeable = False
+    return x
+
+
+def _check_values(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sample: Sample) -> None:
+    args = tree.map(lambda x: _frozen(x) if isinstance(x, np.ndarray) else x, list(args))
+    want = plain(*args)
+    checker.compare("value, nothing traced", f(*args), want, 1e-12, 0)
+    if not sample.wrt:
+        return
+    results: list[Any] = []
+
+    def traced(*xs: Any) -> Any:
+        out = f(*_with(args, sample.wrt, xs))
+        results.append(out)
+        return tree.map(lambda y: np.sum(y * 1.0) if not _is_bool(y) else 0.0, out)
+
+    vjp(traced, *(_float(args[k]) for k in sample.wrt))
+    got = tree.map(value, results[0])
+    checker.compare("value, traced", got, want, 1e-12, 0)
+    checker.like("value, traced", got, want)
+
+
+def _is_bool(y: Any) -> bool:
+    return np.asarray(value(y)).dtype.kind in "bSUO"
+
+
+def _float(x: Any) -> Any:
+    return tree.map(lambda a: np.asarray(a) if np.asarray(a).dtype.kind in "fc" else np.asarray(a, float), x)
+
+
+def _projected(checker: _Checker, f: Any, args: Sequence[Any], sample: Sample) -> tuple[Any, list[Any], list[Any]]:
+    """The sample as a function of a flat list of arrays that returns one; the arrays; and directions for them."""
+    xs = [_float(args[k]) for k in sample.wrt]
+    leaves, treedef = tree.flatten(xs)
+
+    def flat(*ys: Any) -> list[Any]:
+        return [y for y in tree.leaves(f(*_with(args, sample.wrt, tree.unflatten(treedef, ys)))) if value(y).dtype.kind in "fc"]
+
+    return flat, leaves, [_draw(checker.rng, x) for x in leaves]
+
+
+def _check_derivatives(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sample: Sample, order: int) -> None:
+    flat, xs, ts = _projected(checker, f, args, sample)
+    level: Any = flat
+    for k in range(1, order + 1):
+        want = numerical_jvp(level, xs, ts)
+        out, pushed = jvp(level, xs, ts)
+        checker.compare(f"forward, order {k}", pushed, want)
+        _, pull = vjp(level, *xs)
+        cts = [_draw(checker.rng, y) for y in out]
+        back = pull(cts)
+        checker.like(f"reverse, order {k}", list(back), xs)
+        dot = sum(np.sum(np.real(b * t)) for b, t in zip(back, ts))
+        scale = sum(np.sum(np.abs(c) * np.abs(w)) for c, w in zip(cts, want))
+        checker.compare(f"reverse, order {k}", dot, sum(np.sum(np.real(c * w)) for c, w in zip(cts, want)), 1e-6, 1e-7 * (1 + scale))
+        if k == 1:
+            checker.compare("through NumPy's function", vjp(_projected(checker, plain, args, sample)[0], *xs)[1](cts), back, 1e-12, 0)
+        level = _next(level, cts)
+
+
+def _next(level: Any, cts: list[Any]) -> Any:
+    return lambda *ys: list(vjp(level, *ys)[1](cts))
+
+
+def _check_dtypes(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sample: Sample) -> None:
+    exact = [np.asarray(args[k]) for k in sample.wrt if not isinstance(args[k], (list, tuple, dict))]
+    if len(exact) != len(sample.wrt) or "dtype" in sample.kwargs:
+        return
+    for dtype in (np.float32, np.float16, np.complex128, np.complex64):
+        xs = [np.asarray(x + 0.3j * checker.rng.normal(size=x.shape) if np.dtype(dtype).kind == "c" else x, dtype) for x in exact]
+        try:
+            want = plain(*_with(args, sample.wrt, xs))
+        except (TypeError, ValueError, NotImplementedError):
+            continue  # NumPy itself has no such loop
+        if any(y.dtype.kind not in "fc" for y in map(np.asarray, tree.leaves(want))):
+            continue
+
+        def flat(*ys: Any) -> list[Any]:
+            return tree.leaves(f(*_with(args, sample.wrt, ys)))
+
+        out, pull = vjp(flat, *xs)
+        checker.like(f"value, {np.dtype(dtype)}", out, tree.leaves(want))
+        cts = [_draw(checker.rng, y) for y in out]
+        back = pull(cts)
+        checker.like(f"reverse, {np.dtype(dtype)}", list(back), xs)
+        ts = [_draw(checker.rng, x) for x in xs]
+        _, pushed = jvp(flat, xs, ts)
+        checker.like(f"forward, {np.dtype(dtype)}", pushed, out)
+        if dtype is np.complex128:
+            wanted = numerical_jvp(flat, xs, ts)
+            checker.compare("forward, complex", pushed, wanted)
+            dot = sum(np.sum(np.real(b * t)) for b, t in zip(back, ts))
+            scale = sum(np.sum(np.abs(c) * np.abs(w)) for c, w in zip(cts, wanted))
+            checker.compare("reverse, complex", dot, sum(np.sum(np.real(c * w)) for c, w in zip(cts, wanted)), 1e-6, 1e-7 * (1 + scale))
+
+
+def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sample) -> None:
+    """`vmap` of the function, and of its gradient, against a loop: every argument batched, in front or at the end, or not."""
+    which = sample.wrt
+    if not which:
+        return
+    size = 2
+    for combination in range(3 ** len(which)):
+        axes: list[Any] = [(None, 0, -1)[combination // 3**k % 3] for k in range(len(which))]
+        if all(a is None for a in axes):
+            continue
+        batched = [_batch(checker.rng, args[k], a, size) for k, a in zip(which, axes)]
+
+        def call(*xs: Any) -> list[Any]:
+            return tree.leaves(f(*_with(args, which, xs)))
+
+        rows = [[_row(x, a, k) for x, a in zip(batched, axes)] for k in range(size)]
+        with np.errstate(all="ignore"):
+            loop = [call(*row) for row in rows]
+            got = vmap(call, in_axes=tuple(axes))(*batched)
+        checker.compare(f"vmap, in_axes={axes}", got, [np.stack(column) for column in zip(*loop)], 1e-9, 1e-10)
+        if checker.declared.constant:
+            continue
+
+        def gradient(*xs: Any) -> Any:
+            return grad(lambda *ys: sum(np.sum(np.real(y)) for y in call(*ys) if value(y).dtype.kind in "fc"), tuple(range(len(which))))(*xs)
+
+        with np.errstate(all="ignore"):
+            wanted = [tree.leaves(gradient(*(_float(x) for x in row))) for row in rows]
+            got = tree.leaves(vmap(gradient, in_axes=tuple(axes))(*(_float(x) for x in batched)))
+        checker.compare(f"vmap of grad, in_axes={axes}", got, [np.stack(column) for column in zip(*wanted)], 1e-9, 1e-10)
+
+
+def _batch(rng: np.random.Generator, x: Any, axis: int | None, size: int) -> Any:
+    if axis is None:
+        return x
+
+    def one(a: Any) -> Any:
+        a = np.asarray(a)
+        rows = [a, a + 0.01 * rng.normal(size=a.shape).astype(a.dtype) if a.dtype.kind in "fc" else a]
+        return np.stack(rows[:size], axis=axis)
+
+    return tree.map(one, x)
+
+
+def _row(x: Any, axis: int | None, k: int) -> Any:
+    return x if axis is None else tree.map(lambda a: np.take(a, k, axis=axis), x)

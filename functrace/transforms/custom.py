@@ -1,0 +1,446 @@
+"""Rules by hand: `custom_vjp`, `custom_jvp`, `checkpoint` and `stop_gradient`.
+
+Each puts a whole function on the tape as one entry. The other mode is the transpose of the rule given, so a `custom_vjp`
+works under `jvp`, and a `custom_jvp` under `grad`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.batch import BatchTrace
+from functrace.core.forward import transpose
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer, value
+from functrace.transforms.arguments import name_of, zeros_like
+from functrace.transforms.batching import vmap
+from functrace.transforms.derivatives import jvp, vjp
+
+_stop = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: args[0]).op
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is.
+
+    >>> import functrace as ft
+    >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
+    return tree.map(lambda leaf: _stop(leaf) if isinstance(leaf, Tracer) else leaf, x)
+
+
+def _newest(leaves: Sequence[Any]) -> Any:
+    owners = [x.owner for x in leaves if isinstance(x, Tracer)]
+    return max(owners, key=lambda owner: owner.id) if owners else None
+
+
+def _is_float(x: Any) -> bool:
+    return hasattr(x, "dtype") and x.dtype.kind in "fc"
+
+
+def _zeros(g: Any, ans: Any) -> Any:
+    return zeros_like(ans) if g is None else g
+
+
+class _Call:
+    """A function call as one entry of a tape: subclasses say how to run it, and its two rules, on flat lists of leaves."""
+
+    what = "function"
+
+    def __init__(self, function: Any, treedef: Any) -> None:
+        self.function = function
+        self.treedef = treedef  # of the arguments, a tuple
+        self.outdef: Any = None
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        trace = _newest(leaves)
+        if trace is None:
+            return self.plain(leaves)
+        for x in leaves:
+            if isinstance(x, Tracer) and x.owner.closed:
+                x.owner.check_open(x)
+        if isinstance(trace, BatchTrace):
+            flags = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
+            return tree.map(trace.tracer, self.batched(trace, leaves, flags))
+        mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
+        values = [x.value if m else x for x, m in zip(leaves, mine)]
+        out, residuals = self.forward(values)
+        ys, self.outdef = tree.flatten(out)
+        for y in ys:
+            if isinstance(y, Tracer) and y.owner.id >= trace.id:
+                raise errors.CustomRuleError(
+                    f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its rule "
+                    f"can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument."
+                )
+        ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
+        primitive = Primitive(
+            f"{self.what} {name_of(self.function)}",
+            lambda *xs: tuple(tree.leaves(self.plain(xs))),
+            arity=None,
+            vjps=lambda g, ans, args, params: self.reverse(params[0], args, [_zeros(a, b) for a, b in zip(g, ans)]),
+            jvps=lambda ts, ans, args, params: self.tangent(params[0], args, ans, ts),
+            batch=lambda *_: None,
+            multi=True,
+            joint=True,
+        )
+        slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
+        outs = trace.record(primitive, slots, tuple(values), tuple(ys), (residuals,))
+        return tree.unflatten(self.outdef, [o if _is_float(y) else y for o, y in zip(outs, ys)])
+
+    def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments again, as the user's trees."""
+        return tree.unflatten(self.treedef, leaves)  # type: ignore[no-any-return]
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        """The result where nothing is differentiated."""
+        return self.function(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+        """The result, and what the rules need."""
+        raise NotImplementedError
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the leaves of the arguments."""
+        raise NotImplementedError
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Tangents of the leaves of the result: unless stated, the transpose of `reverse`."""
+        moving = [k for k, t in enumerate(ts) if t is not None]
+
+        def linear(*cts: Any) -> list[Any]:
+            back = self.reverse(residuals, leaves, cts)
+            return [_zeros(back[k], leaves[k]) for k in moving]
+
+        return transpose(linear, ans, [ts[k] for k in moving])
+
+    def batched(self, trace: BatchTrace, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
+        """The result for a batch, from a call of the same kind whose function and rules are mapped."""
+        values = [
+            x.value if b else np.broadcast_to(x, (trace.size, *np.shape(x))) if _is_float(x) or isinstance(x, (int, float, complex)) else x
+            for x, b in zip(leaves, flags)
+        ]
+        return self.mapped(tree.unflatten(self.treedef, [0 if b or hasattr(v, "dtype") else None for v, b in zip(values, flags)]))(values)
+
+    def mapped(self, axes: Any) -> _Call:
+        """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
+        raise NotImplementedError
+
+
+def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by position, so that a rule sees them in one order however they were passed."""
+    if not kwargs:
+        return args
+    bound = inspect.signature(f).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise errors.CustomRuleError(f"{name_of(f)}: a function with a custom rule can't have keyword-only arguments ({sorted(bound.kwargs)})")
+    return bound.args
+
+
+class _Custom:
+    """A function with a rule of its own; keeps the wrapped function's name, docstring and signature."""
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = tuple(nondiff_argnums)
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
+        args = _positional(self.fun, args, kwargs)
+        fixed = {k % len(args): args[k] for k in self.nondiff_argnums}
+        moving = tuple(x for k, x in enumerate(args) if k not in fixed)
+
+        def merge(*rest: Any) -> tuple[Any, ...]:
+            left = iter(rest)
+            return tuple(fixed[k] if k in fixed else next(left) for k in range(len(args)))
+
+        return merge, [fixed[k] for k in sorted(fixed)], moving
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class custom_vjp(_Custom):
+    """A function whose reverse rule is given by hand: JAX's `custom_vjp`, that works under `jvp` too.
+
+    `f.defvjp(fwd, bwd)`: `fwd` takes `f`'s arguments and returns `(out, residuals)`; `bwd(residuals, ct)` returns a tuple with a
+    cotangent for each argument, None for zero. Arguments listed in `nondiff_argnums` are passed to `bwd` in front. In forward
+    mode the tangent is the transpose of `bwd`.
+
+    Raises:
+        CustomRuleError: no rule was given; a rule returns the wrong number, shape or dtype; the function closes over a traced value.
+
+    >>> import functrace as ft, numpy as np
+    >>> @ft.custom_vjp
+    ... def clip_gradient(x): return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
+    >>> ft.grad(lambda x: 5 * clip_gradient(x))(2.0)
+    np.float64(1.0)
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        super().__init__(fun, nondiff_argnums)
+        self.fwd: Any = None
+        self.bwd: Any = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """State the rule."""
+        self.fwd, self.bwd = fwd, bwd
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fwd is None:
+            raise errors.CustomRuleError(f"custom_vjp {name_of(self.fun)!r} has no rule: call {name_of(self.fun)}.defvjp(fwd, bwd) first.")
+        merge, fixed, moving = self._split(args, kwargs)
+        leaves, treedef = tree.flatten(moving)
+        f, fwd, bwd = self.fun, self.fwd, self.bwd
+        call = _VjpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *xs: fwd(*merge(*xs)), lambda *r: bwd(*fixed, *r))
+        return call(leaves)
+
+
+class _VjpCall(_Call):
+    what = "custom_vjp"
+
+    def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any) -> None:
+        super().__init__(function, treedef)
+        self.f, self.fwd, self.bwd = f, fwd, bwd
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        return self.f(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+        result = self.fwd(*self.args(leaves))
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise errors.CustomRuleError(f"custom_vjp {name_of(self.function)!r}: fwd must return (out, residuals), got {type(result).__name__}")
+        return result
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        name = name_of(self.function)
+        args = self.args(leaves)
+        back = self.bwd(residuals, tree.unflatten(self.outdef, cts))
+        if not isinstance(back, (tuple, list)) or len(back) != len(args):
+            count = len(back) if isinstance(back, (tuple, list)) else type(back).__name__
+            raise errors.CustomRuleError(
+                f"custom_vjp {name!r}: bwd must return a tuple of {len(args)} cotangents, one for each argument, got {count}."
+            )
+        out: list[Any] = []
+        for k, (arg, g) in enumerate(zip(args, back)):
+            likes, treedef = tree.flatten(arg)
+            gs = [None] * len(likes) if g is None else tree.leaves(g)
+            if len(gs) != len(likes):
+                raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd's cotangent {k} has {tree.structure(g)!r}, the argument {treedef!r}.")
+            out.extend(self._checked(name, k, a, x) for a, x in zip(gs, likes))
+        return out
+
+    def _checked(self, name: str, k: int, g: Any, x: Any) -> Any:
+        if g is None or not _is_float(x):
+            return None
+        g = g if hasattr(g, "dtype") else np.asarray(g)
+        parameter = list(inspect.signature(self.function).parameters)[k : k + 1]
+        if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
+            raise errors.CustomRuleError(
+                f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is {errors.describe(x)}: "
+                "a cotangent has the shape and dtype of its argument. Return None for zero."
+            )
+        # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
+        return np.array(g) if type(g) is np.ndarray else g
+
+    def mapped(self, axes: Any) -> _Call:
+        return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd))
+
+
+class custom_jvp(_Custom):
+    """A function whose forward rule is given by hand: JAX's `custom_jvp`. In reverse mode its transpose is used.
+
+    `@f.defjvp` on a function `rule(primals, tangents)` that returns `(out, tangent_out)`; the tangent must be linear in `tangents`.
+
+    >>> import functrace as ft, numpy as np
+    >>> @ft.custom_jvp
+    ... def log1pexp(x): return np.log1p(np.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t / (1 + np.exp(-x))
+    >>> ft.grad(log1pexp)(0.0)
+    np.float64(0.5)
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        super().__init__(fun, nondiff_argnums)
+        self.jvp: Any = None
+
+    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+        """State the rule; returns it, so that it can be used as a decorator."""
+        self.jvp = jvp
+        return jvp
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise errors.CustomRuleError(f"custom_jvp {name_of(self.fun)!r} has no rule: decorate one with {name_of(self.fun)}.defjvp first.")
+        merge, fixed, moving = self._split(args, kwargs)
+        leaves, treedef = tree.flatten(moving)
+        f, rule = self.fun, self.jvp
+        call = _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: rule(*fixed, *r))
+        return call(leaves)
+
+
+class _JvpCall(_Call):
+    what = "custom_jvp"
+
+    def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
+        super().__init__(function, treedef)
+        self.f, self.rule = f, rule
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        return self.f(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+        return _JvpCall(self.function, self.treedef, self.f, self.rule)(leaves), None
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        full = [_zeros(t, x) if _is_float(x) else t for t, x in zip(ts, leaves)]
+        result = self.rule(self.args(leaves), self.args(full))
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise errors.CustomRuleError(f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out)")
+        pushed = tree.leaves(result[1])
+        if len(pushed) != len(ans) or any(np.shape(t) != y.shape for t, y in zip(pushed, ans)):
+            raise errors.CustomRuleError(
+                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {[errors.describe(t) for t in pushed]}, "
+                f"but the output is {[errors.describe(y) for y in ans]}"
+            )
+        return pushed
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        moving = [k for k, x in enumerate(leaves) if _is_float(x)]
+        ans = list(cts)
+
+        def linear(*ts: Any) -> list[Any]:
+            full: list[Any] = [None] * len(leaves)
+            for k, t in zip(moving, ts):
+                full[k] = t
+            return self.tangent(None, leaves, ans, full)
+
+        back: list[Any] = [None] * len(leaves)
+        for k, g in zip(moving, transpose(linear, [leaves[k] for k in moving], cts)):
+            back[k] = g
+        return back
+
+    def mapped(self, axes: Any) -> _Call:
+        return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))
+
+
+def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
+
+    Traced values that `f` closes over are differentiated too. NumPy's global random state is put back for the second run.
+
+    Raises:
+        CheckpointError: the second run gave another result than the first.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.grad(ft.checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == ft.grad(lambda x: np.sin(np.sin(x)))(1.0)
+    np.True_
+    """
+
+    @functools.wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        open_f, captured = _lift_closure(f)
+        leaves, treedef = tree.flatten((args, kwargs, captured))
+        return _CheckpointCall(f, treedef, lambda a, k, c: open_f(c)(*a, **k))(leaves)
+
+    return checkpointed
+
+
+def _lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
+    """The traced values in `f`'s closure, and how to make `f` again with others in their place."""
+    cells = f.__closure__ if isinstance(f, types.FunctionType) else None
+    contents = []
+    for cell in cells or ():
+        try:
+            contents.append(cell.cell_contents)
+        except ValueError:  # not yet assigned
+            contents.append(None)
+    lifted = [k for k, c in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(c))]
+    if not lifted:
+        return lambda _captured: f, []
+
+    def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
+        new = list(cells or ())
+        for k, c in zip(lifted, captured):
+            new[k] = types.CellType(c)
+        g = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(new))
+        g.__kwdefaults__ = f.__kwdefaults__
+        return g
+
+    return reopen, [contents[k] for k in lifted]
+
+
+class _CheckpointCall(_Call):
+    what = "checkpoint"
+
+    def __init__(self, function: Any, treedef: Any, f: Any) -> None:
+        super().__init__(function, treedef)
+        self.f = f
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        return self.f(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+        state = np.random.get_state(legacy=False)  # noqa: NPY002
+        out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
+        return out, (state, [np.array(value(y)) for y in tree.leaves(out)])
+
+    def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
+        state, first = residuals
+        now = np.random.get_state(legacy=False)  # noqa: NPY002
+        np.random.set_state(state)  # noqa: NPY002
+        try:
+            out, rest = run()
+        finally:
+            np.random.set_state(now)  # noqa: NPY002
+        for a, b in zip(first, out):
+            if not np.array_equal(a, value(b), equal_nan=True):
+                raise errors.CheckpointError(
+                    f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be "
+                    "of another function.\n  A checkpointed function must repeat itself: pass what it reads as arguments, and random "
+                    "generators as their seeds."
+                )
+        return rest
+
+    def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
+        moving = [k for k, x in enumerate(leaves) if _is_float(x)]
+
+        def flat(*xs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return tree.leaves(_CheckpointCall.plain(self, full))
+
+        return moving, flat
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        moving, flat = self._moving(leaves)
+
+        def run() -> Any:
+            out, pullback = vjp(flat, *(leaves[k] for k in moving))
+            return out, pullback([g if _is_float(y) else y for g, y in zip(cts, out)])
+
+        back: list[Any] = [None] * len(leaves)
+        for k, g in zip(moving, self._again(residuals, run)):
+            back[k] = g
+        return back
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        moving, flat = self._moving(leaves)
+        return self._again(  # type: ignore[no-any-return]
+            residuals, lambda: jvp(flat, [leaves[k] for k in moving], [_zeros(ts[k], leaves[k]) for k in moving])
+        )
+
+    def mapped(self, axes: Any) -> _Call:
+        return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

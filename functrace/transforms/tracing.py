@@ -1,0 +1,61 @@
+"""`trace`: the tape of a function, to be read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import tree
+from functrace.core.tape import Tape, record
+from functrace.core.tracer import Tracer
+from functrace.transforms.arguments import name_of
+
+
+def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
+    """A function that returns the tape of `f`: every op that ran, one a line, with names, shapes, dtypes and the user's line.
+
+    Array and number leaves of the arguments are the tape's inputs. Transforms inside `f` show as the ops that they run.
+
+    >>> import functrace as ft, numpy as np
+    >>> tape = ft.trace(lambda x: np.sin(x) * 2)(1.0)
+    >>> print(str(tape).split("  #")[0])
+    x : float64[]
+    %1 : float64[] = sin(x)
+    """
+
+    @functools.wraps(f)
+    def traced(*args: Any, **kwargs: Any) -> Tape:
+        leaves, treedef = tree.flatten((args, kwargs))
+        places = [k for k, x in enumerate(leaves) if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)]
+
+        def run(*inputs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(places, inputs):
+                full[k] = x
+            positional, keywords = tree.unflatten(treedef, full)
+            return tree.leaves(f(*positional, **keywords))
+
+        inputs = [leaves[k] if hasattr(leaves[k], "dtype") else np.asarray(leaves[k])[()] for k in places]
+        tape = record(run, inputs, f"trace({name_of(f)})", everything=True)
+        tape.names = [_names(f, args, kwargs)[k] for k in places]
+        return tape
+
+    return traced
+
+
+def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A name for each leaf: the parameter's, numbered if it holds several."""
+    try:
+        parameters = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    parameters += [f"arg{k}" for k in range(len(parameters), len(args))]
+    out = []
+    for name, arg in [*zip(parameters, args), *((k, kwargs[k]) for k in sorted(kwargs))]:
+        count = len(tree.leaves(arg))
+        out += [name] if count == 1 else [f"{name}{k}" for k in range(count)]
+    return out
