@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -153,3 +154,13 @@ def user_line(depth: int = 2) -> str:
     """`file.py:12, in f` for the innermost frame outside functrace."""
     frame = user_frame(depth)
     return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
+
+
+def raising_ours(fun: Callable[..., Any], args: Iterable[Any]) -> Any:
+    """`fun(*args)`; NumPy's "setting an array element with a sequence" gives way to the error of ours that caused it."""
+    try:
+        return fun(*args)
+    except ValueError as error:
+        if isinstance(error.__cause__, FunctraceError):
+            raise error.__cause__ from None
+        raise

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.primitive import Primitive, bind
+from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer
 
 
@@ -52,17 +52,7 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
     """Run `fun`, which returns a flat sequence, on `args`, of which the flagged have the batch as axis 0; so have all results."""
     trace = BatchTrace(what, size)
     try:
-        out = fun(*(trace.tracer(a) if b else a for a, b in zip(args, flags)))
+        out = errors.raising_ours(fun, [trace.tracer(a) if b else a for a, b in zip(args, flags)])
         return [trace.lower(x) for x in out]
     finally:
         trace.close()
-
-
-def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
-    """A batching rule for any primitive: one example after another, stacked. Always right, never fast."""
-
-    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(size)]
-        return tuple(np.stack(column) for column in zip(*rows)) if primitive.multi else np.stack(rows)
-
-    return rule

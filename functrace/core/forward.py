@@ -61,14 +61,3 @@ def transpose(linear: Callable[..., Sequence[Any]], examples: Sequence[Any], tan
     """
     tape = record(linear, [np.zeros(x.shape, x.dtype) for x in examples], "a transposed rule")
     return pullback(tape, tangents)
-
-
-def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
-    """The tangent rule that belongs to a cotangent rule, both called as `rule(g or t, ans, *args, *params)`."""
-
-    def jvp(t: Any, ans: Any, *rest: Any) -> Any:
-        if isinstance(ans, tuple):
-            return transpose(lambda *g: [vjp(g, ans, *rest)], ans, [t])
-        return transpose(lambda g: [vjp(g, ans, *rest)], [ans], [t])[0]
-
-    return jvp

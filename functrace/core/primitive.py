@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from sys import _getframe
 from typing import Any
 
+import numpy as np
+
 from functrace.core.tracer import TapeTracer, Tracer
 from functrace.errors import MissingRuleError
 
@@ -80,7 +82,7 @@ class Primitive:
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
         self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
         self.joint = joint
-        self.saves = _saved(vjps, jvps, arity)
+        self.saves = saved(vjps, jvps, arity)
         self.kind = GENERAL if multi or constant else SCATTER if scatter else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
         self.op = _make_op(self, params)
 
@@ -112,20 +114,20 @@ class Primitive:
         return kept, ans if saves[0] else Aval(ans)
 
 
-def _saved(vjps: Any, jvps: Any, arity: int | None) -> tuple[bool, ...] | None:
+def saved(vjps: Any, jvps: Any, arity: int | None) -> tuple[bool, ...] | None:
     """Which of (ans, *args) the rules look into; None: all, or unknown."""
     if arity is None or vjps is None or jvps is None:
         return None
-    saved = [False] * (arity + 1)
+    keep = [False] * (arity + 1)
     for rule in (*vjps, *jvps):
         if rule is None:
             continue
         names = getattr(rule, "saves", None)
         if names is None:
             names = [not name.startswith("_") for name in list(inspect.signature(rule).parameters)[1 : arity + 2]]
-        for k, keep in enumerate(names):
-            saved[k] |= keep
-    return tuple(saved)
+        for k, looked_at in enumerate(names):
+            keep[k] |= looked_at
+    return tuple(keep)
 
 
 def bind(primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -143,7 +145,8 @@ def bind(primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -
 
 def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
     """The function that users call. Three do what `bind` and `TapeTrace.process` do, for the common case, without a loop."""
-    fun, lean, arity = primitive.fun, primitive.lean, primitive.arity
+    fun, lean, arity, saves = primitive.fun, primitive.lean, primitive.arity, primitive.saves
+    keep_x, keep_y = (saves is None or saves[1], saves is None or saves[2]) if arity == 2 else (False, False)
 
     def unary(x: Any) -> Any:
         if type(x) is TapeTracer:
@@ -181,9 +184,10 @@ def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
             elif isinstance(y, Tracer):
                 return bind(primitive, (x, y), ())
             else:
-                b, slots = y, (x.slot, -1)
+                b, slots = trace.keep(y) if keep_y and type(y) is np.ndarray else y, (x.slot, -1)
         elif type(y) is TapeTracer and not isinstance(x, Tracer):
-            trace, a, b, slots = y.owner, x, y.value, (-1, y.slot)
+            trace, b, slots = y.owner, y.value, (-1, y.slot)
+            a = trace.keep(x) if keep_x and type(x) is np.ndarray else x
         else:
             return bind(primitive, (x, y), ())
         ans, args = fun(a, b), (a, b)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from functrace import errors
+from functrace.locks import Lock, safe
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind
 from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer, value
@@ -24,7 +25,7 @@ Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, 
 class TapeTrace(Trace):
     """A run that is being recorded. With `everything`, constants are recorded and kept too, with the user's line of each."""
 
-    __slots__ = ("append", "entries", "everything", "frames", "next_slot")
+    __slots__ = ("append", "entries", "everything", "frames", "locks", "next_slot")
 
     def __init__(self, what: str, everything: bool = False) -> None:
         super().__init__(what)
@@ -33,6 +34,15 @@ class TapeTrace(Trace):
         self.next_slot = itertools.count().__next__  # atomic, as list.append is: a tracer may be used in another thread
         self.everything = everything
         self.frames: list[Any] = []
+        self.locks: list[Lock] = []
+
+    def keep(self, x: Any) -> Any:
+        """A constant array as the tape may keep it, safe from later writes."""
+        kept = safe(x)
+        if isinstance(kept, Lock):
+            self.locks.append(kept)
+            return kept.array
+        return kept
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
@@ -48,6 +58,8 @@ class TapeTrace(Trace):
         if primitive.constant and not self.everything:
             return ans
         slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        saves = primitive.saves
+        values = tuple(a if m or saves and not saves[k + 1] else self.keep(a) for k, (a, m) in enumerate(zip(values, mine)))
         return self.record(primitive, slots, values, ans, params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
@@ -77,6 +89,7 @@ class TapeTrace(Trace):
         """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
         super().close()
         self.entries = []
+        self.locks = []
         self.append = self._leaked
 
     def _leaked(self, entry: Entry) -> None:
@@ -99,12 +112,13 @@ ITEM.kind = ITEM_KIND
 class Tape:
     """A recorded run: its entries, `inputs` (the values of the first slots), and the slot and value of each output."""
 
-    __slots__ = ("entries", "frames", "inputs", "names", "outputs", "size", "slots", "what")
+    __slots__ = ("entries", "frames", "inputs", "locks", "names", "outputs", "size", "slots", "what")
 
     def __init__(self, trace: TapeTrace, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.what = trace.what
         self.entries = trace.entries
         self.frames = trace.frames
+        self.locks = trace.locks
         self.inputs = inputs
         self.names: Sequence[str] = ()
         self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
@@ -159,7 +173,7 @@ def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, 
     trace = TapeTrace(what, everything)
     try:
         tracers = [trace.tracer(x, trace.next_slot()) for x in inputs]
-        outputs = fun(*tracers)
+        outputs = errors.raising_ours(fun, tracers)
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)

@@ -18,9 +18,8 @@ by depth, so two derivatives cannot be confused however the calls interleave, in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from types import CodeType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -131,63 +130,6 @@ class Tracer:
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
 
-    def __float__(self) -> NoReturn:
-        self._refuse("float()", "use it as it is (np.sin, not math.sin)")
-
-    def __complex__(self) -> NoReturn:
-        self._refuse("complex()", "use it as it is (np.exp, not cmath.exp)")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        frame = errors.user_frame(2)
-        if frame is not None and _stores(frame.f_code, frame.f_lasti):
-            raise errors.ArrayStoreError(
-                f"a traced value ({errors.describe(self)}) of {self.owner.what} can't be stored in a plain ndarray: the array would "
-                f"keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
-                "  Build the array from its parts with np.stack or functrace.numpy.array([...]), or update functionally with x.at[i].set(v)."
-            )
-        self._refuse("a plain ndarray", "use functrace.numpy.array([...]) or np.stack to join traced values")
-
-    def tolist(self) -> NoReturn:
-        """Refused: a list of floats would cut the derivative."""
-        self._refuse("a list", "index it, or iterate over it")
-
-    def item(self, *args: Any) -> NoReturn:
-        """Refused: a float would cut the derivative."""
-        self._refuse("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array")
-
-    def _refuse(self, what: str, instead: str) -> NoReturn:
-        line = errors.user_line(3)
-        raise errors.ConversionError(
-            f"a traced value ({errors.describe(self)}) of {self.owner.what} can't become {what}: that would silently cut the derivative.\n"
-            f"  At {line}.\n"
-            f"  Instead {instead}; if the derivative is not wanted, functrace.value(x) is the plain value and "
-            "functrace.stop_gradient(x) a constant."
-        )
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "__call__" and not kwargs:
-            op = UFUNCS.get(ufunc)
-            if op is not None:
-                return stamp(op(*inputs))
-        return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
-
-    def __array_function__(self, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        implementation = FUNCTIONS.get(func)
-        if implementation is None:
-            raise errors.UnsupportedError(
-                f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
-                f"  At {errors.user_line()}.\n"
-                "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
-            )
-        return stamp(implementation(*args, **kwargs))
-
-
-def _stores(code: CodeType, lasti: int) -> bool:
-    """Whether the instruction at `lasti` is `a[i] = v`."""
-    import dis
-
-    return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
-
 
 class TapeTracer(Tracer):
     """A tracer whose ops are recorded for differentiation."""
@@ -231,20 +173,6 @@ class BatchTracer(Tracer):
         )
 
 
-UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
-UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
-
-
-def stamp(out: Any) -> Any:
-    """Say that a result was made on the user's line, when an op was reached through frames of our own."""
-    if isinstance(out, Tracer):
-        frame = errors.user_frame(2)
-        if frame is not None:
-            out.code, out.lasti = frame.f_code, frame.f_lasti
-    return out
-
-
 def value(x: Any) -> Any:
     """The plain array behind a traced value (all levels of it); anything else unchanged.
 
@@ -254,6 +182,11 @@ def value(x: Any) -> Any:
     >>> ft.grad(lambda x: x * ft.value(x))(3.0)
     np.float64(3.0)
     """
+    if not isinstance(x, Tracer):
+        return x
     while isinstance(x, Tracer):
         x = x.value
+    if type(x) is np.ndarray:
+        x = x[...]
+        x.flags.writeable = False  # the tape may need it
     return x

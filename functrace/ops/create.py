@@ -7,20 +7,8 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, holds_tracer, implements, normal
 from functrace.ops.shape import astype, stack
-
-
-def holds_tracer(x: Any) -> bool:
-    """Whether a list or tuple has a traced value somewhere inside."""
-    todo = [x]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, Tracer):
-            return True
-        if isinstance(item, (list, tuple)):
-            todo.extend(item)
-    return False
 
 
 def lift(x: Any) -> Any:

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.batch import batch_by_loop
-from functrace.core.forward import jvp_from_vjp
-from functrace.core.primitive import Primitive, Rule, _saved
+from functrace.core.forward import transpose
+from functrace.core.primitive import Primitive, Rule, bind, saved
 from functrace.ops.registry import Declared, Sample, declare
 
 Op = Callable[..., Any]
@@ -150,12 +149,32 @@ def bilinear(name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], p
     return primitive.op
 
 
+def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
+    """A batching rule for any primitive: one example after another, stacked. Always right, never fast."""
+
+    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(size)]
+        return tuple(np.stack(column) for column in zip(*rows)) if primitive.multi else np.stack(rows)
+
+    return rule
+
+
+def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """The tangent rule that belongs to a cotangent rule, both called as `rule(g or t, ans, *args, *params)`."""
+
+    def jvp(t: Any, ans: Any, *rest: Any) -> Any:
+        if isinstance(ans, tuple):
+            return transpose(lambda *g: [vjp(g, ans, *rest)], ans, [t])
+        return transpose(lambda g: [vjp(g, ans, *rest)], [ans], [t])[0]
+
+    return jvp
+
+
 def _transposed(rule: Rule | None, arity: int) -> Rule | None:
     if rule is None:
         return None
     jvp = jvp_from_vjp(rule)
-    saved = _saved((rule,), (), arity)
-    jvp.saves = saved  # type: ignore[attr-defined]
+    jvp.saves = saved((rule,), (), arity)  # type: ignore[attr-defined]
     return jvp
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import UFUNC_METHODS, UFUNCS, Tracer
+from functrace.core.tracer import Tracer
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.inplace import at, inplace, setitem, view
+from functrace.ops.protocol import UFUNC_METHODS, UFUNCS
 from functrace.ops.registry import TABLE
 
 

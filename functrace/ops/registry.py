@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import FUNCTIONS, UFUNCS
+from functrace.ops.protocol import FUNCTIONS, UFUNCS, Tracer
 
 Sampler = Callable[[np.random.Generator], tuple[Any, ...]]
 
@@ -48,16 +49,45 @@ def declare(declared: Declared) -> None:
     if declared.name in TABLE:
         raise ValueError(f"{declared.name!r} is declared twice")
     TABLE[declared.name] = declared
+    traced = getattr(declared.function, "__wrapped__", declared.function)  # the protocols come here with a traced value only
     for function in declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,):
         if isinstance(function, np.ufunc):
-            UFUNCS[function] = declared.function
+            UFUNCS[function] = traced
         elif function is not None:
-            FUNCTIONS[function] = declared.function
+            FUNCTIONS[function] = traced
 
 
 def normal(*shapes: tuple[int, ...]) -> Sampler:
     """Arguments of these shapes, drawn from the normal distribution."""
     return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def holds_tracer(x: Any) -> bool:
+    """Whether a list or tuple has a traced value somewhere inside."""
+    todo = [x]
+    while todo:
+        for item in todo.pop():
+            if isinstance(item, Tracer):
+                return True
+            if isinstance(item, (list, tuple)):
+                todo.append(item)
+    return False
+
+
+def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, but NumPy's own where nothing is traced: its speed, its results and its exceptions."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for a in args:
+            if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
+                return function(*args, **kwargs)
+        for a in kwargs.values():
+            if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
+                return function(*args, **kwargs)
+        return numpy(*args, **kwargs)
+
+    return call
 
 
 def implements(
@@ -71,10 +101,13 @@ def implements(
     """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
 
     Written in declared ops it needs no rules of its own. It takes NumPy's arguments; one that it does not honour must raise.
+    It is called only if an argument is traced, or holds a traced value in a list.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        declare(Declared(name or function.__name__, function, numpy, tuple(samples), constant, note=note))
+        own = numpy[0] if isinstance(numpy, tuple) and numpy else numpy
+        public = plain_first(own, function) if callable(own) else function
+        declare(Declared(name or function.__name__, public, numpy, tuple(samples), constant, note=note))
         return function
 
     return enter

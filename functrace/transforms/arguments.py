@@ -131,6 +131,11 @@ class Flat:
             self.wholes.append(leaves)
             self.places.append(places)
 
+    def copied(self) -> Flat:
+        """The same with copies of the inputs, which the caller may then change."""
+        self.inputs = [x.copy() if type(x) is np.ndarray else x for x in self.inputs]
+        return self
+
     def call(self, *inputs: Any) -> Any:
         """The function's result for these inputs."""
         args, kwargs = list(self.args), self.kwargs

@@ -108,7 +108,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     >>> pullback(1.0)
     (np.float64(0.0), np.float64(2.0))
     """
-    flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
+    flat = Flat("vjp", f, primals, kwargs, range(len(primals))).copied()
     run = _Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
@@ -127,7 +127,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     >>> f_jvp(1.0)
     np.float64(12.0)
     """
-    flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
+    flat = Flat("linearize", f, primals, kwargs, range(len(primals))).copied()
     run = _Run("linearize", flat, has_aux)
 
     def f_jvp(*tangents: Any) -> Any:

@@ -1,0 +1,85 @@
+"""How traced values meet Python and NumPy: NumPy's two protocols find the ops, and conversions that would cut the derivative
+raise. Attached to `Tracer`, as all operators and methods are.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+
+UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
+UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
+
+
+def stamp(out: Any) -> Any:
+    """Say that a result was made on the user's line, when an op was reached through frames of our own."""
+    if isinstance(out, Tracer):
+        frame = errors.user_frame(2)
+        if frame is not None:
+            out.code, out.lasti = frame.f_code, frame.f_lasti
+    return out
+
+
+def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    if method == "__call__" and not kwargs:
+        op = UFUNCS.get(ufunc)
+        if op is not None:
+            return stamp(op(*inputs))
+    return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
+
+
+def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    implementation = FUNCTIONS.get(func)
+    if implementation is None:
+        raise errors.UnsupportedError(
+            f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
+            f"  At {errors.user_line()}.\n"
+            "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
+        )
+    return stamp(implementation(*args, **kwargs))
+
+
+def _stores(code: CodeType, lasti: int) -> bool:
+    """Whether the instruction at `lasti` is `a[i] = v`."""
+    return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
+
+
+def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
+    frame = errors.user_frame(3)
+    line = "" if frame is None else errors.line_of(frame.f_code, frame.f_lasti)
+    if frame is not None and _stores(frame.f_code, frame.f_lasti):
+        raise errors.ArrayStoreError(
+            f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: the array would keep the "
+            f"number and lose the derivative.\n  At {line}.\n"
+            "  Build the array from its parts with np.stack or functrace.numpy.array([...]), or update functionally with x.at[i].set(v)."
+        )
+    raise errors.ConversionError(
+        f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: that would silently cut the derivative.\n"
+        f"  At {line}.\n"
+        f"  Instead {instead}; if the derivative is not wanted, functrace.value(x) is the plain value and functrace.stop_gradient(x) "
+        "a constant."
+    )
+
+
+def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
+    return lambda self, *_args, **_kwargs: _refuse(self, what, instead)
+
+
+for _name, _method in {
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+    "__float__": _refusal("float()", "use it as it is (np.sin, not math.sin)"),
+    "__complex__": _refusal("complex()", "use it as it is (np.exp, not cmath.exp)"),
+    "__array__": _refusal("a plain ndarray", "use functrace.numpy.array([...]) or np.stack to join traced values"),
+    "tolist": _refusal("a list", "index it, or iterate over it"),
+    "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
+}.items():
+    setattr(Tracer, _name, _method)
