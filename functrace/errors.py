@@ -126,15 +126,21 @@ def describe(x: Any) -> str:
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
-def is_user_code(code: CodeType) -> bool:
-    """Whether a code object lies outside functrace (and outside generated dataclass-like code)."""
-    return not code.co_filename.startswith(_PACKAGE)
+class _UserFiles(dict[str, bool]):
+    """Whether a source file lies outside functrace; asked for every value made, so remembered."""
+
+    def __missing__(self, filename: str) -> bool:
+        self[filename] = answer = not filename.startswith(_PACKAGE)
+        return answer
+
+
+is_user_file = _UserFiles()
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside functrace, or None."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and not is_user_code(frame.f_code):
+    while frame is not None and not is_user_file[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace import tree
+from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
 from functrace.errors import CheckError
 from functrace.ops.registry import Declared, Sample
@@ -140,6 +141,21 @@ def _derivative(f: Any, primals: list[Any], modes: Sequence[str], rng: np.random
         return lambda *xs: list(vjp(f, *xs)[1](cts)), primals
     tangents = [_draw(rng, x) for x in primals]
     return lambda *xs: jvp(f, xs, tangents)[1], primals
+
+
+def check_tape(tape: Tape) -> None:
+    """Raise `CheckError` unless every slot of a tape is written once, before it is read, and every entry fits its primitive."""
+    written = set(range(len(tape.inputs)))
+    for primitive, out, slots, args, _ans, _params in tape.entries:
+        if len(slots) != len(args) or primitive.arity not in (None, len(args)):
+            raise CheckError(f"{primitive.name} takes {primitive.arity} arguments, has {len(args)} in {len(slots)} slots")
+        if any(s not in written for s in slots if s >= 0):
+            raise CheckError(f"{primitive.name} reads a slot before it is written: {slots}")
+        if out in written:
+            raise CheckError(f"{primitive.name} writes slot {out}, which was written before")
+        written.add(out)
+    if any(s not in written for s in tape.slots if s >= 0):
+        raise CheckError("an output was never written")
 
 
 # Declarations
@@ -327,7 +343,9 @@ def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sampl
             continue
 
         def gradient(*xs: Any) -> Any:
-            return grad(lambda *ys: sum(np.sum(np.real(y)) for y in call(*ys) if value(y).dtype.kind in "fc"), tuple(range(len(which))))(*xs)
+            return grad(lambda *ys: sum(np.sum(np.real(y)) for y in call(*ys) if value(y).dtype.kind in "fc"), tuple(range(len(which))))(
+                *xs
+            )
 
         with np.errstate(all="ignore"):
             wanted = [tree.leaves(gradient(*(_float(x) for x in row))) for row in rows]

@@ -23,6 +23,7 @@ Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 
 _registry: dict[type, tuple[Flatten, Unflatten]] = {}
+_leaf_types: set[type] = set()  # classes found to be leaves
 
 
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> type:
@@ -32,12 +33,14 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> type:
     JAX's `register_pytree_node` with the same argument order. Returns `cls`.
 
     >>> class Pair:
-    ...     def __init__(self, a, b): self.a, self.b = a, b
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
     >>> _ = register(Pair, lambda p: ((p.a, p.b), None), lambda aux, children: Pair(*children))
     >>> leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
     _registry[cls] = (flatten, unflatten)
+    _leaf_types.discard(cls)
     return cls
 
 
@@ -118,7 +121,10 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
 
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure."""
-    if type(tree) not in _registry and not isinstance(tree, (list, tuple, dict, type(None))) and not dataclasses.is_dataclass(tree):
+    if type(tree) in _leaf_types:
+        return [tree], _ONE_LEAF
+    if _children(tree) is None:
+        _leaf_types.add(type(tree))
         return [tree], _ONE_LEAF
     leaves: list[Any] = []
     nodes: list[Any] = []
@@ -153,7 +159,7 @@ def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
         keys, factory = aux
         items = dict(zip(keys, children))
         ordered = {k: items[k] for k in order} if order is not None else items
-        return defaultdict(factory, ordered) if cls is defaultdict else cls(ordered)
+        return defaultdict(factory, ordered) if cls is defaultdict else cls(ordered)  # type: ignore[call-overload]
     if cls is type(None):
         return None
     if issubclass(cls, tuple):

@@ -63,7 +63,7 @@ class Primitive:
         fun: Callable[..., Any],
         *,
         arity: int | None,
-        batch: Callable[..., Any] | None,
+        batch: Callable[..., Any],
         vjps: Any = None,
         jvps: Any = None,
         constant: bool = False,
@@ -78,7 +78,9 @@ class Primitive:
             if arity is not None and vjps is not None and jvps is not None and not len(vjps) == len(jvps) == arity:
                 missing += [f"one rule for each of {arity} arguments"]
         if missing:
-            raise MissingRuleError(f"primitive {name!r} leaves unsaid: {', '.join(missing)}. Declare it with a kind from functrace.ops.kinds.")
+            raise MissingRuleError(
+                f"primitive {name!r} leaves unsaid: {', '.join(missing)}. Declare it with a kind from functrace.ops.kinds."
+            )
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
         self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
         self.joint = joint

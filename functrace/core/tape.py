@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from functrace import errors
-from functrace.locks import Lock, safe
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind
-from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer, value
+from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer
+from functrace.locks import Lock, safe
 
 Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
 
@@ -131,38 +131,6 @@ class Tape:
         while entries:
             yield entries.pop()
 
-    def check(self) -> None:
-        """Raise AssertionError unless every slot is written once, before it is read, and every entry fits its primitive."""
-        written = set(range(len(self.inputs)))
-        for primitive, out, slots, args, _ans, _params in self.entries:
-            assert len(slots) == len(args), f"{primitive.name}: {len(slots)} slots for {len(args)} arguments"
-            assert primitive.arity in (None, len(args)), f"{primitive.name}: takes {primitive.arity} arguments, has {len(args)}"
-            assert all(s in written for s in slots if s >= 0), f"{primitive.name}: reads a slot before it is written"
-            assert out not in written, f"{primitive.name}: writes slot {out} twice"
-            written.add(out)
-        assert all(s in written for s in self.slots if s >= 0), "an output was never written"
-
-    def __str__(self) -> str:
-        names = {k: name for k, name in enumerate(self.names)}
-        lines = [f"{names.get(k, f'%{k}')} : {errors.describe(x)}" for k, x in enumerate(self.inputs)]
-        for row, (primitive, out, slots, args, ans, params) in enumerate(self.entries):
-            names.setdefault(out, f"%{out}")
-            operands = [names.get(s, f"%{s}") if s >= 0 else _constant(a) for s, a in zip(slots, args)]
-            shown = [*operands, *(_constant(p) for p in params)]
-            where = f"  # {errors.line_of(*self.frames[row])}" if row < len(self.frames) else ""
-            kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
-            lines.append(f"{names[out]} : {kind} = {primitive.name}({', '.join(shown)}){where}")
-        returned = [names.get(s, f"%{s}") if s >= 0 else _constant(x) for s, x in zip(self.slots, self.outputs)]
-        return "\n".join([*lines, f"return {', '.join(returned)}"])
-
-    def __repr__(self) -> str:
-        return f"<Tape of {self.what}: {len(self.entries)} entries, {len(self.inputs)} inputs, {len(self.slots)} outputs>\n{self}"
-
-
-def _constant(x: Any) -> str:
-    x = value(x)
-    return repr(x) if getattr(x, "shape", ()) == () and not isinstance(x, Tracer) else errors.describe(x)
-
 
 def _of(x: Any, trace: Trace) -> bool:
     return isinstance(x, Tracer) and x.owner is trace
@@ -172,7 +140,10 @@ def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, 
     """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results."""
     trace = TapeTrace(what, everything)
     try:
-        tracers = [trace.tracer(x, trace.next_slot()) for x in inputs]
+        frame = errors.user_frame(2)
+        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
+        kind = ProgramTracer if everything else TapeTracer
+        tracers = [kind(x, trace, trace.next_slot(), code, lasti) for x in inputs]
         outputs = errors.raising_ours(fun, tracers)
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:

@@ -26,7 +26,9 @@ def _common(parts: list[Any]) -> list[Any]:
 
 
 @implements((), [Sample(normal((2, 3)))], name="array", note="np.array can't see traced values inside a list: use functrace.numpy.array")
-def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None) -> Any:
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
+) -> Any:
     """`np.array` that also takes (nested) lists of traced values. Shape and dtype are those that NumPy would give.
 
     >>> import functrace as ft, functrace.numpy as fnp

@@ -50,9 +50,7 @@ def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
     return t * np.where(zero, 0, ans * np.log(_safe(x, zero, 1.0)))
 
 
-power = elementwise(
-    "power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0"
-)
+power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
 float_power = elementwise("float_power", np.float_power, _power_x, _power_y, domain=(_POSITIVE, _WIDE))
 remainder = elementwise("remainder", np.remainder, same, lambda t, _ans, x, y: -t * np.floor_divide(x, y), domain=(_WIDE, (3.0, 4.0)))
 fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x / y), domain=(_WIDE, (3.0, 4.0)))
@@ -141,6 +139,7 @@ hypot = elementwise(
     note="zero subgradient at (0, 0)",
 )
 
+
 # kinks: at a tie the arguments share evenly, so the shares sum to 1
 def _sign_pull(g: Any, ans: Any, x: Any) -> Any:
     return g * np.sign(x) if x.dtype.kind != "c" else g * np.conjugate(_direction(x, ans))
@@ -179,7 +178,12 @@ copysign = elementwise(
 # complex parts: linear over the reals, and their own transposes up to a conjugation
 conjugate = elementwise("conjugate", np.conjugate, lambda t, _ans, _x: np.conjugate(t))
 real = elementwise("real", np.real, lambda g, _ans, _x: g.astype(_x.dtype), jvps=(lambda t, _ans, _x: np.real(t),))
-imag = elementwise("imag", np.imag, lambda g, _ans, _x: (-1j * g if _x.dtype.kind == "c" else 0 * g).astype(_x.dtype), jvps=(lambda t, _ans, _x: np.imag(t),))
+imag = elementwise(
+    "imag",
+    np.imag,
+    lambda g, _ans, _x: (-1j * g if _x.dtype.kind == "c" else 0 * g).astype(_x.dtype),
+    jvps=(lambda t, _ans, _x: np.imag(t),),
+)
 
 # piecewise constant, and comparisons
 floor = constant("floor", np.floor)

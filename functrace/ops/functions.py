@@ -23,14 +23,25 @@ def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
     return Sample(normal((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
 
 
-_REDUCED = [_X, _on(0), _on(-1, True), _on((0, 2)), _on((-1, 0), True), _on(None, True), Sample(normal(())), Sample(normal((1,)), {"axis": 0})]
+_REDUCED = [
+    _X,
+    _on(0),
+    _on(-1, True),
+    _on((0, 2)),
+    _on((-1, 0), True),
+    _on(None, True),
+    Sample(normal(())),
+    Sample(normal((1,)), {"axis": 0}),
+]
 
 
 def refuse(function: str, **keywords: Any) -> None:
     """Raise for a keyword that a function does not honour."""
     for name, (given, default) in keywords.items():
         if given is not default:
-            raise errors.UnsupportedError(f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError(
+                f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}."
+            )
 
 
 def single_axis(x: Any, axis: Any) -> int:
@@ -58,7 +69,9 @@ def size(a: Any, axis: Any = None) -> Any:
 
 
 @implements(np.sum, _REDUCED + [_on(0, dtype=np.float64), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
-def sum_(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+def sum_(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
     """`np.sum`."""
     a = lift(a)
     if out is not None:
@@ -96,7 +109,14 @@ def _extreme(name: str, a: Any, axis: Axis, out: Any, keepdims: bool, initial: A
     return best if initial is None else (np.maximum if name == "max" else np.minimum)(best, initial)
 
 
-@implements(np.reshape, [Sample(normal((2, 3)), {"shape": (3, -1)}), Sample(normal((2, 3)), {"shape": -1}), Sample(normal((2, 3)), {"shape": (3, 2), "order": "F"})])
+@implements(
+    np.reshape,
+    [
+        Sample(normal((2, 3)), {"shape": (3, -1)}),
+        Sample(normal((2, 3)), {"shape": -1}),
+        Sample(normal((2, 3)), {"shape": (3, 2), "order": "F"}),
+    ],
+)
 def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None = None) -> Any:
     """`np.reshape`; a view of a traced array can be read, not written through."""
     a = lift(a)
@@ -123,7 +143,10 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return link_reshaped(_shape.transpose(a, axes), a)
 
 
-@implements(np.broadcast_to, [Sample(normal((3,)), {"shape": (2, 3)}), Sample(normal((2, 1)), {"shape": (4, 2, 3)}), Sample(normal(()), {"shape": (2,)})])
+@implements(
+    np.broadcast_to,
+    [Sample(normal((3,)), {"shape": (2, 3)}), Sample(normal((2, 1)), {"shape": (4, 2, 3)}), Sample(normal(()), {"shape": (2,)})],
+)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """`np.broadcast_to`."""
     array = lift(array)
@@ -131,7 +154,14 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return array if shape == array.shape else _shape.broadcast_to(array, shape)
 
 
-@implements(np.concatenate, [Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(1, 3))],)), Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 1))],), {"axis": -1}), Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2,))],), {"axis": None})])
+@implements(
+    np.concatenate,
+    [
+        Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(1, 3))],)),
+        Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 1))],), {"axis": -1}),
+        Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2,))],), {"axis": None}),
+    ],
+)
 def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """`np.concatenate`."""
     refuse("concatenate", out=(out, None))
@@ -157,7 +187,13 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return _shape.stack(*parts, params=(int(np.lib.array_utils.normalize_axis_index(axis, parts[0].ndim + 1)),))
 
 
-@implements(np.where, [Sample(lambda rng: (rng.normal(size=(2, 3)) > 0, rng.normal(size=(2, 3)), rng.normal(size=(3,))), wrt=(1, 2)), Sample(lambda rng: (rng.normal(size=(3,)) > 0, rng.normal(), rng.normal(size=(2, 1))), wrt=(2,))])
+@implements(
+    np.where,
+    [
+        Sample(lambda rng: (rng.normal(size=(2, 3)) > 0, rng.normal(size=(2, 3)), rng.normal(size=(3,))), wrt=(1, 2)),
+        Sample(lambda rng: (rng.normal(size=(3,)) > 0, rng.normal(), rng.normal(size=(2, 1))), wrt=(2,)),
+    ],
+)
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """`np.where`."""
     if x is None and y is None:
@@ -170,7 +206,16 @@ def _weak(x: Any) -> Any:
     return x if isinstance(x, (int, float, complex)) else lift(x)
 
 
-@implements(np.matmul, [Sample(normal((2, 3), (3, 4)), wrt=(0, 1)), Sample(normal((3,), (3,)), wrt=(0, 1)), Sample(normal((5, 2, 3), (3,)), wrt=(0, 1)), Sample(normal((3,), (5, 3, 2)), wrt=(0, 1)), Sample(normal((5, 1, 2, 3), (4, 3, 2)), wrt=(0, 1))])
+@implements(
+    np.matmul,
+    [
+        Sample(normal((2, 3), (3, 4)), wrt=(0, 1)),
+        Sample(normal((3,), (3,)), wrt=(0, 1)),
+        Sample(normal((5, 2, 3), (3,)), wrt=(0, 1)),
+        Sample(normal((3,), (5, 3, 2)), wrt=(0, 1)),
+        Sample(normal((5, 1, 2, 3), (4, 3, 2)), wrt=(0, 1)),
+    ],
+)
 def matmul(x1: Any, x2: Any, /) -> Any:
     """`np.matmul`, the operator `@`."""
     from functrace.ops.contract import matmul as product

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.kinds import align, general, linear, spread_batch
+from functrace.ops.kinds import Op, align, general, linear, spread_batch
 
 Index = Any
 
@@ -133,7 +133,7 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     return g[index]
 
 
-index_set = general(
+index_set: Op = general(
     "index_set",
     _write,
     _kept,
@@ -155,7 +155,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-where = general(
+where: Op = general(
     "where",
     _where,
     None,
@@ -208,7 +208,7 @@ def _batch_gather(size: int, flags: Sequence[bool], args: tuple[Any, ...], param
     return np.moveaxis(out, before, 0) if adjacent and before else out
 
 
-gather = Primitive(
+gather: Op = Primitive(
     "gather",
     _gather,
     arity=None,
@@ -218,14 +218,21 @@ gather = Primitive(
 ).op
 
 
+def _own(p: Any) -> Any:
+    """A copy of an index array: the caller may change it before the reverse replay."""
+    return np.array(p) if isinstance(p, (list, np.ndarray)) else p
+
+
 def index(x: Any, key: Index) -> Any:
     """`x[key]` for a traced `x` or traced (batched) integer arrays in `key`."""
     parts = key if isinstance(key, tuple) else (key,)
     if not any(isinstance(p, Tracer) for p in parts):
         if not is_basic(key):
-            key = tuple(np.asarray(p) if isinstance(p, list) else p for p in parts) if isinstance(key, tuple) else np.asarray(key)
+            key = tuple(_own(p) for p in parts) if isinstance(key, tuple) else np.array(key)
         return getitem(x, key)
-    if any(getattr(p, "dtype", None) == bool for p in parts):
-        raise IndexError("a boolean mask that is itself batched or traced selects a different number of elements each time; use np.where(mask, x, 0)")
+    if any(p.dtype.kind == "b" for p in parts if hasattr(p, "dtype")):
+        raise IndexError(
+            "a boolean mask that is itself batched or traced selects a different number of elements each time; use np.where(mask, x, 0)"
+        )
     template = tuple(HOLE if isinstance(p, Tracer) else p for p in parts)
     return gather(x, *(p for p in parts if isinstance(p, Tracer)), params=(template,))

@@ -186,4 +186,3 @@ def at(x: Any) -> _At:
     array([0., 5., 0.])
     """
     return _At(x)
-

@@ -44,9 +44,7 @@ def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
     """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
     ndims = [np.ndim(a) - b for a, b in zip(args, flags)]
     most = max(ndims)
-    return [
-        np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)
-    ]
+    return [np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)]
 
 
 def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
@@ -90,9 +88,7 @@ def elementwise(
     """
     arity = len(maps)
     cell: list[Op] = []
-    primitive = Primitive(
-        name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), params=False
-    )
+    primitive = Primitive(name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), params=False)
     cell.append(primitive.op)
     wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
     drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
@@ -101,7 +97,17 @@ def elementwise(
     return primitive.op
 
 
-def constant(name: str, numpy: Any, arity: int | None = 1, *, samples: Sequence[Sample] = (), batch: Any = None, domain: Domain = _WIDE, fun: Op | None = None, synonyms: tuple[Any, ...] = ()) -> Op:
+def constant(
+    name: str,
+    numpy: Any,
+    arity: int | None = 1,
+    *,
+    samples: Sequence[Sample] = (),
+    batch: Any = None,
+    domain: Domain = _WIDE,
+    fun: Op | None = None,
+    synonyms: tuple[Any, ...] = (),
+) -> Op:
     """Declare an op without a derivative: elementwise, unless it states its `batch`."""
     cell: list[Op] = []
     primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch or _elementwise_batch(cell))

@@ -56,7 +56,7 @@ def _pow(x: Any, y: Any) -> Any:
     return e.power(x, y)
 
 
-Tracer.__pow__ = _pow  # type: ignore[attr-defined]
+setattr(Tracer, "__pow__", _pow)  # noqa: B010  # not an assignment: mypy would then check every operator
 
 
 def _iterate(self: Tracer) -> Any:
@@ -140,7 +140,9 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
     """`np.multiply(x, y, out=, where=, dtype=)`. `out` may be a traced array, which then stands for the result."""
     if rest:
         name = next(iter(rest))
-        raise errors.UnsupportedError(f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}.")
+        raise errors.UnsupportedError(
+            f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}."
+        )
     op = UFUNCS.get(ufunc)
     if op is None:
         raise errors.UnsupportedError(
@@ -152,7 +154,9 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
     result = op(*inputs)
     if out is None:
         if where is not True:
-            raise errors.UnsupportedError(f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  At {errors.user_line()}.\n  Use np.where.")
+            raise errors.UnsupportedError(
+                f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  At {errors.user_line()}.\n  Use np.where."
+            )
         return result
     (target,) = out if isinstance(out, tuple) else (out,)
     if not isinstance(target, Tracer):
@@ -162,7 +166,7 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
             "  Write y = y + x instead of y += x, or start from a traced array."
         )
     if where is not True:
-        result = np.where(where, result, target)
+        result = TABLE["where"].function(where, result, target)
     _inplace.setitem(target, ..., result)
     return target
 
@@ -194,5 +198,12 @@ def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
 
 
 UFUNC_METHODS.update(
-    {"__call__": _call, "reduce": _reduction, "accumulate": _accumulate, "outer": _outer, "reduceat": _unsupported("reduceat"), "at": _unsupported("at")}
+    {
+        "__call__": _call,
+        "reduce": _reduction,
+        "accumulate": _accumulate,
+        "outer": _outer,
+        "reduceat": _unsupported("reduceat"),
+        "at": _unsupported("at"),
+    }
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable
+from sys import _getframe
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -22,9 +23,13 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
 def stamp(out: Any) -> Any:
     """Say that a result was made on the user's line, when an op was reached through frames of our own."""
     if isinstance(out, Tracer):
-        frame = errors.user_frame(2)
-        if frame is not None:
-            out.code, out.lasti = frame.f_code, frame.f_lasti
+        frame = _getframe(2)
+        if not errors.is_user_file[frame.f_code.co_filename]:
+            user = errors.user_frame(3)
+            if user is None:
+                return out
+            frame = user
+        out.code, out.lasti = frame.f_code, frame.f_lasti
     return out
 
 

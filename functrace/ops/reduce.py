@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
-from functrace.ops.kinds import general, linear, negative_axes
+from functrace.ops.kinds import Op, general, linear, negative_axes
 
 Axis = Any
 
@@ -25,15 +25,21 @@ def _batch(op: Any) -> Any:
     return lambda _size, x, axis, keepdims: op()(x, negative_axes(axis, np.ndim(x) - 1), keepdims)
 
 
+_add_reduce: Any = np.add.reduce  # np.sum without its Python wrapper
+
+
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return np.add.reduce(x, axis, None, None, keepdims)
+    return _add_reduce(x, axis, None, None, keepdims)
 
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
-    return np.broadcast_to(expand(g, axis, len(_x.shape), keepdims), _x.shape)
+    shape = _x.shape
+    if type(g) is np.float64 and g.shape == () or type(g) is np.ndarray and g.shape == ():
+        return np.ndarray(shape, g.dtype, np.array(g), 0, (0,) * len(shape))  # np.broadcast_to, without its three microseconds
+    return np.broadcast_to(expand(g, axis, len(shape), keepdims), shape)
 
 
-sum_ = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
+sum_: Op = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
 
 
 def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -59,8 +65,8 @@ def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     return np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims)
 
 
-max_ = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))
-min_ = general("min", _min, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: min_)(size, *args, *params))
+max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))
+min_: Op = general("min", _min, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: min_)(size, *args, *params))
 
 
 def _shifted_product(x: Any, axis: int) -> Any:
@@ -80,7 +86,7 @@ def _unprod(g: Any, _ans: Any, x: Any, axis: int) -> Any:
     return np.expand_dims(g, axis) * others
 
 
-prod = general(
+prod: Op = general(
     "prod",
     _prod,  # one axis, not negative
     _unprod,
@@ -97,7 +103,7 @@ def _flipped(x: Any, axis: int) -> Any:
     return x[(slice(None),) * axis + (slice(None, None, -1),)]
 
 
-cumsum = linear(
+cumsum: Op = linear(
     "cumsum",
     _cumsum,  # one axis, not negative
     lambda g, _ans, _x, axis: _flipped(np.cumsum(_flipped(g, axis), axis=axis), axis),
@@ -131,9 +137,13 @@ def _flat_arg(fun: Any) -> Any:
     return batch
 
 
-argmax = Primitive("argmax", lambda x, axis, keepdims: np.argmax(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmax)).op
-argmin = Primitive("argmin", lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmin)).op
-argsort = Primitive(
+argmax = Primitive(
+    "argmax", lambda x, axis, keepdims: np.argmax(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmax)
+).op
+argmin = Primitive(
+    "argmin", lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmin)
+).op
+argsort: Op = Primitive(
     "argsort",
     lambda x, axis: np.argsort(x, axis=axis, kind="stable"),  # one axis, not negative
     arity=1,

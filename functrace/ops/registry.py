@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
-from functrace.ops.protocol import FUNCTIONS, UFUNCS, Tracer
+from functrace.core.tracer import Tracer
+from functrace.ops.protocol import FUNCTIONS, UFUNCS
 
 Sampler = Callable[[np.random.Generator], tuple[Any, ...]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
-from functrace.ops.kinds import linear, spread_batch
+from functrace.ops.kinds import Op, linear, spread_batch
 
 reshape = linear(
     "reshape",
@@ -58,8 +58,6 @@ def _cast_back(g: Any, _ans: Any, _x: Any, _dtype: Any) -> Any:
 astype = linear("astype", _cast, _cast_back, batch=lambda _size, x, dtype: x.astype(dtype))
 
 
-
-
 def _join(*args: Any) -> Any:
     *arrays, axis = args
     return np.concatenate(arrays, axis=axis)
@@ -78,7 +76,7 @@ def _place(k: int, t: Any, ans: Any, *args: Any) -> Any:
     return concatenate(*parts, params=(axis,))
 
 
-concatenate = Primitive(
+concatenate: Op = Primitive(
     "concatenate",
     _join,  # axis is not negative
     arity=None,
@@ -104,7 +102,7 @@ def _pile(*args: Any) -> Any:
     return np.stack(arrays, axis=axis)
 
 
-stack = Primitive(
+stack: Op = Primitive(
     "stack",
     _pile,  # axis is not negative
     arity=None,

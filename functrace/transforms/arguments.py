@@ -43,7 +43,9 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
     keys: list[Key] = []
     for k in numbers:
         if not isinstance(k, (int, np.integer)):
-            raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {k!r}; for a name use argnames=.")
+            raise errors.ArgnumsError(
+                f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {k!r}; for a name use argnames=."
+            )
         if -len(args) <= k < len(args):
             keys.append(int(k) % len(args))
             continue
@@ -101,7 +103,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     if not alone:
         return None
     raise errors.IntegerInputError(
-        f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(np.asarray(leaf) if not isinstance(leaf, Tracer) else leaf)}; integers and "
+        f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf if isinstance(leaf, Tracer) else np.asarray(leaf))}; integers and "
         f"booleans have no derivative.\n  At {errors.user_line()}.\n  Pass x.astype(float)."
     )
 

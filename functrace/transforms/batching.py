@@ -26,11 +26,13 @@ def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
         if axis is None or isinstance(axis, (int, np.integer)):
             out.extend([axis] * tree.structure(part).num_leaves)
         elif isinstance(axis, dict) and isinstance(part, dict) and axis.keys() == part.keys():
-            todo.extend((axis[k], part[k]) for k in reversed(sorted(part)))
+            todo.extend((axis[k], part[k]) for k in sorted(part, reverse=True))
         elif isinstance(axis, (tuple, list)) and isinstance(part, (tuple, list)) and len(axis) == len(part):
             todo.extend(reversed(list(zip(axis, part))))
         else:
-            raise errors.BatchError(f"{what} = {axes!r} does not fit the arguments' structure {treedef!r}: give an int, None, or a tree prefix of them")
+            raise errors.BatchError(
+                f"{what} = {axes!r} does not fit the arguments' structure {treedef!r}: give an int, None, or a tree prefix of them"
+            )
     return out
 
 

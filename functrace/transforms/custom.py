@@ -76,8 +76,8 @@ class _Call:
         for y in ys:
             if isinstance(y, Tracer) and y.owner.id >= trace.id:
                 raise errors.CustomRuleError(
-                    f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its rule "
-                    f"can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument."
+                    f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
+                    f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument."
                 )
         ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
         primitive = Primitive(
@@ -140,7 +140,9 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     bound = inspect.signature(f).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
-        raise errors.CustomRuleError(f"{name_of(f)}: a function with a custom rule can't have keyword-only arguments ({sorted(bound.kwargs)})")
+        raise errors.CustomRuleError(
+            f"{name_of(f)}: a function with a custom rule can't have keyword-only arguments ({sorted(bound.kwargs)})"
+        )
     return bound.args
 
 
@@ -148,7 +150,7 @@ class _Custom:
     """A function with a rule of its own; keeps the wrapped function's name, docstring and signature."""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun)  # type: ignore[arg-type]
         self.fun = fun
         self.nondiff_argnums = tuple(nondiff_argnums)
 
@@ -162,6 +164,9 @@ class _Custom:
             return tuple(fixed[k] if k in fixed else next(left) for k in range(len(args)))
 
         return merge, [fixed[k] for k in sorted(fixed)], moving
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -179,7 +184,8 @@ class custom_vjp(_Custom):
 
     >>> import functrace as ft, numpy as np
     >>> @ft.custom_vjp
-    ... def clip_gradient(x): return x
+    ... def clip_gradient(x):
+    ...     return x
     >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
     >>> ft.grad(lambda x: 5 * clip_gradient(x))(2.0)
     np.float64(1.0)
@@ -205,6 +211,8 @@ class custom_vjp(_Custom):
 
 
 class _VjpCall(_Call):
+    """A call of a `custom_vjp`."""
+
     what = "custom_vjp"
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any) -> None:
@@ -217,7 +225,9 @@ class _VjpCall(_Call):
     def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
         result = self.fwd(*self.args(leaves))
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise errors.CustomRuleError(f"custom_vjp {name_of(self.function)!r}: fwd must return (out, residuals), got {type(result).__name__}")
+            raise errors.CustomRuleError(
+                f"custom_vjp {name_of(self.function)!r}: fwd must return (out, residuals), got {type(result).__name__}"
+            )
         return result
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -234,7 +244,9 @@ class _VjpCall(_Call):
             likes, treedef = tree.flatten(arg)
             gs = [None] * len(likes) if g is None else tree.leaves(g)
             if len(gs) != len(likes):
-                raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd's cotangent {k} has {tree.structure(g)!r}, the argument {treedef!r}.")
+                raise errors.CustomRuleError(
+                    f"custom_vjp {name!r}: bwd's cotangent {k} has {tree.structure(g)!r}, the argument {treedef!r}."
+                )
             out.extend(self._checked(name, k, a, x) for a, x in zip(gs, likes))
         return out
 
@@ -245,8 +257,8 @@ class _VjpCall(_Call):
         parameter = list(inspect.signature(self.function).parameters)[k : k + 1]
         if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
             raise errors.CustomRuleError(
-                f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is {errors.describe(x)}: "
-                "a cotangent has the shape and dtype of its argument. Return None for zero."
+                f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is "
+                f"{errors.describe(x)}: a cotangent has the shape and dtype of its argument. Return None for zero."
             )
         # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
         return np.array(g) if type(g) is np.ndarray else g
@@ -262,7 +274,8 @@ class custom_jvp(_Custom):
 
     >>> import functrace as ft, numpy as np
     >>> @ft.custom_jvp
-    ... def log1pexp(x): return np.log1p(np.exp(x))
+    ... def log1pexp(x):
+    ...     return np.log1p(np.exp(x))
     >>> @log1pexp.defjvp
     ... def rule(primals, tangents):
     ...     (x,), (t,) = primals, tangents
@@ -282,7 +295,9 @@ class custom_jvp(_Custom):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
-            raise errors.CustomRuleError(f"custom_jvp {name_of(self.fun)!r} has no rule: decorate one with {name_of(self.fun)}.defjvp first.")
+            raise errors.CustomRuleError(
+                f"custom_jvp {name_of(self.fun)!r} has no rule: decorate one with {name_of(self.fun)}.defjvp first."
+            )
         merge, fixed, moving = self._split(args, kwargs)
         leaves, treedef = tree.flatten(moving)
         f, rule = self.fun, self.jvp

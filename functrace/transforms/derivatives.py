@@ -38,9 +38,10 @@ class _Run:
                     raise TypeError(f"{name} with has_aux=True: the function must return (output, aux), got {type(out).__name__}")
                 out, aux = out
             leaves, treedef = tree.flatten(out)
-            extra, extra_def = tree.flatten(aux)
+            leaves = [x if isinstance(x, Tracer) else _output(name, x) for x in leaves]
+            extra, extra_def = tree.flatten(aux) if has_aux else ([], None)
             trees.extend((treedef, len(leaves), extra_def))
-            return [_output(name, x) for x in leaves] + extra
+            return leaves + extra
 
         self.tape: Tape = record(run, flat.inputs, name)
         self.treedef, count, aux_def = trees
@@ -54,7 +55,7 @@ class _Run:
 
 
 def _output(name: str, x: Any) -> Any:
-    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic)):
         return x
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray(x)[()]
@@ -66,7 +67,8 @@ def _match(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any]
     leaves, got = tree.flatten(given)
     if got != treedef:
         raise errors.CotangentError(
-            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n  At {errors.user_line()}."
+            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n"
+            f"  At {errors.user_line()}."
         )
     checked = []
     for g, x in zip(leaves, likes):
@@ -167,7 +169,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     (np.float64(0.0), np.float64(2.0))
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(f"jvp({name_of(f)}): primals and tangents must be tuples or lists, got {type(primals).__name__}, {type(tangents).__name__}")
+        raise TypeError(
+            f"jvp({name_of(f)}): primals and tangents must be tuples or lists, got {type(primals).__name__}, {type(tangents).__name__}"
+        )
     if len(primals) != len(tangents):
         raise errors.CotangentError(f"jvp({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents")
     flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
@@ -295,7 +299,9 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
             blocks = [_split_rows(rows, run.out, k) for k in range(len(flat.inputs))]  # per input, per output
         else:
             bases, total = _bases(flat.inputs)
-            columns = _each(lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(pushforward(run.tape, ts), run.out)], bases, total)
+            columns = _each(
+                lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(pushforward(run.tape, ts), run.out)], bases, total
+            )
             blocks = _split_columns(columns, flat.inputs, run.out)
         trees = [[block[j] for block in blocks] for j in range(len(run.out))]  # per output, per input
         per_output = [_arguments(flat, row, x, several) for row, x in zip(trees, run.out)]
@@ -348,7 +354,9 @@ def _check_complex(what: str, f: Any, flat: Flat, run: _Run, holomorphic: bool, 
         )
 
 
-def jacrev(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+def jacrev(
+    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `f` by reverse replays, one for each element of the output, as one batch.
 
     Returns a function; for an output of shape `s` and an argument of shape `a` its result has shape `s + a`, in the output's tree,
@@ -362,7 +370,9 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False
     return _jacobian("jacrev", f, argnums, argnames, has_aux, holomorphic, "reverse")
 
 
-def jacfwd(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(
+    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `f` by forward replays, one for each element of the arguments, as one batch: see `jacrev`.
 
     >>> import functrace as ft, numpy as np
@@ -372,7 +382,9 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False
     return _jacobian("jacfwd", f, argnums, argnames, has_aux, holomorphic, "forward")
 
 
-def jacobian(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+def jacobian(
+    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `f` by reverse or forward replays, whichever are fewer: see `jacrev`.
 
     >>> import functrace as ft, numpy as np
@@ -383,7 +395,9 @@ def jacobian(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = Fal
     return _jacobian("jacobian", f, argnums, argnames, has_aux, holomorphic, "auto")
 
 
-def hessian(f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False) -> Callable[..., Any]:
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The Hessian of `f`, forward over reverse: for an argument of shape `a` an array of shape `a + a`.
 
     >>> import functrace as ft, numpy as np

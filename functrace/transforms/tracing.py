@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace import tree
+from functrace import errors, tree
 from functrace.core.tape import Tape, record
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of
 
 
@@ -30,7 +30,11 @@ def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
     @functools.wraps(f)
     def traced(*args: Any, **kwargs: Any) -> Tape:
         leaves, treedef = tree.flatten((args, kwargs))
-        places = [k for k, x in enumerate(leaves) if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)]
+        places = [
+            k
+            for k, x in enumerate(leaves)
+            if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
+        ]
 
         def run(*inputs: Any) -> list[Any]:
             full = list(leaves)
@@ -59,3 +63,26 @@ def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
         count = len(tree.leaves(arg))
         out += [name] if count == 1 else [f"{name}{k}" for k in range(count)]
     return out
+
+
+def show(tape: Tape) -> str:
+    """A tape as text: one op a line, with names, shapes, dtypes and the user's line where it was kept."""
+    names = dict(enumerate(tape.names))
+    lines = [f"{names.get(k, f'%{k}')} : {errors.describe(x)}" for k, x in enumerate(tape.inputs)]
+    for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
+        names.setdefault(out, f"%{out}")
+        operands = [names.get(s, f"%{s}") if s >= 0 else _constant(a) for s, a in zip(slots, args)]
+        shown = [*operands, *(_constant(p) for p in params)]
+        where = f"  # {errors.line_of(*tape.frames[row])}" if row < len(tape.frames) else ""
+        kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
+        lines.append(f"{names[out]} : {kind} = {primitive.name}({', '.join(shown)}){where}")
+    returned = [names.get(s, f"%{s}") if s >= 0 else _constant(x) for s, x in zip(tape.slots, tape.outputs)]
+    return "\n".join([*lines, f"return {', '.join(returned)}"])
+
+
+def _constant(x: Any) -> str:
+    x = value(x)
+    return repr(x) if getattr(x, "shape", ()) == () else errors.describe(x)
+
+
+Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]
