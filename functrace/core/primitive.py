@@ -63,7 +63,7 @@ class Primitive:
         fun: Callable[..., Any],
         *,
         arity: int | None,
-        batch: Callable[..., Any],
+        batch: Any,
         vjps: Any = None,
         jvps: Any = None,
         constant: bool = False,
@@ -72,7 +72,7 @@ class Primitive:
         scatter: Callable[..., Any] | None = None,
         params: bool = True,
     ) -> None:
-        missing = [] if batch else ["batch"]
+        missing = ["batch"] if batch is None else []
         if not constant:
             missing += [which for which, rules in (("vjps", vjps), ("jvps", jvps)) if rules is None]
             if arity is not None and vjps is not None and jvps is not None and not len(vjps) == len(jvps) == arity:

@@ -184,37 +184,69 @@ def _fill(template: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
 HOLE = type("Hole", (), {"__repr__": lambda self: "_"})()
 
 
+def _rows(size: int, ndim: int, arrays: Sequence[Any], template: tuple[Any, ...]) -> tuple[Any, list[Any], int, int]:
+    """An index for the batch axis that goes in front of batched `arrays`, made of one ndim, of an array that has `ndim` axes alone.
+
+    Also how many axes the results of the index have, and how many of the others come before them: the batch is not beside them then.
+    """
+    most = max(np.ndim(a) for a in arrays)
+    arrays = [np.reshape(a, (size, *(1,) * (most - np.ndim(a)), *a.shape[1:])) for a in arrays]
+    rows = np.arange(size).reshape((size, *(1,) * (most - 1)))
+    positions = [k for k, p in enumerate(template) if p is HOLE or _advanced(p)]
+    if positions[-1] - positions[0] + 1 != len(positions):
+        return rows, arrays, most, 0
+    before = positions[0]
+    if any(p is Ellipsis for p in template[:before]):
+        before = ndim - sum(_ndim_taken(p) for p in template[before:])
+    return rows, arrays, most, before
+
+
 def _batch_gather(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     (template,) = params
     x, *arrays = args
     if not any(flags[1:]):
         return _batch_read(size, x, _fill(template, arrays))
-    arrays = spread_batch(size, flags[1:], arrays)
-    ndim = max(np.ndim(a) for a in arrays)
-    arrays = [np.reshape(a, (size, *(1,) * (ndim - np.ndim(a)), *a.shape[1:])) for a in arrays]
-    rows = np.arange(size).reshape((size, *(1,) * (ndim - 1)))
-    positions = [k for k, p in enumerate(template) if p is HOLE or _advanced(p)]
-    adjacent = positions[-1] - positions[0] + 1 == len(positions)
-    before = sum(1 for p in template[: positions[0]]) if adjacent and Ellipsis not in template[: positions[0]] else None
-    if before is None and adjacent:
-        dims = np.ndim(x) - flags[0]
-        before = dims - sum(_ndim_taken(p) for p in template[positions[0] :])
+    rows, arrays, ndim, before = _rows(size, np.ndim(x) - flags[0], spread_batch(size, flags[1:], arrays), template)
     if flags[0]:
         out = gather(x, rows, *arrays, params=((HOLE, *template),))
-        if adjacent and before:  # the batch index is apart from the others, so all their axes came first
-            out = np.moveaxis(out, tuple(range(1, ndim)), tuple(range(1 + before, before + ndim)))
-        return out
+        return np.moveaxis(out, tuple(range(1, ndim)), tuple(range(1 + before, before + ndim))) if before else out
     out = gather(x, *arrays, params=(template,))
-    return np.moveaxis(out, before, 0) if adjacent and before else out
+    return np.moveaxis(out, before, 0) if before else out
 
 
 gather: Op = Primitive(
     "gather",
     _gather,
     arity=None,
-    vjps=lambda k, g, _ans, x, *rest: _unread(g, None, x, _fill(rest[-1], rest[:-1])) if k == 0 else None,
+    vjps=lambda k, g, _ans, x, *rest: scatter(g, *rest[:-1], params=(rest[-1], x.shape)) if k == 0 else None,
     jvps=lambda k, t, _ans, _x, *rest: gather(t, *rest[:-1], params=rest[-1:]) if k == 0 else None,
     batch=_batch_gather,
+).op
+
+
+def _scatter(g: Any, *rest: Any) -> Any:
+    *arrays, template, shape = rest
+    out = np.zeros(shape, g.dtype)
+    _add_into(out, g, _fill(template, arrays))
+    return out
+
+
+def _batch_scatter(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    template, shape = params
+    g, *arrays = spread_batch(size, flags, args)
+    rows, arrays, ndim, before = _rows(size, len(shape), arrays, template)
+    if before:
+        g = np.moveaxis(g, tuple(range(1 + before, before + ndim)), tuple(range(1, ndim)))
+    return scatter(g, rows, *arrays, params=((HOLE, *template), (size, *shape)))
+
+
+scatter: Op = Primitive(
+    "scatter",
+    _scatter,  # the transpose of gather
+    arity=None,
+    vjps=lambda k, g, _ans, _x, *rest: gather(g, *rest[:-2], params=rest[-2:-1]) if k == 0 else None,
+    jvps=lambda k, t, _ans, _x, *rest: scatter(t, *rest[:-2], params=rest[-2:]) if k == 0 else None,
+    batch=_batch_scatter,
 ).op
 
 

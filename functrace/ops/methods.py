@@ -122,6 +122,7 @@ for _name, _function in {
     "__getitem__": view,
     "__setitem__": setitem,
     "__iter__": _iterate,
+    "__contains__": lambda self, v: bool(np.any(self == v)),
     "__divmod__": _divmod,
     "__round__": lambda self, ndigits=0: np.round(self, ndigits or 0),
     "astype": _astype,
@@ -138,6 +139,7 @@ for _name, _function in {
 
 def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
     """`np.multiply(x, y, out=, where=, dtype=)`. `out` may be a traced array, which then stands for the result."""
+    axis = {"axis": rest.pop("axis")} if ufunc is np.vecdot and "axis" in rest else {}
     if rest:
         name = next(iter(rest))
         raise errors.UnsupportedError(
@@ -151,7 +153,7 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
         )
     if dtype is not None:
         inputs = tuple(x.astype(dtype) if hasattr(x, "astype") else x for x in inputs)
-    result = op(*inputs)
+    result = op(*inputs, **axis)
     if out is None:
         if where is not True:
             raise errors.UnsupportedError(
@@ -186,13 +188,6 @@ def _unsupported(method: str) -> Callable[..., Any]:
     return refuse
 
 
-def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    names = {np.add: "cumsum", np.multiply: "cumprod"}
-    if ufunc not in names or out not in (None, (None,)):
-        return _unsupported("accumulate")(ufunc)
-    return TABLE[names[ufunc]].function(array, axis=axis, dtype=dtype)
-
-
 def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
 
@@ -201,7 +196,7 @@ UFUNC_METHODS.update(
     {
         "__call__": _call,
         "reduce": _reduction,
-        "accumulate": _accumulate,
+       
         "outer": _outer,
         "reduceat": _unsupported("reduceat"),
         "at": _unsupported("at"),

@@ -34,7 +34,7 @@ def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
     shape = _x.shape
-    if type(g) is np.float64 and g.shape == () or type(g) is np.ndarray and g.shape == ():
+    if isinstance(g, np.generic) or (type(g) is np.ndarray and g.shape == ()):
         return np.ndarray(shape, g.dtype, np.array(g), 0, (0,) * len(shape))  # np.broadcast_to, without its three microseconds
     return np.broadcast_to(expand(g, axis, len(shape), keepdims), shape)
 

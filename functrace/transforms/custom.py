@@ -80,19 +80,12 @@ class _Call:
                     f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument."
                 )
         ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
-        primitive = Primitive(
-            f"{self.what} {name_of(self.function)}",
-            lambda *xs: tuple(tree.leaves(self.plain(xs))),
-            arity=None,
-            vjps=lambda g, ans, args, params: self.reverse(params[0], args, [_zeros(a, b) for a, b in zip(g, ans)]),
-            jvps=lambda ts, ans, args, params: self.tangent(params[0], args, ans, ts),
-            batch=lambda *_: None,
-            multi=True,
-            joint=True,
-        )
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
-        outs = trace.record(primitive, slots, tuple(values), tuple(ys), (residuals,))
+        outs = trace.record(_CALL, slots, tuple(values), tuple(ys), (self, residuals))
         return tree.unflatten(self.outdef, [o if _is_float(y) else y for o, y in zip(outs, ys)])
+
+    def __repr__(self) -> str:
+        return f"{self.what} {name_of(self.function)}"
 
     def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments again, as the user's trees."""
@@ -133,6 +126,18 @@ class _Call:
         raise NotImplementedError
 
 
+_CALL = Primitive(  # params: the call, and its residuals
+    "call",
+    lambda *args: tuple(tree.leaves(args[-2].plain(args[:-2]))),
+    arity=None,
+    vjps=lambda g, ans, args, params: params[0].reverse(params[1], args, [_zeros(a, b) for a, b in zip(g, ans)]),
+    jvps=lambda ts, ans, args, params: params[0].tangent(params[1], args, ans, ts),
+    batch=lambda *_: None,  # never asked: a batched call becomes a call of mapped functions
+    multi=True,
+    joint=True,
+)
+
+
 def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, so that a rule sees them in one order however they were passed."""
     if not kwargs:
@@ -150,7 +155,7 @@ class _Custom:
     """A function with a rule of its own; keeps the wrapped function's name, docstring and signature."""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
-        functools.update_wrapper(self, fun)  # type: ignore[arg-type]
+        functools.update_wrapper(self, fun)
         self.fun = fun
         self.nondiff_argnums = tuple(nondiff_argnums)
 
