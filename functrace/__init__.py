@@ -9,6 +9,8 @@ from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
 from functrace.core.tracer import value as value
+from functrace.optimize import ravel_pytree as ravel_pytree
+from functrace.optimize import scipy_objective as scipy_objective
 from functrace.testing import check_grads as check_grads
 from functrace.transforms.batching import vmap as vmap
 from functrace.transforms.custom import checkpoint as checkpoint

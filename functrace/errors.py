@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+import numpy as np
+
+_PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
 
 
 class FunctraceError(Exception):
@@ -31,12 +33,6 @@ class InputTypeError(FunctraceError, TypeError):
     """A derivative was asked with respect to something that is no array or number, or complex without being said to be."""
 
     code = "FT114"
-
-
-class MutatedError(FunctraceError, RuntimeError):
-    """An array that the tape still needs was changed after it was recorded."""
-
-    code = "FT115"
 
 
 class NonScalarOutputError(FunctraceError, TypeError):
@@ -111,6 +107,12 @@ class CustomRuleError(FunctraceError, TypeError):
     code = "FT112"
 
 
+class DegenerateError(FunctraceError, ArithmeticError):
+    """A derivative of eigenvectors or singular vectors that does not exist: equal eigenvalues, or a result that depends on the gauge."""
+
+    code = "FT117"
+
+
 class CheckError(FunctraceError, AssertionError):
     """`check_grads` found a derivative that disagrees with finite differences."""
 
@@ -127,10 +129,10 @@ def describe(x: Any) -> str:
 
 
 class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace; asked for every value made, so remembered."""
+    """Whether a source file lies outside functrace and NumPy; asked for every value made, so remembered."""
 
     def __missing__(self, filename: str) -> bool:
-        self[filename] = answer = not filename.startswith(_PACKAGE)
+        self[filename] = answer = not filename.startswith(_PACKAGES)
         return answer
 
 

@@ -17,7 +17,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from functrace.errors import TreeError
+from functrace.errors import TreeError, user_line
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -192,6 +192,34 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
+def paths(tree: Any) -> list[str]:
+    """Where each leaf is, as Python would write it.
+
+    >>> paths({"w": [1.0, 2.0], "b": 3.0})
+    ["['b']", "['w'][0]", "['w'][1]"]
+    """
+    out: list[str] = []
+    todo: list[tuple[Any, str]] = [(tree, "")]
+    while todo:
+        node, path = todo.pop()
+        found = _children(node)
+        if found is None:
+            out.append(path)
+            continue
+        children, aux, order = found
+        names: Sequence[str]
+        if order is not None:
+            names = [f"[{k!r}]" for k in aux[0]]
+        elif hasattr(node, "_fields"):
+            names = [f".{name}" for name in node._fields]
+        elif dataclasses.is_dataclass(node) and type(node) not in _registry:
+            names = [f".{name}" for name in aux[0]]
+        else:
+            names = [f"[{k}]" for k in range(len(children))]
+        todo.extend((child, path + name) for child, name in reversed(list(zip(children, names))))
+    return out
+
+
 def structure(tree: Any) -> TreeDef:
     """The structure of `tree`, without its leaves."""
     return flatten(tree)[1]
@@ -210,6 +238,6 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     for other in rest:
         more, structure_ = flatten(other)
         if structure_ != treedef:
-            raise TreeError(f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}")
+            raise TreeError(f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n  At {user_line()}.")
         others.append(more)
     return unflatten(treedef, [function(*xs) for xs in zip(first, *others)])

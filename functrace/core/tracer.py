@@ -67,7 +67,7 @@ class Tracer:
     """
 
     __slots__ = ("__weakref__", "code", "lasti", "owner", "parent", "slot", "value", "views")  # parent, views: set on demand
-    __hash__: ClassVar[None]  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
     value: Any
@@ -152,6 +152,9 @@ class BatchTracer(Tracer):
     def shape(self) -> tuple[int, ...]:
         """Shape of one example."""
         return self.value.shape[1:]  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Traced(batch of {self.owner.size}: {str(self.value).strip()}, {errors.describe(self)})"
 
     def __bool__(self) -> bool:
         return bool(self._agreed("bool()"))

@@ -159,14 +159,19 @@ def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     return t * weight.astype(t.dtype)
 
 
+def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
+    """The same for fmax and fmin, which pass over NaN."""
+    return t * np.where(mine == other, 0.5, mine == ans).astype(t.dtype)
+
+
 maximum = elementwise(
     "maximum", np.maximum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
 )
 minimum = elementwise(
     "minimum", np.minimum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
 )
-fmax = elementwise("fmax", np.fmax, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
-fmin = elementwise("fmin", np.fmin, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x))
+fmax = elementwise("fmax", np.fmax, lambda t, ans, x, y: _pick_number(t, ans, x, y), lambda t, ans, x, y: _pick_number(t, ans, y, x))
+fmin = elementwise("fmin", np.fmin, lambda t, ans, x, y: _pick_number(t, ans, x, y), lambda t, ans, x, y: _pick_number(t, ans, y, x))
 copysign = elementwise(
     "copysign",
     np.copysign,
@@ -181,7 +186,7 @@ real = elementwise("real", np.real, lambda g, _ans, _x: g.astype(_x.dtype), jvps
 imag = elementwise(
     "imag",
     np.imag,
-    lambda g, _ans, _x: (-1j * g if _x.dtype.kind == "c" else 0 * g).astype(_x.dtype),
+    lambda g, _ans, _x: (g * -1j if _x.dtype.kind == "c" else 0 * g).astype(_x.dtype),
     jvps=(lambda t, _ans, _x: np.imag(t),),
 )
 

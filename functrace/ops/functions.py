@@ -79,20 +79,20 @@ def sum_(
     if where is not True:
         a = _index.where(where, a, np.zeros((), a.dtype))
     if dtype is not None:
-        a = _shape.astype(a, np.dtype(dtype))
+        a = a if a.dtype == dtype else a.astype(dtype)
     elif a.dtype.kind in "bui":
         a = _shape.astype(a, np.sum(np.zeros(0, a.dtype)).dtype)
     total = _reduce.sum_(a, axis, bool(keepdims))
     return total if initial is None else total + initial
 
 
-@implements(np.max, _REDUCED, name="max")
+@implements((np.max, np.amax), _REDUCED, name="max")
 def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.max`; ties share the derivative evenly."""
     return _extreme("max", a, axis, out, keepdims, initial, where)
 
 
-@implements(np.min, _REDUCED, name="min")
+@implements((np.min, np.amin), _REDUCED, name="min")
 def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.min`; ties share the derivative evenly."""
     return _extreme("min", a, axis, out, keepdims, initial, where)

@@ -69,8 +69,8 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     raise errors.ConversionError(
         f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: that would silently cut the derivative.\n"
         f"  At {line}.\n"
-        f"  Instead {instead}; if the derivative is not wanted, functrace.value(x) is the plain value and functrace.stop_gradient(x) "
-        "a constant."
+        f"  Instead {instead}.\n"
+        "  If the derivative is not wanted: functrace.value(x) is the plain value, functrace.stop_gradient(x) a constant."
     )
 
 

@@ -55,7 +55,8 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
             continue
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnums={argnums} names argument {k}, but the call has {len(args)} positional argument(s)"
-            f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n  At {errors.user_line()}."
+            f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n  At {errors.user_line()}.\n"
+            f"  Positions count from 0; the function's parameters are {parameters}."
         )
     for name in names:
         if name in kwargs:
@@ -67,10 +68,10 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
             continue
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnames={argnames!r} names {name!r}, which the call does not pass; the function's parameters are "
-            f"{parameters}.\n  At {errors.user_line()}."
+            f"{parameters}.\n  At {errors.user_line()}.\n  Correct the name, or pass the argument."
         )
     if len(set(keys)) != len(keys):
-        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.")
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.\n  At {errors.user_line()}.")
     return keys, several
 
 
@@ -91,6 +92,11 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
         if leaf.dtype.kind in "fc":
             return leaf
+        if leaf.dtype.kind not in "bui":
+            raise errors.InputTypeError(
+                f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf)}, which holds no numbers that can be differentiated.\n"
+                f"  At {errors.user_line()}.\n  Convert it: x.astype(float)."
+            )
     elif kind is float or kind is int:
         return np.float64(leaf)
     elif kind is complex:

@@ -417,6 +417,7 @@ class _CheckpointCall(_Call):
         return out, (state, [np.array(value(y)) for y in tree.leaves(out)])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
+        """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
         state, first = residuals
         now = np.random.get_state(legacy=False)  # noqa: NPY002
         np.random.set_state(state)  # noqa: NPY002
@@ -424,14 +425,13 @@ class _CheckpointCall(_Call):
             out, rest = run()
         finally:
             np.random.set_state(now)  # noqa: NPY002
-        for a, b in zip(first, out):
-            if not np.array_equal(a, value(b), equal_nan=True):
-                raise errors.CheckpointError(
-                    f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be "
-                    "of another function.\n  A checkpointed function must repeat itself: pass what it reads as arguments, and random "
-                    "generators as their seeds."
-                )
-        return rest
+        if len(first) != len(out) or not all(np.array_equal(a, value(b), equal_nan=True) for a, b in zip(first, out)):
+            raise errors.CheckpointError(
+                f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
+                f"another function.\n  At {errors.user_line()}.\n"
+                "  A checkpointed function must repeat itself: pass what it reads as arguments, and random generators as their seeds."
+            )
+        return rest()
 
     def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
         moving = [k for k, x in enumerate(leaves) if _is_float(x)]
@@ -449,7 +449,7 @@ class _CheckpointCall(_Call):
 
         def run() -> Any:
             out, pullback = vjp(flat, *(leaves[k] for k in moving))
-            return out, pullback([g if _is_float(y) else y for g, y in zip(cts, out)])
+            return out, lambda: pullback([g if _is_float(y) else y for g, y in zip(cts, out)])
 
         back: list[Any] = [None] * len(leaves)
         for k, g in zip(moving, self._again(residuals, run)):
@@ -458,9 +458,12 @@ class _CheckpointCall(_Call):
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         moving, flat = self._moving(leaves)
-        return self._again(  # type: ignore[no-any-return]
-            residuals, lambda: jvp(flat, [leaves[k] for k in moving], [_zeros(ts[k], leaves[k]) for k in moving])
-        )
+
+        def run() -> Any:
+            out, pushed = jvp(flat, [leaves[k] for k in moving], [_zeros(ts[k], leaves[k]) for k in moving])
+            return out, lambda: pushed
+
+        return self._again(residuals, run)  # type: ignore[no-any-return]
 
     def mapped(self, axes: Any) -> _Call:
         return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

@@ -38,6 +38,8 @@ class _Run:
                     raise TypeError(f"{name} with has_aux=True: the function must return (output, aux), got {type(out).__name__}")
                 out, aux = out
             leaves, treedef = tree.flatten(out)
+            if out is None:
+                raise errors.NonScalarOutputError(f"{name}: the function returned None. Does it end without a return statement?")
             leaves = [x if isinstance(x, Tracer) else _output(name, x) for x in leaves]
             extra, extra_def = tree.flatten(aux) if has_aux else ([], None)
             trees.extend((treedef, len(leaves), extra_def))
@@ -205,6 +207,7 @@ def value_and_grad(
         value = (run.out[0], run.aux) if has_aux else run.out[0]
         return value, tuple(grads) if several else grads[0]
 
+    value_and_gradient.__qualname__ = f"value_and_grad({name_of(f)})"
     return value_and_gradient
 
 
@@ -268,6 +271,7 @@ def grad(
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
 
+    gradient.__qualname__ = f"grad({name_of(f)})"
     return gradient
 
 
@@ -308,6 +312,7 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
         out = tree.unflatten(run.treedef, per_output)
         return (out, run.aux) if has_aux else out
 
+    jacobian_function.__qualname__ = f"{what}({name_of(f)})"
     return jacobian_function
 
 
@@ -319,7 +324,7 @@ def _split_rows(rows: list[Any], outs: Sequence[Any], k: int) -> list[Any]:
     blocks, start = [], 0
     for y in outs:
         part = rows[k][start : start + y.size]
-        blocks.append(np.reshape(part, y.shape + part.shape[1:]))
+        blocks.append(_owned(np.reshape(part, y.shape + part.shape[1:])))
         start += y.size
     return blocks
 
@@ -334,7 +339,7 @@ def _split_columns(columns: list[Any], inputs: Sequence[Any], outs: Sequence[Any
 
 
 def _owned(x: Any) -> Any:
-    return x.copy() if type(x) is np.ndarray and x.base is not None else x
+    return x[()] if x.shape == () and type(x) is np.ndarray else x.copy() if type(x) is np.ndarray and x.base is not None else x
 
 
 def _arguments(flat: Flat, row: Sequence[Any], out: Any, several: bool) -> Any:
@@ -350,6 +355,7 @@ def _check_complex(what: str, f: Any, flat: Flat, run: _Run, holomorphic: bool, 
     if (complex_in or complex_out) and not holomorphic and not (mode == "forward" and not complex_in):
         raise errors.InputTypeError(
             f"{what}({name_of(f)}): complex arguments or results need holomorphic=True, which says that the function is.\n"
+            f"  At {errors.user_line(3)}.\n"
             "  For other functions differentiate with respect to the real and imaginary parts."
         )
 
@@ -418,5 +424,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     >>> ft.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(f"hvp({name_of(f)}): primals and tangents must be tuples or lists: hvp(f, (x,), (v,)), not hvp(f, x, v)")
     several = len(primals) > 1
     return jvp(grad(f, tuple(range(len(primals))) if several else 0), primals, tangents, **kwargs)[1]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors, tree
+from functrace.core.primitive import Primitive
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of
@@ -52,7 +53,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
 
 
 def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """A name for each leaf: the parameter's, numbered if it holds several."""
+    """A name for each leaf: the parameter's, and the way to the leaf in it."""
     try:
         parameters = list(inspect.signature(f).parameters)
     except (TypeError, ValueError):
@@ -60,8 +61,7 @@ def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     parameters += [f"arg{k}" for k in range(len(parameters), len(args))]
     out = []
     for name, arg in [*zip(parameters, args), *((k, kwargs[k]) for k in sorted(kwargs))]:
-        count = len(tree.leaves(arg))
-        out += [name] if count == 1 else [f"{name}{k}" for k in range(count)]
+        out += [name + path for path in tree.paths(arg)]
     return out
 
 
@@ -72,12 +72,21 @@ def show(tape: Tape) -> str:
     for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
         names.setdefault(out, f"%{out}")
         operands = [names.get(s, f"%{s}") if s >= 0 else _constant(a) for s, a in zip(slots, args)]
-        shown = [*operands, *(_constant(p) for p in params)]
+        shown = [*operands, *(name + _constant(p) for name, p in zip(_parameters(primitive, len(params)), params))]
         where = f"  # {errors.line_of(*tape.frames[row])}" if row < len(tape.frames) else ""
         kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
         lines.append(f"{names[out]} : {kind} = {primitive.name}({', '.join(shown)}){where}")
     returned = [names.get(s, f"%{s}") if s >= 0 else _constant(x) for s, x in zip(tape.slots, tape.outputs)]
     return "\n".join([*lines, f"return {', '.join(returned)}"])
+
+
+def _parameters(primitive: Primitive, count: int) -> list[str]:
+    """`axis=` for each parameter of an op, as its function calls them."""
+    try:
+        names = list(inspect.signature(primitive.fun).parameters)[primitive.arity or 0 :]
+    except (TypeError, ValueError):
+        names = []
+    return [f"{name}=" for name in names[:count]] if primitive.arity and len(names) >= count else [""] * count
 
 
 def _constant(x: Any) -> str:

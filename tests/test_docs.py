@@ -1,0 +1,93 @@
+"""The pages: their code runs and prints what they say, their links lead somewhere, their tables are up to date."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from docs import layout, pages, support
+
+ROOT = pages.ROOT
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
+def test_code_prints_what_the_page_says(page):
+    text = page.read_text(encoding="utf-8")
+    with np.printoptions():
+        true = pages.run(text, page.name)
+    for line, (said, is_) in enumerate(zip(text.splitlines(), true.splitlines()), 1):
+        assert said == is_, f"{page.name}:{line} (python -m docs.pages --write mends it)"
+    assert text == true
+
+
+def test_runner_finds_wrong_output():
+    fence = "```"
+    page = f"{fence}python\nprint(1 + 1)  # 3\nprint('a')\n1 / 0\n{fence}\n\n{fence}text\nb\n{fence}\n"
+    assert (
+        pages.run(page)
+        == f"{fence}python\nprint(1 + 1)  # 2\nprint('a')\n1 / 0\n{fence}\n\n{fence}text\na\nZeroDivisionError: division by zero\n{fence}\n"
+    )
+    with pytest.raises(AssertionError, match="page: the block at line 2 raised ZeroDivisionError"):
+        pages.run(f"{fence}python\n1 / 0\n{fence}\n")
+    with pytest.raises(AssertionError, match="prints, but shows no output"):
+        pages.run(f"{fence}python\nprint(1)\n{fence}\n")
+
+
+def test_readme_begins_with_its_two_commands():
+    first = next(b for b in pages.blocks((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert first.language == "sh"
+    commands = [line for line in first.body.splitlines() if line.strip()]
+    assert len(commands) == 2
+    assert "examples/one_layer_network.py" in commands[0]
+    assert "pytest" in commands[1]
+
+
+ERRORS = sorted(
+    {c for c in vars(ft.errors).values() if inspect.isclass(c) and issubclass(c, ft.errors.FunctraceError)}, key=lambda c: c.code
+)
+
+
+def _sections():
+    """Code and name of each section of errors.md, and what it shows."""
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (FT\d+) (\w+)$", text, flags=re.MULTILINE)[1:]
+    return {(code, name): body for code, name, body in zip(parts[::3], parts[1::3], parts[2::3])}
+
+
+def test_every_error_has_its_section():
+    assert sorted(_sections()) == sorted((c.code, c.__name__) for c in ERRORS if c is not ft.errors.FunctraceError)
+    assert len({c.code for c in ERRORS}) == len(ERRORS)
+
+
+@pytest.mark.parametrize("section", _sections(), ids=lambda section: section[1])
+def test_every_error_is_provoked_and_remedied(section):
+    body = _sections()[section]
+    shown = [b.body for b in pages.blocks(body) if b.language == "text"]
+    unused = "nothing raises it today" in " ".join(body.split())
+    assert unused or any(text.startswith(section[1] + ": ") for text in shown), "no example that raises it"
+    assert "**Remedy.**" in body
+
+
+def test_support_table_is_up_to_date():
+    assert support.PAGE.read_text(encoding="utf-8") == support.page(), "python -m docs.support writes it"
+
+
+@pytest.mark.parametrize("page", [*pages.PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#][^)]*)\)", text):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target.split("#")[0]).exists(), f"{page.name} links to {target}"
+
+
+def test_list_of_files_is_up_to_date():
+    text = layout.PAGE.read_text(encoding="utf-8")
+    assert layout.listing() in text, "python -m docs.layout writes it"
+    assert not [line for line in layout.listing().splitlines() if line.endswith(": ")], "a file without a docstring"
+
+
+def test_changelog_has_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{ft.__version__}]" in text or "## [Unreleased]" in text

@@ -1,0 +1,175 @@
+"""`ravel_pytree` and `scipy_objective`."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+TREE = {"w": np.arange(6.0).reshape(2, 3), "b": [np.float32(7.0), (8.0, None)], "k": np.array(9.0)}
+
+
+def test_round_trip():
+    flat, unravel = ft.ravel_pytree(TREE)
+    assert flat.dtype == np.float64
+    assert flat.tolist() == [7.0, 8.0, 9.0, *range(6)]
+    back = unravel(flat)
+    assert ft.tree.structure(back) == ft.tree.structure(TREE)
+    np.testing.assert_array_equal(back["w"], TREE["w"])
+    assert type(back["b"][0]) is np.float32
+    assert type(back["b"][1][0]) is np.float64
+    assert type(back["k"]) is np.ndarray and back["k"].shape == ()
+    assert list(back) == ["w", "b", "k"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128, np.int32, bool])
+def test_common_dtype_and_restoring(dtype):
+    flat, unravel = ft.ravel_pytree([np.ones((2, 2), dtype), np.zeros(1, dtype)])
+    assert flat.dtype == dtype
+    assert all(x.dtype == dtype for x in unravel(flat))
+
+
+def test_mixed_dtypes_come_back():
+    tree = (np.ones(2, np.float32), np.arange(3), np.array([True]), np.ones((0, 4)))
+    flat, unravel = ft.ravel_pytree(tree)
+    assert flat.dtype == np.float64 and flat.shape == (6,)
+    for a, b in zip(unravel(flat), tree):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(a, b)
+
+
+def test_python_numbers_count_as_float64():
+    flat, unravel = ft.ravel_pytree([1, 2.0])
+    assert flat.dtype == np.float64
+    assert unravel(flat) == [1.0, 2.0]
+    assert ft.ravel_pytree(3j)[0].dtype == np.complex128
+
+
+def test_empty_and_single():
+    flat, unravel = ft.ravel_pytree({})
+    assert flat.shape == (0,) and unravel(flat) == {}
+    flat, unravel = ft.ravel_pytree(5.0)
+    assert flat.tolist() == [5.0] and unravel([6.0]) == 6.0
+
+
+def test_dataclass():
+    @dataclasses.dataclass
+    class Layer:
+        w: np.ndarray
+        b: float
+
+    flat, unravel = ft.ravel_pytree(Layer(np.ones(2), 0.0))
+    assert unravel(flat * 2).w.tolist() == [2.0, 2.0]
+
+
+def test_memory_is_not_shared():
+    w = np.ones(3)
+    flat, unravel = ft.ravel_pytree(w)
+    flat[0] = 5.0
+    assert w[0] == 1.0
+    back = unravel(flat)
+    back[1] = 6.0
+    assert flat[1] == 1.0
+
+
+def test_unravel_is_differentiable():
+    flat, unravel = ft.ravel_pytree(TREE)
+
+    def f(x):
+        p = unravel(x)
+        return np.sum(p["w"] ** 2) * p["k"] + np.sin(p["b"][1][0]) + p["b"][0] * 0.0
+
+    ft.check_grads(lambda x: f(x), flat)
+    want, _ = ft.ravel_pytree(ft.grad(lambda p: np.sum(p["w"] ** 2) * p["k"] + np.sin(p["b"][1][0]))(TREE))
+    np.testing.assert_allclose(ft.grad(f)(flat), want)
+    assert ft.hessian(f)(flat).shape == (9, 9)
+    assert ft.vmap(f)(np.stack([flat, flat])).shape == (2,)
+
+
+def test_ravel_is_differentiable():
+    g = ft.grad(lambda p: np.sum(ft.ravel_pytree(p)[0] ** 2))({"a": np.ones((2, 2)), "b": 3.0})
+    np.testing.assert_array_equal(g["a"], 2 * np.ones((2, 2)))
+    assert g["b"] == 6.0
+
+
+def test_float32_leaves_get_float32_gradients_inside():
+    _, unravel = ft.ravel_pytree(np.ones(2, np.float32))
+    seen = []
+
+    def f(x):
+        p = unravel(x)
+        seen.append(p.dtype)
+        return p.sum()
+
+    assert ft.grad(f)(np.ones(2)).dtype == np.float64
+    assert seen == [np.float32]
+
+
+def test_an_unravelled_leaf_can_be_written_to():
+    _, unravel = ft.ravel_pytree({"w": np.ones((2, 2))})
+
+    def f(x):
+        w = unravel(x)["w"]
+        w[0, 0] = 0.0
+        return w.sum() + x.sum()
+
+    np.testing.assert_array_equal(ft.grad(f)(np.ones(4)), [1.0, 2.0, 2.0, 2.0])
+
+
+def test_wrong_vectors_are_named():
+    _, unravel = ft.ravel_pytree({"w": np.ones(3)})
+    with pytest.raises(ft.errors.TreeError, match=r"shape \(4,\), but the tree holds 3 numbers"):
+        unravel(np.ones(4))
+    with pytest.raises(ft.errors.TreeError, match=r"shape \(3, 1\)"):
+        unravel(np.ones((3, 1)))
+    with pytest.raises(ft.errors.InputTypeError, match="complex128, but the tree is real"):
+        unravel(np.ones(3, complex))
+    with pytest.raises(ft.errors.InputTypeError, match=r"leaf 1 is a str[\s\S]*test_optimize.py"):
+        ft.ravel_pytree([1.0, "two"])
+
+
+def rosenbrock(p, a=1.0, *, b=100.0):
+    return (a - p["x"]) ** 2 + b * np.sum((p["y"] - p["x"] ** 2) ** 2)
+
+
+def test_objective():
+    fun, x0, unravel = ft.scipy_objective(rosenbrock, {"x": -1.0, "y": np.zeros((2, 1), np.float32)}, 2.0, b=10.0)
+    assert x0.dtype == np.float64
+    value, gradient = fun(x0)
+    assert type(value) is float and value == 29.0
+    assert gradient.dtype == np.float64
+    np.testing.assert_allclose(gradient, [-6.0 - 80.0, -20.0, -20.0])
+    assert unravel(x0)["y"].dtype == np.float32
+    fun, x0, _ = ft.scipy_objective(rosenbrock, {"x": -1.0, "y": np.zeros(1)})
+    assert fun(x0, 2.0)[0] == 109.0
+
+
+def test_minimize():
+    optimize = pytest.importorskip("scipy.optimize")
+    fun, x0, unravel = ft.scipy_objective(rosenbrock, {"x": -1.0, "y": np.zeros(2)})
+    result = optimize.minimize(fun, x0, jac=True, method="BFGS")
+    best = unravel(result.x)
+    np.testing.assert_allclose(best["x"], 1.0, atol=1e-4)
+    np.testing.assert_allclose(best["y"], [1.0, 1.0], atol=1e-4)
+    result = optimize.minimize(fun, x0, args=(2.0,), jac=True, method="L-BFGS-B")
+    np.testing.assert_allclose(unravel(result.x)["y"], [4.0, 4.0], atol=1e-2)
+
+
+def test_what_cannot_be_varied_is_refused():
+    with pytest.raises(ft.errors.IntegerInputError, match=r"scipy_objective\(<lambda>\): leaf 0 of the parameters is int64\[3\]"):
+        ft.scipy_objective(lambda p: 0.0, {"a": np.arange(3)})
+    with pytest.raises(ft.errors.IntegerInputError):
+        ft.scipy_objective(lambda p: 0.0, {"a": True})
+    with pytest.raises(ft.errors.InputTypeError, match="real and imaginary"):
+        ft.scipy_objective(lambda p: 0.0, 1j)
+    fun, x0, _ = ft.scipy_objective(lambda p: p * 2, np.ones(3))
+    with pytest.raises(ft.errors.NonScalarOutputError):
+        fun(x0)
+
+
+def test_scipy_is_not_imported():
+    code = "import sys, functrace as ft; ft.scipy_objective(lambda p: p**2, 1.0)[0]([2.0]); sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
