@@ -126,7 +126,11 @@ def saved(vjps: Any, jvps: Any, arity: int | None) -> tuple[bool, ...] | None:
             continue
         names = getattr(rule, "saves", None)
         if names is None:
-            names = [not name.startswith("_") for name in list(inspect.signature(rule).parameters)[1 : arity + 2]]
+            code = rule.__code__
+            names = [not name.startswith("_") for name in code.co_varnames[1 : min(code.co_argcount, arity + 2)]]
+            if code.co_flags & inspect.CO_VARARGS:
+                rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+                names += [not rest.startswith("_")] * (arity + 1 - len(names))
         for k, looked_at in enumerate(names):
             keep[k] |= looked_at
     return tuple(keep)

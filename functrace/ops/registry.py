@@ -13,7 +13,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.protocol import FUNCTIONS, UFUNCS
 
-Sampler = Callable[[np.random.Generator], tuple[Any, ...]]
+Sampler = Callable[["np.random.Generator"], tuple[Any, ...]]  # a string: numpy.random is not imported before it is used
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,12 @@ def declare(declared: Declared) -> None:
 def normal(*shapes: tuple[int, ...]) -> Sampler:
     """Arguments of these shapes, drawn from the normal distribution."""
     return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def apart(*shapes: tuple[int, ...]) -> Sampler:
+    """Arguments of these shapes, in random order but well apart: for what has kinks at ties."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    return lambda rng: tuple(rng.permutation(0.3 * np.arange(n) + 0.1 * rng.random(n) - 0.71).reshape(shape) for n, shape in zip(sizes, shapes))
 
 
 def holds_tracer(x: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -401,6 +402,16 @@ def _lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]]
     return reopen, [contents[k] for k in lifted]
 
 
+def _random_state(new: Any = None) -> Any:
+    """NumPy's global random state, to which `new` is given if there is one; None before numpy.random was ever used."""
+    if "numpy.random" not in sys.modules:
+        return None
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    if new is not None:
+        np.random.set_state(new)  # noqa: NPY002
+    return state
+
+
 class _CheckpointCall(_Call):
     what = "checkpoint"
 
@@ -412,19 +423,18 @@ class _CheckpointCall(_Call):
         return self.f(*self.args(leaves))
 
     def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
-        state = np.random.get_state(legacy=False)  # noqa: NPY002
+        state = _random_state()
         out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
         return out, (state, [np.array(value(y)) for y in tree.leaves(out)])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
         """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
         state, first = residuals
-        now = np.random.get_state(legacy=False)  # noqa: NPY002
-        np.random.set_state(state)  # noqa: NPY002
+        now = _random_state(state)
         try:
             out, rest = run()
         finally:
-            np.random.set_state(now)  # noqa: NPY002
+            _random_state(now)
         if len(first) != len(out) or not all(np.array_equal(a, value(b), equal_nan=True) for a, b in zip(first, out)):
             raise errors.CheckpointError(
                 f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
