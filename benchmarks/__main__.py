@@ -29,13 +29,13 @@ def facts() -> dict[str, Any]:
     return {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system(), "cores": cores, **versions}
 
 
-def workloads(only: list[str]) -> list[Workload]:
+def workloads(only: list[str]) -> list[tuple[str, Workload]]:
     """All workloads, or those whose module or name contains one of `only`."""
     found = []
-    for module in MODULES:
-        for workload in importlib.import_module(f"benchmarks.{module}").WORKLOADS:
-            if not only or any(part in (module, workload.name) or part in workload.name for part in only):
-                found.append(workload)
+    for module in (f"benchmarks.{name}" for name in MODULES):
+        for workload in importlib.import_module(module).WORKLOADS:
+            if not only or any(part in f"{module} {workload.name}" for part in only):
+                found.append((module, workload))
     return found
 
 
@@ -49,8 +49,6 @@ def profile(workload: Workload, size: str) -> None:
     for kind, label, build in workload.contestants:
         if kind == OURS:
             run = build(problem)
-            if run is None:
-                continue
             run()
             profiler, end = cProfile.Profile(), time.perf_counter() + 1.0
             while time.perf_counter() < end:
@@ -71,14 +69,14 @@ def main() -> int:
     record: dict[str, Any] = {"facts": facts(), "cases": []}
     print(", ".join(f"{key} {value}" for key, value in record["facts"].items()), flush=True)
     wrong = 0
-    for workload in workloads(options.only):
-        for size, arguments in workload.sizes.items():
+    for module, workload in workloads(options.only):
+        for size in workload.sizes:
             if options.quick and workload.quick and size not in workload.quick:
                 continue
             if options.profile:
                 profile(workload, size)
                 continue
-            rows = measure(workload, arguments, 0.3 if options.quick else 1.5)
+            rows = measure(module, workload, size, 0.3 if options.quick else 1.5)
             print("\n" + table(f"{workload.name}, {size}: {workload.about}", workload, rows), flush=True)
             wrong += sum(row.note.startswith(("FAILED", "DISAGREES")) for row in rows)
             record["cases"].append(
@@ -86,6 +84,7 @@ def main() -> int:
                     "workload": workload.name,
                     "size": size,
                     "seconds": {row.label: row.seconds for row in rows if row.samples},
+                    "page faults": {row.label: row.faults for row in rows if row.samples},
                     "notes": {row.label: row.note for row in rows if row.note},
                     "targets": [{**vars(target), "ratio": ratio} for target, ratio in ratios(workload, rows)],
                 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from typing import Any
@@ -71,7 +73,9 @@ def long_tape(entries: int) -> dict[str, Any]:
         assert np.isclose(got, 0.999 ** (entries // 2)), got
         del got
         tracemalloc.start()
+        gradient(x)  # fills the interpreter's own lists of freed tuples
         before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
         gradient(x)
         after, peak = tracemalloc.get_traced_memory()
     finally:
@@ -81,12 +85,17 @@ def long_tape(entries: int) -> dict[str, Any]:
     return {"seconds": seconds, "bytes per entry": (peak - before) / entries, "bytes kept": after - before}
 
 
-def import_time(module: str, rounds: int) -> float:
-    """Median seconds that `import module` takes in a new interpreter that has imported NumPy."""
+def import_time(module: str, rounds: int, cache: str) -> float:
+    """Median seconds that `import module` takes in a new interpreter that has imported NumPy, with bytecode in the folder `cache`.
+
+    A folder of its own, filled by the first run, so that all are compiled alike, whatever the environment says.
+    """
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     program = f"import time, numpy; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     times = []
     for _ in range(rounds + 1):
-        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
         if run.returncode:
             return float("nan")
         times.append(float(run.stdout))
@@ -104,11 +113,12 @@ def report(quick: bool) -> dict[str, Any]:
         out["tape"] = tape = long_tape(entries)
         print(f"\ntape of {entries} scalar entries, recursion limit 200, no garbage collection")
         print(f"  {duration(tape['seconds'])}, {tape['bytes per entry']:.0f} bytes per entry at the peak, {tape['bytes kept']} bytes kept")
-    except Exception as error:  # noqa: BLE001 - a line in the report
+    except Exception as error:
         print(f"\nfootprint FAILED: {type(error).__name__}: {error}")
     print("\nimport time over NumPy's own")
     rounds = 3 if quick else 7
-    out["import"] = {module: import_time(module, rounds) for module in ("functrace", "autograd", "mygrad", "jax", "torch")}
+    with tempfile.TemporaryDirectory() as cache:
+        out["import"] = {module: import_time(module, rounds, cache) for module in ("functrace", "autograd", "mygrad", "jax", "torch")}
     for module, seconds in out["import"].items():
         print(f"  {module:12}{duration(seconds) if math.isfinite(seconds) else 'absent':>10}")
     return out

@@ -1,13 +1,15 @@
 """What the workloads share: contestants, the check that they agree, interleaved timing, and the table.
 
-Times are medians over rounds; in every round each contestant has its turn, so that noise of the machine falls on all alike. A
-turn is a pause, in which the worker threads of the contestant before (OpenBLAS spins 26 ms) go to sleep, then some calls that
-are not counted, then those that are. The garbage collector stays on, as it is for users.
+Every contestant runs in a process of its own, so that no library lives with the allocator and the threads of another. The
+processes stay, and take turns: times are medians over rounds, in which each has one turn, so that noise of the machine falls
+on all alike. A turn is a pause, in which the worker threads of the one before go to sleep (OpenBLAS spins for 26 ms), then
+some calls that are not counted, then those that are. The garbage collector stays on, as it is for users.
 """
 
 from __future__ import annotations
 
-import gc
+import importlib
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +49,7 @@ class Workload:
     contestants: list[tuple[str, str, Build]] = field(default_factory=list)
 
     def contestant(self, kind: str, label: str) -> Callable[[Build], Build]:
-        """Decorator: the function builds this contestant. If it raises ImportError or returns None, it does not take part."""
+        """Decorator: the function builds this contestant. If it raises ImportError, it does not take part."""
 
         def enter(build: Build) -> Build:
             self.contestants.append((kind, label, build))
@@ -62,13 +64,13 @@ class Row:
 
     kind: str
     label: str
-    run: Run = lambda: None
-    number: int = 1
     samples: list[float] = field(default_factory=list)
+    faults: float = 0.0
     note: str = ""
 
     @property
     def seconds(self) -> float:
+        """Median time of one call."""
         return statistics.median(self.samples) if self.samples else float("nan")
 
 
@@ -111,42 +113,75 @@ def clock(run: Run, number: int) -> float:
     return (time.perf_counter() - start) / number
 
 
-def measure(workload: Workload, size: Mapping[str, Any], seconds: float) -> list[Row]:
-    """Build the contestants, check them against each other, and time them in turn, about `seconds` each."""
-    problem = workload.problem(**size)
+def page_faults() -> int:
+    """Pages of memory that this process had to be given so far."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def contest(pipe: Any, module: str, name: str, size: str, label: str) -> None:
+    """The process of one contestant: build it, send its result or why there is none; then one turn for each message."""
+    run, answer = None, None
+    try:
+        workload = next(w for w in importlib.import_module(module).WORKLOADS if w.name == name)
+        build = next(build for _, one, build in workload.contestants if one == label)
+        run = build(workload.problem(**workload.sizes[size]))
+        answer = [np.array(x) for x in leaves(run())]
+    except ImportError as error:
+        run, answer = None, f"skipped: {error}"
+    except Exception as error:  # a broken contestant is a line in the table, not the end of the run
+        run, answer = None, f"FAILED: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    pipe.send(answer)
+    if run is None:
+        return
+    once = clock(run, 1)
+    once = min(once, clock(run, max(1, int(2e-3 / max(once, 1e-7)))))
+    number = max(1, int(0.01 / max(once, 1e-7)))
+    while pipe.recv():
+        clock(run, (number + 1) // 2)
+        faults = page_faults()
+        seconds = clock(run, number)
+        pipe.send((seconds, (page_faults() - faults) / number))
+
+
+def measure(module: str, workload: Workload, size: str, seconds: float) -> list[Row]:
+    """Start the contestants, check them against each other, and time them in turn, about `seconds` each."""
+    context = multiprocessing.get_context("spawn")
     rows = [Row(kind, label) for kind, label, _ in workload.contestants]
-    expected: list[np.ndarray] = []
-    for row, (_, _, build) in zip(rows, workload.contestants):
-        try:
-            run = build(problem)
-            if run is None:
-                row.note = "not for this size"
-                continue
-            got = [np.array(x) for x in leaves(run())]
-            row.note = disagreement(expected, got, workload.rtol) if expected else ""
-            if row.note:
-                row.note = f"DISAGREES with {rows[0].label}: {row.note}"
-                continue
-            expected = expected or got
-            row.run = run
-            once = clock(run, 1)
-            once = min(once, clock(run, max(1, int(2e-3 / max(once, 1e-7)))))
-            row.number = max(1, int(0.01 / max(once, 1e-7)))
-        except ImportError as error:
-            row.note = f"skipped: {error}"
-        except Exception as error:  # noqa: BLE001 - a broken contestant is a line in the table, not the end of the run
-            row.note = f"FAILED: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    able = [row for row in rows if not row.note]
-    gc.collect()
-    end = time.perf_counter() + seconds * len(able)
-    rounds = 0
-    while able and (rounds < 5 or time.perf_counter() < end):
-        for row in able:
-            time.sleep(PAUSE)
-            clock(row.run, (row.number + 1) // 2)
-            row.samples.append(clock(row.run, row.number))
-        rounds += 1
-    return rows
+    pipes, processes = [], []
+    for row in rows:
+        ours, theirs = context.Pipe()
+        processes.append(context.Process(target=contest, args=(theirs, module, workload.name, size, row.label), daemon=True))
+        processes[-1].start()
+        theirs.close()
+        pipes.append(ours)
+    try:
+        expected: list[np.ndarray] = []
+        for row, pipe in zip(rows, pipes):
+            try:
+                got = pipe.recv()
+            except EOFError:
+                got = "FAILED: the process died"
+            if isinstance(got, str):
+                row.note = got
+            elif expected and (difference := disagreement(expected, got, workload.rtol)):
+                row.note = f"DISAGREES: {difference}"
+            expected = expected or (got if not row.note else [])
+        able = [(row, pipe) for row, pipe in zip(rows, pipes) if not row.note]
+        end = time.perf_counter() + seconds * len(able)
+        while able and (len(able[0][0].samples) < 5 or time.perf_counter() < end):
+            for row, pipe in able:
+                time.sleep(PAUSE)
+                pipe.send(True)
+                sample, row.faults = pipe.recv()
+                row.samples.append(sample)
+        return rows
+    finally:
+        for process in processes:
+            process.terminate()
 
 
 def ratios(workload: Workload, rows: list[Row]) -> list[tuple[Target, float]]:
@@ -169,11 +204,12 @@ def duration(seconds: float) -> str:
 def table(title: str, workload: Workload, rows: list[Row]) -> str:
     """The rows by time, beside functrace's, and the targets."""
     ours = next((row.seconds for row in rows if row.kind == OURS and row.samples), float("nan"))
-    lines = [title, f"  {'':34}{'kind':>9}{'median':>11}{'/ functrace':>13}{'functrace /':>13}"]
+    lines = [title, f"  {'':34}{'kind':>9}{'median':>11}{'/ functrace':>13}{'functrace /':>13}{'page faults':>13}"]
     for row in sorted(rows, key=lambda row: (not row.samples, row.seconds)):
         if row.samples:
-            lines.append(f"  {row.label:34}{row.kind:>9}{duration(row.seconds):>11}{row.seconds / ours:>13.2f}{ours / row.seconds:>13.2f}")
-        elif not row.note.startswith("not for"):
+            times = f"{duration(row.seconds):>11}{row.seconds / ours:>13.2f}{ours / row.seconds:>13.2f}"
+            lines.append(f"  {row.label:34}{row.kind:>9}{times}{row.faults:>13.0f}")
+        else:
             lines.append(f"  {row.label:34}{row.kind:>9}  {row.note}")
     for target, ratio in ratios(workload, rows):
         verdict = "met" if ratio <= target.most else "MISSED"

@@ -14,6 +14,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer
+from functrace.pool import owned, recycled
 
 
 class BatchTrace(Trace):
@@ -29,7 +30,7 @@ class BatchTrace(Trace):
         """A tracer for a value with the batch as axis 0."""
         frame = errors.user_frame(2)
         code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
-        return BatchTracer(x, self, -1, code, lasti)
+        return BatchTracer(recycled(x), self, -1, code, lasti)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
@@ -42,7 +43,7 @@ class BatchTrace(Trace):
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
         if isinstance(x, Tracer):
             if x.owner is self:
-                return x.value
+                return owned(x.value)
             if x.owner.closed:
                 x.owner.check_open(x)
         return np.broadcast_to(x, (self.size, *np.shape(x)))

@@ -19,6 +19,7 @@ import numpy as np
 
 from functrace.core.tracer import TapeTracer, Tracer
 from functrace.errors import MissingRuleError
+from functrace.pool import recycled
 
 GENERAL, UNARY, BINARY, ITEM, SCATTER = range(5)
 LARGE = 1 << 12  # elements from which on the tape drops what no rule needs
@@ -160,6 +161,7 @@ def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
             ans, args = fun(v), (v,)
             kept = ans
             if ans.size > LARGE:
+                ans = recycled(ans)
                 args, kept = lean(args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, (x.slot,), args, kept, ()))
@@ -173,6 +175,7 @@ def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
             ans, args = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,)
             kept = ans
             if v.size > LARGE:
+                kept = ans = recycled(ans)
                 args, kept = lean(args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, (x.slot,), args, kept, params))
@@ -199,6 +202,7 @@ def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
         ans, args = fun(a, b), (a, b)
         kept = ans
         if ans.size > LARGE:
+            ans = recycled(ans)
             args, kept = lean(args, ans)
         slot = trace.next_slot()
         trace.append((primitive, slot, slots, args, kept, ()))

@@ -14,6 +14,7 @@ import numpy as np
 from functrace.core.primitive import BINARY, ITEM, SCATTER, UNARY
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer
+from functrace.pool import owned
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -22,7 +23,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
     With `consume` the tape is emptied on the way: what it kept is freed as the replay passes.
     """
     cts: list[Any] = [None] * tape.size
-    owned: set[int] = set()  # slots whose cotangent is a buffer made here, which nothing else can see
+    mine: set[int] = set()  # slots whose cotangent is a buffer made here, which nothing else can see
     for slot, g in zip(tape.slots, cotangents):
         if slot >= 0 and g is not None:
             cts[slot] = g if cts[slot] is None else cts[slot] + g
@@ -55,7 +56,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
             c = cts[i]
             cts[i] = d if c is None else c + d
         elif kind == SCATTER:
-            _scatter(primitive, cts, owned, slots[0], g, ans, args[0], params)
+            _scatter(primitive, cts, mine, slots[0], g, ans, args[0], params)
         elif kind == ITEM:
             bundle = cts[slots[0]]
             if bundle is None:
@@ -67,7 +68,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
                     d = fit(d, x)
                     c = cts[i]
                     cts[i] = d if c is None else c + d
-    return _own(cts[: len(tape.inputs)], owned, cotangents)
+    return _own(cts[: len(tape.inputs)], mine, cotangents)
 
 
 def fit(d: Any, x: Any) -> Any:
@@ -87,27 +88,29 @@ def fit(d: Any, x: Any) -> Any:
     return d
 
 
-def _scatter(primitive: Any, cts: list[Any], owned: set[int], i: int, g: Any, ans: Any, x: Any, params: Any) -> None:
+def _scatter(primitive: Any, cts: list[Any], mine: set[int], i: int, g: Any, ans: Any, x: Any, params: Any) -> None:
     """Add the cotangent of a part into one shared buffer, rather than a dense array for each read."""
     c = cts[i]
     if isinstance(g, Tracer) or isinstance(c, Tracer) or any(isinstance(p, Tracer) for p in params):
         d = primitive.vjps[0](g, ans, x, *params)
         cts[i] = d if c is None else c + d
         return
-    if i not in owned:
-        owned.add(i)
+    if i not in mine:
+        mine.add(i)
         c = cts[i] = np.zeros(x.shape, x.dtype) if c is None else np.array(c)
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
     primitive.scatter(c, g, *params)
 
 
-def _own(cts: list[Any], owned: set[int], seeds: Sequence[Any]) -> list[Any]:
+def _own(cts: list[Any], mine: set[int], seeds: Sequence[Any]) -> list[Any]:
     """Results that own their memory: neither the caller's cotangents, nor views, nor one array twice."""
     seen = {id(g) for g in seeds}
     for k, d in enumerate(cts):
-        if type(d) is np.ndarray and k not in owned:
+        if isinstance(d, np.ndarray) and k not in mine:
+            d = owned(d)
             if d.base is not None or id(d) in seen or not d.flags.writeable:
-                cts[k] = d.copy()
+                d = d.copy()
             seen.add(id(d))
+            cts[k] = d
     return cts

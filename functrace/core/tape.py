@@ -18,6 +18,7 @@ from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind
 from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer
 from functrace.locks import Lock, safe
+from functrace.pool import recycled
 
 Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
 
@@ -65,7 +66,7 @@ class TapeTrace(Trace):
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""
         slot = self.next_slot()
-        kept = ans
+        kept = ans = recycled(ans)
         if not self.everything and not primitive.multi and getattr(ans, "size", 0) > LARGE:
             args, kept = primitive.lean(args, ans)
         self.append((primitive, slot, slots, args, kept, params))
@@ -143,7 +144,7 @@ def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, 
         frame = errors.user_frame(2)
         code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
         kind = ProgramTracer if everything else TapeTracer
-        tracers = [kind(x, trace, trace.next_slot(), code, lasti) for x in inputs]
+        tracers = [kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
         outputs = errors.raising_ours(fun, tracers)
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:

@@ -189,7 +189,7 @@ def value(x: Any) -> Any:
         return x
     while isinstance(x, Tracer):
         x = x.value
-    if type(x) is np.ndarray:
-        x = x[...]
+    if isinstance(x, np.ndarray):
+        x = x.view(np.ndarray)
         x.flags.writeable = False  # the tape may need it
     return x

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as _numpy
 
+from functrace.numpy import linalg as linalg
 from functrace.ops.inplace import at
 from functrace.ops.registry import TABLE as _TABLE
 
-__all__ = ["at"]
+__all__ = ["at", "linalg"]
 
 globals().update({name: declared.function for name, declared in _TABLE.items() if "." not in name})
 

@@ -1,13 +1,27 @@
-"""Matrix products. All are linear in each argument."""
+"""Contractions of two arrays: `matmul`, and `contraction`, which einsum, dot, tensordot and the like come down to.
+
+Both are linear in each argument. Complex cotangents are not conjugated, so the transposes have no conjugates either.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from functrace.ops.kinds import bilinear
+from functrace.ops.kinds import align, bilinear
+
+Labels = tuple[int, ...]
+_LONG = 64  # contracted length from which row by row BLAS beats einsum's own loop
+_TINY = 32  # elements of one matrix up to which einsum's own loop beats a matrix-vector product for each example
+
+
+def _product(x: Any, y: Any) -> Any:
+    if type(x) is np.ndarray and x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
+        return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[1])  # one product, not one for each leading index
+    return np.matmul(x, y)
 
 
 def _swap(x: Any) -> Any:
@@ -25,40 +39,114 @@ def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:
 
 def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
     """The cotangent of y in x @ y."""
-    if len(_y.shape) == 1:
-        if x.ndim == 1:
-            return np.multiply(g, x)
-        return np.matmul(_swap(x), g[..., None])[..., 0]
     if x.ndim == 1:
-        return np.multiply(x[:, None], g[..., None, :])
+        return np.multiply(g, x) if len(_y.shape) == 1 else np.multiply(x[:, None], g[..., None, :])
+    if x.ndim > 2 and len(_y.shape) <= 2 and x.size:  # every leading index is one more row
+        x, g = np.reshape(x, (-1, x.shape[-1])), np.reshape(g, (-1, *_y.shape[1:]))
+    if len(_y.shape) == 1:
+        return np.matmul(g, x) if x.ndim == 2 else np.matmul(_swap(x), g[..., None])[..., 0]
     return np.matmul(_swap(x), g)
 
 
-def _batch_matmul(size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
+def _batch_matmul(_size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
     x, y = args
     m, n = np.ndim(x) - flags[0], np.ndim(y) - flags[1]
-    if m == 1 and n == 1:
-        return np.matmul(x, y) if not all(flags) else np.matmul(x[:, None, :], y[:, :, None])[:, 0, 0] if flags[0] else np.matmul(y, x)
-    if flags[0] and not flags[1] and m <= 2 and n <= 2:  # the batch is more rows of one product
-        if m == 1:
-            return np.matmul(x, y)
-        flat = np.matmul(np.reshape(x, (-1, x.shape[-1])), y)
-        return np.reshape(flat, (*x.shape[:-1], *np.shape(y)[1:]))
-    # Make matrices of vectors, line the other axes up, and drop what was put in.
-    x = x[..., None, :] if m == 1 else x
-    y = y[..., :, None] if n == 1 else y
-    m, n = max(m, 2), max(n, 2)
-    most = max(m, n)
-    if flags[0] and m < most:
-        x = np.reshape(x, (size, *(1,) * (most - m), *x.shape[1:]))
-    if flags[1] and n < most:
-        y = np.reshape(y, (size, *(1,) * (most - n), *y.shape[1:]))
+    if m <= 2 and n <= 2 and not (flags[1] and not flags[0] and n == 2):
+        lx, ly = (0, 1)[2 - m :], (1, 2)[:n]
+        out = (3, *lx[:-1], *ly[1:])
+        return contraction(x, y, (3, *lx) if flags[0] else lx, (3, *ly) if flags[1] else ly, out)
+    x, y = align(_size, flags, (x[..., None, :] if m == 1 else x, y[..., :, None] if n == 1 else y))
     out = np.matmul(x, y)
-    if np.ndim(args[0]) - flags[0] == 1:
-        out = out[..., 0, :]
-    if np.ndim(args[1]) - flags[1] == 1:
-        out = out[..., 0]
-    return out
+    out = out[..., 0, :] if m == 1 else out
+    return out[..., 0] if n == 1 else out
 
 
-matmul = bilinear("matmul", np.matmul, _left, _right, batch=_batch_matmul)
+matmul = bilinear("matmul", _product, _left, _right, batch=_batch_matmul)
+
+
+@lru_cache(maxsize=1024)
+def _plan(lx: Labels, ly: Labels, lo: Labels) -> tuple[Labels, Labels, Labels, Labels]:
+    """Labels that are: in all three; contracted; free in x; free in y."""
+    both = set(lx) & set(ly)
+    return (
+        tuple(k for k in lo if k in both),
+        tuple(k for k in lx if k in both and k not in lo),
+        tuple(k for k in lo if k in lx and k not in both),
+        tuple(k for k in lo if k in ly and k not in both),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _order(have: Labels, want: Labels) -> Labels | None:
+    """The permutation of axes from one order of labels to another; None if it is the identity."""
+    axes = tuple(have.index(k) for k in want)
+    return None if axes == tuple(range(len(axes))) else axes
+
+
+def _arrange(x: Any, have: Labels, want: Labels) -> Any:
+    axes = _order(have, want)
+    return x if axes is None else x.transpose(axes)
+
+
+def _insert(x: Any, have: Labels, want: Labels) -> Any:
+    """x with its axes in the order of `want`, of length 1 where it has none."""
+    x = _arrange(x, have, tuple(k for k in want if k in have))
+    return x[tuple(slice(None) if k in have else None for k in want)] if len(have) < len(want) else x
+
+
+def _contract(x: Any, y: Any, lx: Labels, ly: Labels, lo: Labels) -> Any:
+    if x.dtype.kind not in "fc" or y.dtype.kind not in "fc" or not (x.size and y.size):
+        return np.einsum(x, _small(lx, lx, ly), y, _small(ly, lx, ly), _small(lo, lx, ly))
+    x, y = np.asarray(x), np.asarray(y)
+    shared, summed, mine, other = _plan(lx, ly, lo)
+    if not summed:
+        return np.multiply(_insert(x, lx, lo), _insert(y, ly, lo))
+    if other and mine and not shared and lo[0] == other[0]:  # y first: then the result comes out in order
+        x, y, lx, ly, mine, other = y, x, ly, lx, other, mine
+    count = len(shared)
+    if not mine and not other:
+        x, y = _arrange(x, lx, shared + summed), _arrange(y, ly, shared + summed)
+        if not count:
+            return np.dot(x.reshape(-1), y.reshape(-1))
+        x, y = x.reshape(*x.shape[:count], -1), y.reshape(*y.shape[:count], -1)
+        if x.shape[-1] >= _LONG:
+            return np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+        return np.einsum("...k,...k->...", x, y)
+    rows, columns = _arrange(x, lx, shared + mine + summed), _arrange(y, ly, shared + summed + other)
+    lead, left, right = rows.shape[:count], rows.shape[count : count + len(mine)], columns.shape[count + len(summed) :]
+    rows = rows if len(mine) == len(summed) == 1 else rows.reshape(*lead, _size(left), -1)
+    columns = columns if len(other) == len(summed) == 1 else columns.reshape(*lead, rows.shape[-1], _size(right))
+    if count and (not mine or not other) and rows.shape[-1] * rows.shape[-2] * columns.shape[-1] <= _TINY * rows.shape[-1]:
+        out = np.einsum("...k,...kj->...j", rows[..., 0, :], columns) if not mine else np.einsum("...ik,...k->...i", rows, columns[..., 0])
+    else:
+        out = np.matmul(rows, columns)
+    return _arrange(out.reshape(*lead, *left, *right), shared + mine + other, lo)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _small(labels: Labels, lx: Labels, ly: Labels) -> list[int]:
+    """Labels renamed so that einsum takes them: it knows 52."""
+    names = {k: i for i, k in enumerate(dict.fromkeys(lx + ly))}
+    return [names[k] for k in labels]
+
+
+def _batch_contraction(_size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    lx, ly, lo = params
+    new = max((-1, *lx, *ly)) + 1
+    return contraction(*args, (new, *lx) if flags[0] else lx, (new, *ly) if flags[1] else ly, (new, *lo))
+
+
+contraction: Any = bilinear(  # each label has one length, is at most once in each operand, and is in two of the three or all
+    "contraction",
+    _contract,
+    lambda g, _ans, _x, y, lx, ly, lo: contraction(g, y, lo, ly, lx),
+    lambda g, _ans, x, _y, lx, ly, lo: contraction(g, x, lo, lx, ly),
+    batch=_batch_contraction,
+    params=True,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -112,24 +113,27 @@ def _extreme(name: str, a: Any, axis: Axis, out: Any, keepdims: bool, initial: A
 @implements(
     np.reshape,
     [
-        Sample(normal((2, 3)), {"shape": (3, -1)}),
-        Sample(normal((2, 3)), {"shape": -1}),
-        Sample(normal((2, 3)), {"shape": (3, 2), "order": "F"}),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), (3, -1))),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), -1)),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), (3, 2)), {"order": "F"}),
+        Sample(lambda rng: (rng.normal(size=(0, 3)), (3, -1, 2))),
+        Sample(lambda rng: (rng.normal(size=()), (1, 1))),
     ],
 )
 def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None = None) -> Any:
     """`np.reshape`; a view of a traced array can be read, not written through."""
     a = lift(a)
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    shape = tuple(int(n) for n in shape)
-    if -1 in shape:
-        shape = np.empty(a.shape, np.bool_).reshape(shape).shape
+    old = a.shape
+    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    if shape == old:
+        return a
+    size, wanted = math.prod(old), math.prod(shape)
+    if wanted < 0 and shape.count(-1) == 1 and size % wanted == 0:
+        shape = tuple(-size // wanted if n == -1 else n for n in shape)
+    elif wanted != size or wanted == 0:
+        shape = np.empty(old, np.bool_).reshape(shape).shape  # NumPy's own reading, and errors
     if order == "F":
         return np.transpose(_shape.reshape(np.transpose(a), shape[::-1]))
-    if shape == a.shape:
-        return a
-    if int(np.prod(shape)) != a.size:
-        raise ValueError(f"cannot reshape array of size {a.size} into shape {shape}")
     return link_reshaped(_shape.reshape(a, shape), a)
 
 

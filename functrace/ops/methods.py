@@ -93,7 +93,8 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return TABLE[name].function(self, *args, **kwargs)
+        function = TABLE[name].function
+        return getattr(function, "__wrapped__", function)(self, *args, **kwargs)
 
     method.__name__ = name
     return method
@@ -101,8 +102,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 # Methods that are functions of the same name and arguments.
 for _name in (
-    "all any argmax argmin argsort clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round "
-    "searchsorted squeeze std sum swapaxes take trace var"
+    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp "
+    "ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split():
     setattr(Tracer, _name, _method(_name))
 
@@ -173,32 +174,4 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
     return target
 
 
-def _reduction(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **rest: Any) -> Any:
-    names = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
-    if ufunc not in names:
-        raise errors.UnsupportedError(f"{ufunc.__name__}.reduce has no derivative rule in functrace.\n  At {errors.user_line()}.")
-    extra = {} if dtype is None else {"dtype": dtype}
-    return TABLE[names[ufunc]].function(array, axis=axis, out=None if out in (None, (None,)) else out, keepdims=keepdims, **extra, **rest)
-
-
-def _unsupported(method: str) -> Callable[..., Any]:
-    def refuse(ufunc: np.ufunc, *_inputs: Any, **_kwargs: Any) -> Any:
-        raise errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.")
-
-    return refuse
-
-
-def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
-
-
-UFUNC_METHODS.update(
-    {
-        "__call__": _call,
-        "reduce": _reduction,
-       
-        "outer": _outer,
-        "reduceat": _unsupported("reduceat"),
-        "at": _unsupported("at"),
-    }
-)
+UFUNC_METHODS["__call__"] = _call

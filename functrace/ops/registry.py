@@ -66,7 +66,7 @@ def normal(*shapes: tuple[int, ...]) -> Sampler:
 def apart(*shapes: tuple[int, ...]) -> Sampler:
     """Arguments of these shapes, in random order but well apart: for what has kinks at ties."""
     sizes = [int(np.prod(shape)) for shape in shapes]
-    return lambda rng: tuple(rng.permutation(0.3 * np.arange(n) + 0.1 * rng.random(n) - 0.71).reshape(shape) for n, shape in zip(sizes, shapes))
+    return lambda rng: tuple(rng.permutation(0.3 * np.arange(n) + 0.1 * rng.random(n) - 0.71).reshape(s) for n, s in zip(sizes, shapes))
 
 
 def holds_tracer(x: Any) -> bool:

@@ -47,13 +47,18 @@ class _Run:
 
         self.tape: Tape = record(run, flat.inputs, name)
         self.treedef, count, aux_def = trees
-        outputs = self.tape.outputs
+        outputs = [_handed_out(x) for x in self.tape.outputs]
         self.aux = tree.unflatten(aux_def, outputs[count:]) if has_aux else None
         self.out = outputs[:count]
         del self.tape.slots[count:]
 
     def result(self) -> Any:
         return tree.unflatten(self.treedef, self.out)
+
+
+def _handed_out(x: Any) -> Any:
+    """A result as the caller's own: the tape may need the array itself."""
+    return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 def _output(name: str, x: Any) -> Any:

@@ -1,0 +1,22 @@
+"""NumPy's `linalg`, for plain and traced arrays alike.
+
+>>> import functrace.numpy as fnp, numpy as np
+>>> fnp.linalg.norm([3.0, 4.0])
+np.float64(5.0)
+"""
+
+from typing import Any
+
+import numpy as _numpy
+
+from functrace.ops.registry import TABLE as _TABLE
+
+globals().update({name.removeprefix("linalg."): declared.function for name, declared in _TABLE.items() if name.startswith("linalg.")})
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_numpy.linalg, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(n for n in dir(_numpy.linalg) if not n.startswith("_"))})

@@ -1,0 +1,458 @@
+"""Moving elements about: axes, order, repetition, selection. All are linear, and most are an index or a change of shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops import shape as _shape
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse, reshape, single_axis, transpose
+from functrace.ops.index import index, index_add
+from functrace.ops.inplace import link_reshaped, view
+from functrace.ops.kinds import linear
+from functrace.ops.registry import Sample, implements, normal
+
+_X = Sample(normal((2, 3)))
+_CUBE = normal((2, 3, 4))
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def concrete_shape(shape: Any) -> tuple[int, ...]:
+    """A shape given as an int or a sequence."""
+    return tuple(int(n) for n in shape) if isinstance(shape, (tuple, list, np.ndarray)) else (int(shape),)
+
+
+def by_position(a: Any, function: Callable[[Any], Any]) -> Any:
+    """What a function that only moves elements makes of `a`: it is shown their positions in place of the elements."""
+    return index(reshape(a, (a.size,)), function(np.arange(a.size).reshape(a.shape)))
+
+
+def along(axis: int, part: Any) -> tuple[Any, ...]:
+    """An index of one axis, the others whole."""
+    return (slice(None),) * axis + (part,)
+
+
+# axes
+
+
+@implements(np.expand_dims, [_x(2, 3, axis=0), _x(2, 3, axis=-1), _x(2, 3, axis=(0, 2)), _x(axis=0), _x(0, axis=1)])
+def expand_dims(a: Any, axis: Any) -> Any:
+    """`np.expand_dims`."""
+    a = lift(a)
+    old = a.shape
+    if type(axis) is int:
+        k = normalize_axis_index(axis, len(old) + 1)
+        return link_reshaped(_shape.reshape(a, (*old[:k], 1, *old[k:])), a)
+    axes = normalize_axis_tuple(axis, len(old) + (len(axis) if isinstance(axis, (tuple, list)) else 1))
+    sizes = iter(old)
+    return link_reshaped(_shape.reshape(a, tuple(1 if k in axes else next(sizes) for k in range(len(old) + len(axes)))), a)
+
+
+@implements(np.squeeze, [_x(1, 3, 1), _x(1, 3, 1, axis=0), _x(1, 3, 1, axis=-1), _x(1, 3, 1, axis=(0, 2)), _x(1, 1), _x(2)])
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """`np.squeeze`."""
+    a = lift(a)
+    old = a.shape
+    if axis is None:
+        new = tuple(n for n in old if n != 1)
+    elif not old:
+        np.squeeze(np.zeros(()), axis)
+        new = old
+    else:
+        axes = normalize_axis_tuple(axis, len(old))
+        if any(old[k] != 1 for k in axes):
+            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+        new = tuple(n for k, n in enumerate(old) if k not in axes)
+    return a if new == old else link_reshaped(_shape.reshape(a, new), a)
+
+
+def _layout(function: str, order: Any) -> Any:
+    if order not in ("C", "F", None):
+        raise errors.UnsupportedError(
+            f"{function}: order={order!r} depends on the layout in memory, which a traced value does not fix.\n  At {errors.user_line()}.\n"
+            "  Use order='C' or 'F'."
+        )
+    return order or "C"
+
+
+@implements(np.ravel, [_X, _x(), _x(3), _x(2, 3, order="F"), _x(0, 2)])
+def ravel(a: Any, order: Any = "C") -> Any:
+    """`np.ravel`; of traced values in order C or F only."""
+    a = lift(a)
+    if len(a.shape) == 1:
+        return a
+    if order == "C":
+        return link_reshaped(_shape.reshape(a, (a.size,)), a)
+    return reshape(a, -1, order=_layout("ravel", order))
+
+
+@implements(np.moveaxis, [Sample(_CUBE, {"source": s, "destination": d}) for s, d in [(0, 2), (-1, 0), ((0, 1), (2, 0))]])
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """`np.moveaxis`."""
+    a = lift(a)
+    ndim = len(a.shape)
+    source = normalize_axis_tuple(source, ndim, "source")
+    destination = normalize_axis_tuple(destination, ndim, "destination")
+    if len(source) != len(destination):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [k for k in range(ndim) if k not in source]
+    for to, k in sorted(zip(destination, source)):
+        order.insert(to, k)
+    return transpose(a, tuple(order))
+
+
+@implements(np.rollaxis, [Sample(_CUBE, {"axis": 2}), Sample(_CUBE, {"axis": 0, "start": 3}), Sample(_CUBE, {"axis": -1, "start": 1})])
+def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
+    """`np.rollaxis`."""
+    a = lift(a)
+    ndim = len(a.shape)
+    return transpose(a, np.rollaxis(np.empty(range(ndim), dtype=bool), axis, start).shape)
+
+
+@implements(np.swapaxes, [Sample(_CUBE, {"axis1": i, "axis2": j}) for i, j in [(0, 1), (-1, 0), (1, 1)]])
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """`np.swapaxes`."""
+    a = lift(a)
+    axes = list(range(len(a.shape)))
+    i, j = normalize_axis_index(axis1, len(axes)), normalize_axis_index(axis2, len(axes))
+    axes[i], axes[j] = j, i
+    return link_reshaped(_shape.transpose(a, tuple(axes)), a)
+
+
+@implements(np.matrix_transpose, [_X, Sample(_CUBE)])
+def matrix_transpose(x: Any, /) -> Any:
+    """`np.matrix_transpose`."""
+    x = lift(x)
+    if len(x.shape) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(x.shape)}")
+    return swapaxes(x, -1, -2)
+
+
+def _atleast(n: int, where: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
+    def function(*arys: Any) -> Any:
+        lifted = [lift(a) for a in arys]
+        out = tuple(a if len(a.shape) >= n else link_reshaped(_shape.reshape(a, where(a.shape)), a) for a in lifted)
+        return out[0] if len(out) == 1 else out
+
+    function.__name__ = function.__qualname__ = f"atleast_{n}d"
+    function.__doc__ = f"`np.atleast_{n}d`."
+    return function
+
+
+_SCALAR_AND_MATRIX = Sample(normal((), (2, 3)), wrt=(0, 1))
+atleast_1d = implements(np.atleast_1d, [_x(), _x(2, 3), _SCALAR_AND_MATRIX])(_atleast(1, lambda s: (1,)))
+atleast_2d = implements(np.atleast_2d, [_x(), _x(3), _SCALAR_AND_MATRIX])(_atleast(2, lambda s: (1, *s) if s else (1, 1)))
+atleast_3d = implements(np.atleast_3d, [_x(), _x(3), _SCALAR_AND_MATRIX])(
+    _atleast(3, lambda s: {0: (1, 1, 1), 1: (1, *s, 1)}.get(len(s), (*s, 1)))
+)
+
+
+# order
+
+
+@implements(np.flip, [_X, _x(2, 3, axis=0), _x(2, 3, axis=-1), _x(2, 3, axis=(0, 1)), _x()])
+def flip(m: Any, axis: Any = None) -> Any:
+    """`np.flip`."""
+    m = lift(m)
+    ndim = len(m.shape)
+    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
+    return view(m, tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(ndim)))
+
+
+@implements(np.fliplr, [_X])
+def fliplr(m: Any) -> Any:
+    """`np.fliplr`."""
+    m = lift(m)
+    if len(m.shape) < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
+
+
+@implements(np.flipud, [_X, _x(3)])
+def flipud(m: Any) -> Any:
+    """`np.flipud`."""
+    m = lift(m)
+    if len(m.shape) < 1:
+        raise ValueError("Input must be >= 1-d.")
+    return flip(m, 0)
+
+
+@implements(np.rot90, [_x(2, 3, k=k) for k in (0, 1, 2, 3, -1)] + [Sample(_CUBE, {"axes": (2, 0)})])
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """`np.rot90`."""
+    m = lift(m)
+    np.rot90(np.empty((0,) * len(m.shape)), k, axes)  # NumPy's errors
+    first, second = (normalize_axis_index(a, len(m.shape)) for a in axes)
+    k %= 4
+    if k == 0:
+        return m
+    if k == 2:
+        return flip(m, (first, second))
+    return swapaxes(flip(m, second), first, second) if k == 1 else flip(swapaxes(m, first, second), second)
+
+
+_roll: Any = linear(
+    "roll",
+    np.roll,  # shift and axis are tuples, no axis negative
+    lambda g, _ans, _x, shift, axis: np.roll(g, tuple(-s for s in shift), axis),
+    batch=lambda _size, x, shift, axis: _roll(x, shift, tuple(a + 1 for a in axis)),
+)
+
+
+@implements(
+    np.roll,
+    [_x(2, 3, shift=1), _x(2, 3, shift=-4, axis=1), _x(2, 3, shift=(1, 2), axis=(0, 1)), _x(2, 3, shift=1, axis=(0, 1)), _x(0, shift=1)],
+)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """`np.roll`."""
+    a = lift(a)
+    if axis is None:
+        return reshape(roll(reshape(a, -1), shift, 0), a.shape)
+    axes = normalize_axis_tuple(axis, len(a.shape), allow_duplicate=True)
+    pairs = np.broadcast(shift, axes)
+    if pairs.ndim > 1:
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    shifts, where = zip(*pairs) if pairs.size else ((), ())
+    return _roll(a, tuple(map(int, shifts)), tuple(map(int, where)))
+
+
+# repetition
+
+
+@implements(np.tile, [_x(2, 3, reps=2), _x(2, 3, reps=(2, 1)), _x(3, reps=(2, 2)), _x(2, 1, 3, reps=(2,)), _x(reps=3), _x(2, reps=0)])
+def tile(A: Any, reps: Any) -> Any:
+    """`np.tile`."""
+    a, times = lift(A), concrete_shape(reps)
+    ndim = max(len(times), len(a.shape))
+    times = (1,) * (ndim - len(times)) + times
+    sizes = (1,) * (ndim - len(a.shape)) + a.shape
+    spread = np.broadcast_to(
+        reshape(a, tuple(n for size in sizes for n in (1, size))), tuple(n for pair in zip(times, sizes) for n in pair)
+    )
+    return _shape.reshape(spread, tuple(r * n for r, n in zip(times, sizes)))
+
+
+@implements(
+    np.repeat,
+    [
+        _x(2, 3, repeats=2),
+        _x(2, 3, repeats=2, axis=1),
+        _x(2, 3, repeats=[2, 0], axis=0),
+        _x(repeats=3),
+        _x(3, repeats=np.array([1, 2, 0])),
+        _x(2, 3, repeats=[2], axis=-1),
+    ],
+)
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """`np.repeat`; `repeats` must be plain."""
+    a = lift(a)
+    if axis is None:
+        a, axis = reshape(a, -1), 0
+    axis = single_axis(a, axis)
+    old = a.shape
+    if isinstance(repeats, (int, np.integer)) and repeats >= 0:
+        times = int(repeats)
+        spread = np.broadcast_to(expand_dims(a, axis + 1), (*old[: axis + 1], times, *old[axis + 1 :]))
+        return _shape.reshape(spread, (*old[:axis], old[axis] * times, *old[axis + 1 :]))
+    return index(a, along(axis, np.repeat(np.arange(old[axis]), repeats)))
+
+
+@implements(np.resize, [_x(2, 3, new_shape=(4, 2)), _x(2, 3, new_shape=2), _x(2, 3, new_shape=(0,)), _x(0, new_shape=(2,))])
+def resize(a: Any, new_shape: Any) -> Any:
+    """`np.resize`."""
+    a = lift(a)
+    if a.size == 0:
+        return np.zeros(new_shape, a.dtype)
+    return by_position(a, lambda positions: np.resize(positions, new_shape))
+
+
+def _tuple_or_list() -> type:
+    return type(np.broadcast_arrays(0, 0))
+
+
+@implements(np.broadcast_arrays, [Sample(normal((2, 1), (3,)), wrt=(0, 1)), Sample(normal((), (2,)), wrt=(0, 1))])
+def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    """`np.broadcast_arrays`."""
+    arrays = [lift(a) for a in args]
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    return _tuple_or_list()(np.broadcast_to(a, shape) for a in arrays)
+
+
+@implements(
+    np.meshgrid,
+    [Sample(normal((2,), (3,)), kwargs, (0, 1)) for kwargs in ({}, {"indexing": "ij"}, {"sparse": True})]
+    + [Sample(normal((2,), (), (3,)), wrt=(0, 1, 2))],
+)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = "xy") -> Any:
+    """`np.meshgrid`."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    ndim = len(xi)
+    order = list(range(ndim))
+    if indexing == "xy" and ndim > 1:
+        order[:2] = 1, 0
+    lines = [reshape(x, tuple(-1 if k == place else 1 for k in range(ndim))) for x, place in zip(map(lift, xi), order)]
+    shape = np.broadcast_shapes(*(x.shape for x in lines))
+    return _tuple_or_list()(x if sparse else np.broadcast_to(x, shape) for x in lines)
+
+
+# diagonals and triangles
+
+
+@implements(
+    np.diagonal,
+    [_X, _x(2, 3, offset=1), _x(3, 3, offset=-2), _x(2, 3, offset=5), Sample(_CUBE), Sample(_CUBE, {"offset": 1, "axis1": 2, "axis2": 0})],
+)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """`np.diagonal`."""
+    a = lift(a)
+    if len(a.shape) < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    if normalize_axis_index(axis1, len(a.shape)) == normalize_axis_index(axis2, len(a.shape)):
+        raise ValueError("axis1 and axis2 cannot be the same")
+    rows, columns = _on_diagonal(a.shape[axis1], a.shape[axis2], int(offset))
+    if axis1 != 0 or axis2 != 1:
+        a = moveaxis(a, (axis1, axis2), (0, 1))
+    out = index(a, (rows, columns))
+    return link_reshaped(out if len(a.shape) == 2 else moveaxis(out, 0, -1), a)
+
+
+def _on_diagonal(m: int, n: int, offset: int) -> tuple[Any, Any]:
+    count = max(0, min(m + min(offset, 0), n - max(offset, 0)))
+    return np.arange(count) - min(offset, 0), np.arange(count) + max(offset, 0)
+
+
+@implements(np.diag, [_x(3), _x(3, k=1), _x(2, k=-1), _X, _x(3, 2, k=-1), _x(0)])
+def diag(v: Any, k: int = 0) -> Any:
+    """`np.diag`."""
+    v = lift(v)
+    if len(v.shape) == 2:
+        return diagonal(v, k)
+    if len(v.shape) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = v.shape[0] + abs(k)
+    return index_add(np.zeros((n, n), v.dtype), v, _on_diagonal(n, n, int(k)))
+
+
+@implements(np.diagflat, [_X, _x(2, k=1), _x(), _x(3, k=-1)])
+def diagflat(v: Any, k: int = 0) -> Any:
+    """`np.diagflat`."""
+    return diag(ravel(v), k)
+
+
+@implements(np.trace, [_X, _x(3, 3, offset=1), Sample(_CUBE, {"axis1": 1, "axis2": 2}), Sample(_CUBE, {"offset": -1})])
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """`np.trace`."""
+    refuse("trace", out=(out, None))
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def _triangle(m: Any, mask: Callable[[Any], Any]) -> Any:
+    m = lift(m)
+    chosen = mask(np.ones(m.shape[-2:], dtype=bool))
+    return np.where(chosen, m, np.zeros(1, m.dtype))
+
+
+@implements(np.tril, [_X, _x(3, 3, k=-1), _x(2, 3, k=1), Sample(_CUBE), _x(3)])
+def tril(m: Any, k: int = 0) -> Any:
+    """`np.tril`."""
+    return _triangle(m, lambda ones: np.tril(ones, k))
+
+
+@implements(np.triu, [_X, _x(3, 3, k=-1), _x(2, 3, k=1), Sample(_CUBE), _x(3)])
+def triu(m: Any, k: int = 0) -> Any:
+    """`np.triu`."""
+    return _triangle(m, lambda ones: np.triu(ones, k))
+
+
+# copies, and arrays like another
+
+_KEPT = [_X, _x()]
+
+
+@implements(np.copy, _KEPT)
+def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
+    """`np.copy`."""
+    a = lift(a)
+    return _shape.astype(a, a.dtype)
+
+
+def _as(a: Any, dtype: Any) -> Any:
+    return a if dtype is None or a.dtype == np.dtype(dtype) else a.astype(dtype)
+
+
+def _laid_out(name: str) -> Callable[..., Any]:
+    def function(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+        a = a if isinstance(a, np.ndarray) else lift(a)
+        if not isinstance(a, Tracer):
+            return getattr(np, name)(a, dtype)
+        a = _as(a, dtype)
+        return a if a.shape else reshape(a, (1,))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`np.{name}`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."
+    return implements((), _KEPT, name=name)(function)
+
+
+ascontiguousarray, asfortranarray = _laid_out("ascontiguousarray"), _laid_out("asfortranarray")
+
+
+@implements((), _KEPT)
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    """`np.require`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."""
+    a = a if isinstance(a, np.ndarray) else lift(a)
+    return _as(a, dtype) if isinstance(a, Tracer) else np.require(a, dtype, requirements)
+
+
+def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
+    a = lift(a)
+    return a.shape if shape is None else shape, a.dtype if dtype is None else dtype
+
+
+_LIKE = [_X, _x(), _x(2, shape=(3, 1)), _x(2, dtype=np.float32)]
+
+
+@implements(np.zeros_like, _LIKE, constant=True)
+def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    """`np.zeros_like`: a plain array."""
+    return np.zeros(*_like(a, dtype, shape))
+
+
+@implements(np.ones_like, _LIKE, constant=True)
+def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    """`np.ones_like`: a plain array."""
+    return np.ones(*_like(a, dtype, shape))
+
+
+@implements(np.empty_like, [_x(0, 2)], constant=True)
+def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    """`np.empty_like`: a plain array."""
+    return np.empty(*_like(prototype, dtype, shape))
+
+
+@implements(
+    np.full_like,
+    [
+        Sample(normal((2, 3), ()), wrt=(0, 1)),
+        Sample(normal((2, 3), (3,)), {"dtype": np.float64}, (0, 1)),
+        Sample(normal((2,), ()), {"shape": (3,)}, (0, 1)),
+    ],
+)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """`np.full_like`; the fill may be traced."""
+    shape, dtype = _like(a, dtype, shape)
+    fill_value = lift(fill_value)
+    if not isinstance(fill_value, Tracer):
+        return np.full(shape, fill_value, dtype)
+    return np.broadcast_to(_as(fill_value, dtype), shape)

@@ -1,0 +1,403 @@
+"""Differences, interpolation, convolution, and the special functions that NumPy has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functrace.core.primitive import Primitive
+from functrace.ops.arrange import along
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.index import index
+from functrace.ops.kinds import bilinear, spread_batch
+from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.statistics import ABSENT, as_float
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def _both(f: Any, a: tuple[int, ...], b: tuple[int, ...], **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=a), f(rng, b)), kwargs, (0, 1))
+
+
+def _increasing(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return np.cumsum(rng.uniform(0.5, 1.5, size=shape), axis=-1)
+
+
+# differences
+
+
+@implements(
+    np.diff,
+    [
+        _x(4),
+        _x(2, 3, axis=0),
+        _x(5, n=3),
+        _x(3, n=0),
+        _x(3, n=4),
+        _x(2, 3, prepend=1.0),
+        _x(2, 3, append=np.ones((1, 3)), axis=0),
+        Sample(normal((2, 3)), {"prepend": 0.0, "append": 2.0, "n": 2}),
+    ],
+)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any = ABSENT) -> Any:
+    """`np.diff`; what is put before and after may be traced too."""
+    if n == 0:
+        return a
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    a = lift(a)
+    if not a.shape:
+        raise ValueError("diff requires input that is at least one dimensional")
+    axis = single_axis(a, axis)
+    ends = []
+    for end in (prepend, append):
+        if end is not ABSENT:
+            end = lift(end)
+            ends.append(end if end.shape else np.broadcast_to(end, (*a.shape[:axis], 1, *a.shape[axis + 1 :])))
+        else:
+            ends.append(None)
+    parts = [x for x in (ends[0], a, ends[1]) if x is not None]
+    a = a if len(parts) == 1 else concatenate(parts, axis)
+    for _ in range(n):
+        later, earlier = index(a, along(axis, slice(1, None))), index(a, along(axis, slice(None, -1)))
+        a = later != earlier if a.dtype == bool else later - earlier
+    return a
+
+
+@implements(np.ediff1d, [_x(4), _x(2, 3), _x(3, to_begin=1.0, to_end=[2.0, 3.0])])
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """`np.ediff1d`."""
+    a = reshape(lift(ary), -1)
+    begin, end = ([] if x is None else [reshape(lift(x), -1).astype(a.dtype)] for x in (to_begin, to_end))
+    return concatenate([*begin, a[1:] - a[:-1], *end], 0)
+
+
+@implements(
+    np.trapezoid,
+    [
+        _x(4),
+        _x(2, 3, dx=0.5, axis=0),
+        _both(_increasing, (4,), (4,)),
+        _both(_increasing, (2, 4), (4,)),
+        Sample(lambda rng: (rng.normal(size=(3, 2)), _increasing(rng, (3,))), {"axis": 0}, (0, 1)),
+    ],
+)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """`np.trapezoid`; the abscissae may be traced too."""
+    y = lift(y)
+    axis = single_axis(y, axis)
+    if x is None:
+        width: Any = dx
+    else:
+        x = lift(x)
+        width = diff(x, axis=axis) if len(x.shape) != 1 else reshape(diff(x), tuple(-1 if k == axis else 1 for k in range(len(y.shape))))
+    pairs = index(y, along(axis, slice(1, None))) + index(y, along(axis, slice(None, -1)))
+    return np.sum(width * pairs / 2.0, axis=axis)
+
+
+@implements(
+    np.gradient,
+    [
+        _x(4),
+        _x(3, 4),
+        Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5), {"axis": 1}),
+        Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5, 2.0), wrt=(0, 1, 2)),
+        _x(3, 4, axis=(1, 0), edge_order=2),
+        _both(_increasing, (5,), (5,)),
+        _both(_increasing, (5,), (5,), edge_order=2),
+        Sample(lambda rng: (rng.normal(size=(3, 4)), _increasing(rng, (3,)), 0.5), {"axis": (0, 1)}, (0, 1)),
+    ],
+)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`np.gradient`, differences along each axis; the spacings may be traced too."""
+    f = as_float(f)
+    ndim = len(f.shape)
+    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError("invalid number of arguments")
+    if edge_order > 2:
+        raise ValueError("'edge_order' greater than 2 not supported")
+    spacings = [lift(h) for h in varargs] or [1.0]
+    if len(varargs) == 1 and len(axes) > 1 and np.ndim(spacings[0]):
+        raise ValueError("distances must be either scalars or 1d" if np.ndim(spacings[0]) > 1 else "invalid number of arguments")
+    spacings = spacings * len(axes) if len(spacings) == 1 else spacings
+    out = [_gradient_along(f, h, k, edge_order) for h, k in zip(spacings, axes)]
+    return out[0] if len(axes) == 1 else tuple(out)
+
+
+def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
+    uneven = np.ndim(h) == 1
+    if np.ndim(h) > 1:
+        raise ValueError("distances must be either scalars or 1d")
+    if uneven and h.shape[0] != n:
+        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    f = np.moveaxis(f, axis, -1)
+    d = diff(h) if uneven else h
+    rises = f[..., 1:] - f[..., :-1]
+    if uneven:
+        slopes = rises / d
+        before, after = d[:-1], d[1:]
+        inner = (slopes[..., :-1] * after + slopes[..., 1:] * before) / (before + after)
+        ends: Any = (d[0], d[1], d[-1], d[-2]) if n > 2 else ()
+    else:
+        inner = (f[..., 2:] - f[..., :-2]) / (2.0 * d)
+        slopes = rises / d
+        ends = (d, d, d, d)
+    first, last = slopes[..., :1], slopes[..., -1:]
+    if edge_order == 2:
+        first = _edge(f[..., 0], f[..., 1], f[..., 2], ends[0], ends[1])
+        last = -_edge(f[..., -1], f[..., -2], f[..., -3], ends[2], ends[3])
+    out = concatenate([first, inner, last], -1)
+    return np.moveaxis(out if out.dtype == f.dtype else out.astype(f.dtype), -1, axis)
+
+
+def _edge(f0: Any, f1: Any, f2: Any, near: Any, far: Any) -> Any:
+    """The derivative at the outermost of three points, of second order."""
+    out = -(2.0 * near + far) / (near * (near + far)) * f0 + (near + far) / (near * far) * f1 - near / (far * (near + far)) * f2
+    return out[..., None]
+
+
+@implements(
+    np.unwrap,
+    [
+        _x(5),
+        _x(2, 4, axis=0),
+        Sample(lambda rng: (3 * rng.normal(size=(5,)),), {"period": 4.0}),
+        Sample(lambda rng: (9 * rng.normal(size=(2, 5)),), {"discont": 3.5}),
+    ],
+)
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+    """`np.unwrap`; the corrections are constant."""
+    p = lift(p)
+    axis = single_axis(p, axis)
+    d = diff(p, axis=axis)
+    discont = period / 2 if discont is None else discont
+    whole = np.result_type(d.dtype, period).kind in "iu" if not hasattr(period, "dtype") else False
+    low = -divmod(period, 2)[0] if whole else -period / 2
+    wrapped = np.mod(d - low, period) + low
+    if not (whole and period % 2):
+        wrapped = np.where((wrapped == low) & (d > 0), -low, wrapped)
+    correction = np.where(abs(d) < discont, 0, wrapped - d)
+    return concatenate([index(p, along(axis, slice(0, 1))), index(p, along(axis, slice(1, None))) + np.cumsum(correction, axis=axis)], axis)
+
+
+# interpolation
+
+
+def _points(rng: np.random.Generator) -> tuple[Any, ...]:
+    return np.array([[0.7, 1.3, 4.6], [2.5, 3.7, 1.8]]), np.array([1.0, 2.1, 3.3, 4.2]), rng.normal(size=4)
+
+
+def _interpolated(**kwargs: Any) -> Sample:
+    return Sample(_points, kwargs, (0, 1, 2))
+
+
+@implements(
+    np.interp,
+    [
+        _interpolated(),
+        _interpolated(left=0.0, right=-1.0),
+        _interpolated(period=4.0),
+        Sample(lambda rng: (1.5, *_points(rng)[1:]), wrt=(0, 2)),
+        Sample(lambda rng: (rng.normal(size=3), np.array([0.2]), np.array([2.0])), wrt=(0, 2)),
+    ],
+)
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """`np.interp`; all of x, xp, fp may be traced. At a knot the derivative is that of the piece to the right."""
+    x, xp = (as_float(a, np.float64) for a in (x, xp))
+    fp = lift(fp)
+    fp = as_float(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
+    if len(xp.shape) != 1 or xp.shape != fp.shape:
+        raise ValueError("Data points must be 1-D sequences" if len(xp.shape) != 1 else "fp and xp are not of the same length.")
+    if not xp.shape[0]:
+        raise ValueError("array of sample points is empty")
+    if period is not None:
+        if np.any(np.equal(period, 0)):
+            raise ValueError("period must be a non-zero value")
+        period = abs(period)
+        x, xp = x % period, xp % period
+        order = np.argsort(xp)
+        xp, fp = index(xp, order), index(fp, order)
+        xp, fp = concatenate([xp[-1:] - period, xp, xp[:1] + period], 0), concatenate([fp[-1:], fp, fp[:1]], 0)
+        left = right = None
+    left, right = (fp[0] if left is None else left), (fp[-1] if right is None else right)
+    n = xp.shape[0]
+    if n == 1:
+        inside: Any = fp[0]
+    else:
+        k = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), n - 2)
+        x0, f0 = index(xp, k), index(fp, k)
+        inside = f0 + (index(fp, k + 1) - f0) / (index(xp, k + 1) - x0) * (x - x0)
+    return np.where(x < xp[0], left, np.where(x > xp[-1], right, inside))
+
+
+# convolution: the full product is bilinear, the other modes are parts of it
+
+
+def _batch_convolve(size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
+    a, v = spread_batch(size, flags, args)
+    if a.shape[1] < v.shape[1]:
+        a, v = v, a
+    m, n = v.shape[1], a.shape[1] + v.shape[1] - 1
+    padding = np.zeros((size, m - 1), a.dtype)
+    padded = np.concatenate([padding, a, padding], axis=1)
+    windows = padded[:, np.arange(n)[:, None] + np.arange(m)]
+    return np.matmul(windows, v[:, ::-1, None])[..., 0]
+
+
+def _unconvolve(g: Any, x: Any, other: Any) -> Any:
+    """The cotangent of an argument of length len(x): g against the other, where they overlap wholly."""
+    full = _convolve(g, other[::-1])
+    start = other.shape[0] - 1
+    return full[start : start + x.shape[0]]
+
+
+_convolve: Any = bilinear(
+    "convolve",
+    np.convolve,
+    lambda g, _ans, _x, y: _unconvolve(g, _x, y),
+    lambda g, _ans, x, _y: _unconvolve(g, _y, x),
+    batch=_batch_convolve,
+)
+
+_LENGTHS = [((5,), (3,)), ((2,), (4,)), ((4,), (4,)), ((4,), (2,)), ((1,), (3,))]
+_PAIRS = [Sample(normal(a, b), {"mode": mode}, (0, 1)) for a, b in _LENGTHS for mode in ("full", "same", "valid")] + [
+    Sample(normal((3,), (2,)), wrt=(0, 1))
+]
+
+
+def _part(full: Any, m: int, n: int, mode: Any, late: bool) -> Any:
+    """The part of a full product of lengths m and n that a mode asks for; `late` where NumPy rounds the middle up."""
+    big, small = max(m, n), min(m, n)
+    if mode in ("full", "f", 2):
+        return full
+    if mode in ("valid", "v", 0):
+        return full[small - 1 : big]
+    if mode in ("same", "s", 1):
+        start = small // 2 if late else (small - 1) // 2
+        return full[start : start + big]
+    raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+
+
+def _lines(a: Any, v: Any, name: str) -> tuple[Any, Any]:
+    a, v = (x if x.shape else reshape(x, (1,)) for x in (lift(a), lift(v)))
+    if len(a.shape) > 1 or len(v.shape) > 1:
+        raise ValueError("object too deep for desired array")
+    if not a.shape[0] or not v.shape[0]:
+        raise ValueError(f"{'a' if not a.shape[0] else 'v'} cannot be empty")
+    return a, v
+
+
+@implements(np.convolve, _PAIRS)
+def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+    """`np.convolve`."""
+    a, v = _lines(a, v, "convolve")
+    return _part(_convolve(a, v), a.shape[0], v.shape[0], mode, False)
+
+
+@implements(np.correlate, _PAIRS)
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    """`np.correlate`."""
+    a, v = _lines(a, v, "correlate")
+    return _part(_convolve(a, np.conjugate(v)[::-1]), a.shape[0], v.shape[0], mode, a.shape[0] < v.shape[0])
+
+
+# special functions, each a family of its own derivatives, so that every order is as precise as the first
+
+
+def _sinc(x: Any, n: int) -> Any:
+    """The nth derivative of sin(y)/y at y = pi x, times pi**n."""
+    if n == 0:
+        return np.sinc(x)
+    y = np.pi * np.asarray(x)
+    near = abs(y) < n + 2
+    total, term = np.zeros_like(y), np.ones_like(y)
+    small = np.where(near, y, 0)
+    for k in range(4 * n + 40):
+        total = total + term * ((1, 0, -1, 0)[(k + n) % 4] / (n + k + 1))
+        term = term * small / (k + 1)
+    far = np.where(near, 1, y)
+    value = np.sin(far) / far
+    for k in range(1, n + 1):
+        value = (np.sin(far + k * np.pi / 2) - k * value) / far
+    return (np.pi**n * np.where(near, total, value)).astype(np.asarray(x).dtype)[()]
+
+
+def _i0(x: Any, n: int) -> Any:
+    """The nth derivative of the Bessel function I0: the mean of cos(t)**n exp(x cos(t)), which the trapezoid rule gives exactly."""
+    x = np.asarray(x)
+    if n == 0:
+        return np.i0(x) if x.ndim else np.i0(x)[()]
+    top = float(np.max(abs(x), initial=0.0))
+    count = 4 * (16 + int(min(top, 700.0) ** 0.5 * 8)) + n
+    c = np.cos((np.arange(count) + 0.5) * (np.pi / 2 / count))
+    y = x[..., None].astype(float) * c
+    return (np.mean(c**n * (np.sinh(y) if n % 2 else np.cosh(y)), axis=-1)).astype(x.dtype)[()]
+
+
+def _family(name: str, fun: Any) -> Any:
+    """An elementwise op `op(x, n)` whose derivative is `op(x, n + 1)`."""
+
+    def rule(t: Any, _ans: Any, x: Any, n: int) -> Any:
+        return t * op(x, n + 1)
+
+    primitive = Primitive(name, fun, arity=1, vjps=(rule,), jvps=(rule,), batch=lambda _size, _flags, args, params: op(args[0], *params))
+    op: Any = primitive.op
+    return op
+
+
+sinc_, i0_ = _family("sinc", _sinc), _family("i0", _i0)
+_NEAR = Sample(lambda _rng: (np.array([1e-3, 0.4, -2.0, 5.5]),))
+
+
+@implements(np.sinc, [_x(2, 3), _x(), _NEAR], note="derivatives at 0 are right to every order")
+def sinc(x: Any) -> Any:
+    """`np.sinc`; smooth at 0."""
+    return sinc_(as_float(x), 0)
+
+
+@implements(np.i0, [_x(2, 3), _NEAR])
+def i0(x: Any) -> Any:
+    """`np.i0`, of real numbers."""
+    x = as_float(x)
+    if x.dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    return i0_(x, 0)
+
+
+_PLANE = np.array([1 + 2j, -0.5 + 1j, 2 - 1j])
+
+
+@implements(
+    np.angle,
+    [
+        Sample(lambda rng: (rng.uniform(1, 2, size=3),), {"deg": True}),
+        Sample(lambda _rng: (_PLANE,)),
+        Sample(lambda _rng: (_PLANE,), {"deg": True}),
+    ],
+)
+def angle(z: Any, deg: bool = False) -> Any:
+    """`np.angle`; its derivative is 0 at 0."""
+    z = as_float(z)
+    out = np.arctan2(np.imag(z), np.real(z)) if z.dtype.kind == "c" else np.arctan2(np.zeros((), z.dtype), z)
+    return out * (180 / np.pi) if deg else out
+
+
+@implements(np.real_if_close, [_x(3)])
+def real_if_close(a: Any, tol: Any = 100) -> Any:
+    """`np.real_if_close`; whether it is close is decided by the values, of a whole batch together."""
+    a = lift(a)
+    if a.dtype.kind != "c":
+        return a
+    tol = np.finfo(a.dtype).eps * tol if tol > 1 else tol
+    return np.real(a) if np.all(abs(np.imag(a)) < tol) else a

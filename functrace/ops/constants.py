@@ -1,0 +1,274 @@
+"""Functions without a derivative: predicates, index functions, rounding. They work on traced values and give plain arrays.
+
+Under `vmap` the result differs from example to example, and is traced as batched. Most are taken one example after another;
+a result whose shape depends on the values (`nonzero`) can't be batched unless the shapes agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer, value
+from functrace.ops import index as _index
+from functrace.ops import reduce as _reduce
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse, single_axis
+from functrace.ops.kinds import align, batch_by_loop, negative_axes
+from functrace.ops.protocol import FUNCTIONS
+from functrace.ops.registry import Sample, implements, normal
+
+_X = Sample(normal((2, 3)))
+_GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
+_COUNTS = np.array([[1, 2, 0], [0, -1, 5]])  # integers: a batch of them has the same zeros
+
+
+def _with(array: Any, *rest: Any, **kwargs: Any) -> Sample:
+    """A sample with a given first argument."""
+    return Sample(lambda _rng: (np.array(array), *rest), kwargs)
+
+
+def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
+    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        try:
+            return batch_by_loop(primitive[0])(size, flags, args, params)
+        except ValueError as error:
+            if "same shape" not in str(error):
+                raise
+            raise errors.UnsupportedError(
+                f"{name}: the shape of the result differs between the examples of a batch.\n  At {errors.user_line()}.\n"
+                "  Use a mask, np.where(condition, x, 0), or call the function in a loop."
+            ) from None
+
+    return rule
+
+
+def _elementwise_rule(primitive: list[Primitive]) -> Callable[..., Any]:
+    return lambda size, flags, args, params: primitive[0].op(*align(size, flags, args), params=params)
+
+
+def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False, multi: bool = False) -> Callable[..., Any]:
+    """An op without a derivative, called as `op(*arrays, params=(...))`; `fun(*arrays, *params)` computes it."""
+    cell: list[Primitive] = []
+    batch = _elementwise_rule(cell) if elementwise else _one_by_one(name, cell)
+    cell.append(Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch))
+    return cell[0].op
+
+
+def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: bool = False, multi: bool = False) -> None:
+    """Declare one of NumPy's functions as a constant of its first `arity` arguments; the others must be plain."""
+    name = numpy.__name__
+    signature = functools.cache(lambda: inspect.signature(numpy))  # not at import: it takes long
+
+    def fun(*args: Any) -> Any:
+        return numpy(*args[:arity], **dict(zip(list(signature().parameters)[arity:], args[arity:])))
+
+    op = constant_op(name, fun, elementwise=elementwise, multi=multi)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = signature().bind(*args, **kwargs)
+        given.apply_defaults()
+        values = list(given.arguments.values())
+        if given.arguments.get("out") is not None or any(isinstance(p, Tracer) for p in values[arity:]):
+            raise errors.UnsupportedError(
+                f"{name}: out= is not supported, and only the first {arity} arguments may be traced.\n  At {errors.user_line()}."
+            )
+        return op(*map(lift, values[:arity]), params=tuple(values[arity:]))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`np.{name}`; its derivative is zero."
+    implements(numpy, samples, name=name, constant=True)(function)
+
+
+_PAIR = Sample(normal((2, 3), (3,)), wrt=(0, 1))
+_SORTED = Sample(lambda rng: (np.array([-1.0, 0.0, 1.0]), rng.normal(size=(2, 3))), wrt=(0, 1))
+_BINNED = Sample(lambda rng: (rng.normal(size=(2, 3)), np.array([-1.0, 0.0, 1.0])), wrt=(0,))
+
+_function: Any
+for _function in (np.iscomplex, np.isreal, np.isposinf, np.isneginf, np.fix):
+    _declare(_function, 1, [_X, Sample(normal(()))], elementwise=True)
+_declare(np.isclose, 2, [_PAIR, Sample(normal((2, 3), (2, 1)), {"atol": 0.5}, (0, 1))], elementwise=True)
+for _function in (np.allclose, np.array_equal, np.array_equiv):
+    _declare(_function, 2, [_PAIR])
+_declare(np.isin, 2, [_PAIR, _with(_GIVEN, np.array([0.0, 5.0])), _with(_GIVEN, np.array([0.0, 5.0]), invert=True)])
+_declare(np.searchsorted, 2, [_SORTED, Sample(_SORTED.args, {"side": "right"}, (0, 1)), _with([0.0, 1.0, 2.0], 1.5)])
+_declare(np.digitize, 2, [_BINNED, Sample(_BINNED.args, {"right": True})])
+_declare(np.argpartition, 1, [_with(_GIVEN, 1), _with(_GIVEN, 1, axis=0), _with(_GIVEN, 2, axis=None)])
+_declare(np.argwhere, 1, [_with(_COUNTS)])
+_declare(np.flatnonzero, 1, [_with(_COUNTS)])
+_declare(np.nonzero, 1, [_with(_COUNTS), _with([0, 2])], multi=True)
+
+lexsort_ = constant_op("lexsort", lambda keys, axis: np.lexsort(keys, axis=axis))
+
+
+@implements(
+    np.lexsort,
+    [Sample(lambda rng: (rng.normal(size=(2, 3)),)), Sample(lambda rng: ([rng.normal(size=3), rng.normal(size=3)],))],
+    constant=True,
+)
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """`np.lexsort`; its derivative is zero."""
+    return lexsort_(lift(keys), params=(axis,))
+
+
+_round = constant_op("round", np.round, elementwise=True)
+
+
+@implements(np.round, [_X, Sample(normal((2, 3)), {"decimals": 1}), Sample(normal(()))], name="round", constant=True)
+def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """`np.round`; its derivative is zero."""
+    refuse("round", out=(out, None))
+    return _round(lift(a), params=(decimals,))
+
+
+@implements(np.around, [_X, Sample(normal((2, 3)), {"decimals": 1})], constant=True)
+def around(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """`np.around`; its derivative is zero."""
+    return round_(a, decimals, out)
+
+
+def _on(axis: Any, **more: Any) -> Sample:
+    return Sample(normal((2, 3, 4)), {"axis": axis, **more})
+
+
+_REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=True), Sample(normal(()))]
+
+
+def _logical(op: Any, neutral: bool, name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any) -> Any:
+    refuse(name, out=(out, None))
+    a = lift(a)
+    if where is not True:
+        a = _index.where(lift(where), a != 0, neutral)
+    return op(a, axis, bool(keepdims))
+
+
+@implements(np.any, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="any", constant=True)
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    """`np.any`."""
+    return _logical(_reduce.any_, False, "any", a, axis, out, keepdims, where)
+
+
+@implements(np.all, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="all", constant=True)
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    """`np.all`."""
+    return _logical(_reduce.all_, True, "all", a, axis, out, keepdims, where)
+
+
+@implements(np.count_nonzero, [_with(_COUNTS), _with(_COUNTS, axis=0), _with(_COUNTS, axis=(0, 1), keepdims=True)], constant=True)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.count_nonzero`; its derivative is zero."""
+    return np.sum(lift(a) != 0, axis=axis, dtype=np.intp, keepdims=keepdims)
+
+
+_ARG = [_X, _on(0), _on(-1, keepdims=True), _on(None, keepdims=True), _with([1.0, 3.0, 3.0])]
+
+
+@implements(np.argmax, _ARG, constant=True)
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.argmax`; the first of ties."""
+    refuse("argmax", out=(out, None))
+    return _reduce.argmax(lift(a), axis, bool(keepdims))
+
+
+@implements(np.argmin, _ARG, constant=True)
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.argmin`; the first of ties."""
+    refuse("argmin", out=(out, None))
+    return _reduce.argmin(lift(a), axis, bool(keepdims))
+
+
+@implements(np.argsort, [_X, _on(0), _on(None), _with([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+    """`np.argsort`; always stable, whatever `kind`."""
+    refuse("argsort", order=(order, None))
+    a = lift(a)
+    if axis is None:
+        a, axis = np.reshape(a, -1), -1
+    elif not a.shape:
+        return _reduce.argsort(np.reshape(a, (1,)), 0)[0] if axis in (0, -1) else single_axis(a, axis)
+    return _reduce.argsort(a, single_axis(a, axis))
+
+
+_extreme = {
+    name: Primitive(
+        name,
+        lambda x, axis, keepdims, fun=fun: fun(x, axis=axis, keepdims=keepdims),
+        arity=1,
+        constant=True,
+        batch=lambda size, flags, args, params, name=name: _batch_nanarg(name, args[0], *params),
+    ).op
+    for name, fun in (("nanargmax", np.nanargmax), ("nanargmin", np.nanargmin))
+}
+
+
+def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
+    ndim = np.ndim(x) - 1
+    if axis is None:
+        out = _extreme[name](np.reshape(x, (x.shape[0], -1)), 1, False)
+        return np.reshape(out, (x.shape[0], *(1,) * ndim)) if keepdims else out
+    return _extreme[name](x, negative_axes(axis, ndim), keepdims)
+
+
+@implements(np.nanargmax, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.nanargmax`."""
+    refuse("nanargmax", out=(out, None))
+    return _extreme["nanargmax"](lift(a), axis, bool(keepdims))
+
+
+@implements(np.nanargmin, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.nanargmin`."""
+    refuse("nanargmin", out=(out, None))
+    return _extreme["nanargmin"](lift(a), axis, bool(keepdims))
+
+
+@implements(np.iscomplexobj, [_X], constant=True)
+def iscomplexobj(x: Any) -> bool:
+    """`np.iscomplexobj`."""
+    return bool(lift(x).dtype.kind == "c")
+
+
+@implements(np.isrealobj, [_X], constant=True)
+def isrealobj(x: Any) -> bool:
+    """`np.isrealobj`."""
+    return not iscomplexobj(x)
+
+
+def _dtype_of(x: Any) -> Any:
+    # A scalar tracer is a NumPy scalar or 0-d array, which is not weak: its dtype counts.
+    return x.dtype if isinstance(x, Tracer) else x
+
+
+def _result_type(*arrays_and_dtypes: Any) -> Any:
+    return np.result_type(*map(_dtype_of, arrays_and_dtypes))
+
+
+def _common_type(*arrays: Any) -> Any:
+    return np.common_type(*(np.empty(0, a.dtype) if isinstance(a, Tracer) else a for a in arrays))
+
+
+def _of_shape(function: Any) -> Any:
+    return lambda arr, *args, **kwargs: function(np.empty(arr.shape, bool), *args, **kwargs)
+
+
+def _of_value(function: Any) -> Any:
+    return lambda a, *args, **kwargs: function(value(a), *args, **kwargs)
+
+
+# What gives dtypes, index arrays of a shape, or text: nothing to differentiate, and nothing for the sweep to compare.
+FUNCTIONS.update({np.result_type: _result_type, np.common_type: _common_type})
+FUNCTIONS.update({f: _of_shape(f) for f in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from)})
+FUNCTIONS.update({f: _of_value(f) for f in (np.array2string, np.array_repr, np.array_str)})
+
+
+@implements(np.can_cast, [Sample(lambda rng: (np.float32, np.float64), wrt=())], constant=True)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """`np.can_cast`."""
+    return np.can_cast(_dtype_of(from_), to, casting)

@@ -1,0 +1,68 @@
+"""Counts: `bincount` and `histogram`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer, value
+from functrace.ops.constants import constant_op
+from functrace.ops.create import lift
+from functrace.ops.functions import reshape
+from functrace.ops.index import HOLE, index_add, scatter
+from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.statistics import as_float
+
+
+@implements(np.bincount, [Sample(lambda rng: (np.array([0, 2, 2, 1]), rng.normal(size=4)), {"minlength": n}, (1,)) for n in (0, 5)])
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    """`np.bincount`; the weights may be traced, and the positions plain."""
+    x = lift(x)
+    if isinstance(x, Tracer):
+        raise errors.UnsupportedError(f"bincount: the positions must be plain integers.\n  At {errors.user_line()}.")
+    weights = as_float(weights, np.float64)
+    if np.ndim(x) != 1 or x.shape != weights.shape:
+        raise ValueError("The weights and list don't have the same length.")
+    n = len(np.bincount(x, minlength=minlength))
+    return index_add(np.zeros(n), weights, x)
+
+
+@implements(
+    np.histogram,
+    [
+        Sample(normal((6,)), {"bins": np.array([-1.0, 0.0, 1.0])}),
+        Sample(normal((6,)), {"bins": 3}),
+        Sample(normal((6,)), {"bins": 3, "range": (-1.0, 1.0), "density": True}),
+        Sample(lambda rng: (rng.normal(size=6), 3, (-2.0, 2.0), None, rng.normal(size=6)), wrt=(0, 4)),
+    ],
+)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """`np.histogram`: counts are constant in `a`, linear in `weights`; edges found from the data move with its extremes."""
+    a = reshape(lift(a), -1)
+    edges = _edges(a, bins, range)
+    if weights is None:
+        counts = _counts(a, edges)
+    else:
+        weights, last = reshape(lift(weights), -1), edges.shape[0] - 2
+        k = np.where(a == edges[-1], last, np.searchsorted(edges, a, side="right") - 1)
+        weights = np.where((k >= 0) & (k <= last), weights, np.zeros((), weights.dtype))
+        counts = scatter(weights, np.minimum(np.maximum(k, 0), last), params=((HOLE,), (last + 1,)))
+    if density:
+        return counts / np.diff(edges) / np.sum(counts), edges
+    return counts, edges
+
+
+_counts = constant_op("histogram", lambda a, edges: np.histogram(a, edges)[0])
+
+
+def _edges(a: Any, bins: Any, range: Any) -> Any:
+    if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:
+        return lift(bins) if np.ndim(bins) == 1 else np.histogram_bin_edges(value(a), bins, range)
+    low, high = np.min(a), np.max(a)
+    if np.any(value(low) == value(high)):
+        low, high = low - 0.5, high + 0.5
+    steps = np.arange(int(bins) + 1) / int(bins)
+    steps = steps.astype(np.result_type(a.dtype, np.float16))
+    return low * (1 - steps) + high * steps

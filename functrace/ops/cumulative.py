@@ -1,0 +1,236 @@
+"""Running sums, products and extremes along an axis.
+
+All that is not a running sum stands on one op, the linear recurrence s[k] = a[k] s[k-1] + b[k]: it divides by nothing, so zeros
+are right to every order, and its derivatives are such recurrences again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive
+from functrace.ops import reduce as _reduce
+from functrace.ops import shape as _shape
+from functrace.ops.arrange import along
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, refuse, reshape, single_axis
+from functrace.ops.kinds import general, spread_batch
+from functrace.ops.protocol import UFUNC_METHODS
+from functrace.ops.registry import Sample, apart, implements, normal
+from functrace.ops.ufuncs import unsupported
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def _given(values: Any, **kwargs: Any) -> Sample:
+    return Sample(lambda _rng: (np.array(values),), kwargs)
+
+
+_RUNNING = [_x(2, 3), _x(2, 3, axis=0), _x(2, 3, axis=-1), _x(4), _x(), _x(1), _x(0), _x(2, 3, axis=1, dtype=np.float64)]
+
+
+def flipped(x: Any, axis: int) -> Any:
+    """`x` backwards along an axis."""
+    return x[along(axis, slice(None, None, -1))]
+
+
+def shifted(x: Any, axis: int, fill: float) -> Any:
+    """`x` moved up by one along an axis; `fill` comes first."""
+    head = np.full_like(x[along(axis, slice(0, 1))], fill)
+    return concatenate([head, x[along(axis, slice(0, -1))]], axis)
+
+
+# the linear recurrence
+
+
+def _recurrence(a: Any, b: Any, axis: int) -> Any:
+    """By doubling: after step d every element covers the 2d elements up to it."""
+    a, s = np.moveaxis(np.array(a), axis, 0), np.moveaxis(np.array(b), axis, 0)
+    step, n = 1, len(s)
+    while step < n:
+        s[step:] += a[step:] * s[:-step]
+        a[step:] = a[step:] * a[:-step]
+        step *= 2
+    return np.moveaxis(s, 0, axis)
+
+
+def _suffix(k: int, g: Any, ans: Any, a: Any, b: Any, axis: int) -> Any:
+    back = flipped(recurrence(shifted(flipped(a, axis), axis, 0), flipped(g, axis), params=(axis,)), axis)
+    return back if k else back * shifted(ans, axis, 0)
+
+
+recurrence: Any = Primitive(
+    "recurrence",
+    _recurrence,  # a and b have one shape; axis is not negative
+    arity=None,
+    vjps=_suffix,
+    jvps=lambda k, t, ans, a, _b, axis: recurrence(a, t if k else t * shifted(ans, axis, 0), params=(axis,)),
+    batch=lambda size, flags, args, params: recurrence(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+).op
+
+
+# sums and products
+
+
+def _prepared(a: Any, axis: Any, dtype: Any, out: Any, name: str) -> tuple[Any, int]:
+    refuse(name, out=(out, None))
+    a = lift(a)
+    if dtype is not None and a.dtype != np.dtype(dtype):
+        a = a.astype(dtype)
+    if axis is None or not a.shape:
+        if axis not in (None, 0, -1):
+            single_axis(a, axis)
+        return (a if len(a.shape) == 1 else reshape(a, (a.size,))), 0
+    return a, single_axis(a, axis)
+
+
+@implements(np.cumsum, _RUNNING)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumsum`."""
+    a, axis = _prepared(a, axis, dtype, out, "cumsum")
+    return _reduce.cumsum(a, axis)
+
+
+def _uncumprod(g: Any, ans: Any, x: Any, axis: int) -> Any:
+    before = shifted(ans, axis, 1)
+    after = flipped(recurrence(shifted(flipped(x, axis), axis, 0), flipped(g, axis), params=(axis,)), axis)
+    return before * after
+
+
+_cumprod: Any = general(
+    "cumprod",
+    lambda x, axis: np.cumprod(x, axis=axis),  # axis is not negative
+    _uncumprod,
+    jvps=(lambda t, ans, x, axis: recurrence(x, t * shifted(ans, axis, 1), params=(axis,)),),
+    batch=lambda _size, _flags, args, params: _cumprod(args[0], params[0] + 1),
+)
+
+
+@implements(
+    np.cumprod, [*_RUNNING, _given([0.5, 0.0, 2.0, 3.0]), _given([0.5, 0.0, 2.0, 0.0, 1.5]), _given([[0.0, 0.0], [2.0, 0.0]], axis=0)]
+)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumprod`; right at zeros, to every order."""
+    a, axis = _prepared(a, axis, dtype, out, "cumprod")
+    return _cumprod(a, axis)
+
+
+def _cumulative(function: Callable[..., Any], first: float, name: str) -> Callable[..., Any]:
+    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+        x = lift(x)
+        if not x.shape:
+            raise ValueError(f"The input array must be at least 1-dimensional for {name}")
+        if axis is None:
+            if len(x.shape) != 1:
+                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+            axis = 0
+        axis = single_axis(x, axis)
+        total = function(x, axis, dtype, out)
+        if not include_initial:
+            return total
+        head = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, total.dtype)
+        return concatenate([head, total], axis)
+
+    cumulative.__name__ = cumulative.__qualname__ = name
+    cumulative.__doc__ = f"`np.{name}`, of NumPy 2.1."
+    return cumulative
+
+
+_CUMULATIVE = [_x(3), _x(2, 3, axis=0), _x(2, 3, axis=-1, include_initial=True)]
+for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0, "cumulative_prod")):
+    implements(getattr(np, _name, ()), _CUMULATIVE, name=_name)(_cumulative(_function, _start, _name))
+
+
+@implements(np.nancumsum, [*_RUNNING, _given([1.0, np.nan, 2.0])])
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.nancumsum`; the derivative at NaN entries is zero."""
+    a = lift(a)
+    return cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis, dtype, out)
+
+
+@implements(np.nancumprod, [*_RUNNING, _given([1.0, np.nan, 2.0])])
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.nancumprod`; the derivative at NaN entries is zero."""
+    a = lift(a)
+    return cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis, dtype, out)
+
+
+# extremes: elements that equal the running extreme share it evenly
+
+
+def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    """Whether each running extreme is the one before it, and the share in it of an element: 0, or 1 over the number of ties."""
+    same = (ans == shifted(ans, axis, np.nan)).astype(ans.dtype)
+    chosen = (x == ans).astype(ans.dtype)
+    count = recurrence(same, chosen, params=(axis,))
+    return same, (chosen, np.where(count == 0, 1, count))
+
+
+def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
+    same, (chosen, count) = _shares(ans, x, axis)
+    return chosen * flipped(recurrence(shifted(flipped(same, axis), axis, 0), flipped(g / count, axis), params=(axis,)), axis)
+
+
+def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
+    same, (chosen, count) = _shares(ans, x, axis)
+    return recurrence(same, chosen * t, params=(axis,)) / count
+
+
+def _running_extreme(ufunc: Any) -> Any:
+    def batch(_size: int, _flags: Any, args: Any, params: Any) -> Any:
+        return op(args[0], params[0] + 1)
+
+    op = general(
+        f"{ufunc.__name__}.accumulate", lambda x, axis: ufunc.accumulate(x, axis=axis), _unextreme, jvps=(_push_extreme,), batch=batch
+    )
+    return op
+
+
+def _doubling(ufunc: Any) -> Callable[..., Any]:
+    """The running result of an associative ufunc, in traced steps."""
+
+    def running(x: Any, axis: int) -> Any:
+        step, n = 1, x.shape[axis]
+        while step < n:
+            head, later, earlier = (x[along(axis, part)] for part in (slice(0, step), slice(step, None), slice(0, n - step)))
+            x = concatenate([head, ufunc(earlier, later)], axis)
+            step *= 2
+        return x
+
+    return running
+
+
+_ACCUMULATE: dict[Any, Callable[..., Any]] = {
+    np.add: _reduce.cumsum,
+    np.multiply: _cumprod,
+    np.maximum: _running_extreme(np.maximum),
+    np.minimum: _running_extreme(np.minimum),
+    **{ufunc: _doubling(ufunc) for ufunc in (np.logaddexp, np.logaddexp2, np.hypot)},
+}
+
+
+def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    running = _ACCUMULATE.get(ufunc)
+    if running is None:
+        raise unsupported(ufunc, "accumulate")
+    refuse(f"{ufunc.__name__}.accumulate", out=(None if out in (None, (None,)) else out, None))
+    array = lift(array)
+    if dtype is not None:
+        array = _shape.astype(array, np.dtype(dtype))
+    if not array.shape:
+        raise TypeError("cannot accumulate on a scalar")
+    return running(array, single_axis(array, axis))
+
+
+UFUNC_METHODS["accumulate"] = _accumulate
+for _ufunc in _ACCUMULATE:
+    implements(
+        _ufunc.accumulate,
+        [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((2, 3)), {"axis": -1}), _x(1)],
+        name=f"{_ufunc.__name__}.accumulate",
+    )(lambda array, axis=0, dtype=None, out=None, ufunc=_ufunc: _accumulate(ufunc, array, axis, dtype, out))

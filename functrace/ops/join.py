@@ -1,0 +1,222 @@
+"""Joining arrays, splitting them, putting elements in and taking them out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.arrange import along, atleast_1d, atleast_2d, atleast_3d
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.index import index
+from functrace.ops.inplace import view
+from functrace.ops.registry import Sample, implements, normal
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def _list(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    return Sample(lambda rng: ([rng.normal(size=shape) for shape in shapes],), kwargs)
+
+
+# splitting
+
+
+def _cuts(a: Any, sections: Any, axis: int) -> list[tuple[int, int]]:
+    """Where each part begins and ends."""
+    n = a.shape[axis]
+    if isinstance(sections, (int, np.integer)):
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, extra = divmod(n, int(sections))
+        ends = np.cumsum([each + 1] * extra + [each] * (int(sections) - extra)).tolist()
+        return list(zip([0, *ends[:-1]], ends))
+    points = [0, *(int(p) for p in sections), n]
+    return list(itertools.pairwise(points))
+
+
+@implements(
+    np.array_split,
+    [_x(5, indices_or_sections=3), _x(2, 5, indices_or_sections=[1, 3, 7], axis=1), _x(3, 2, indices_or_sections=2, axis=-1)],
+)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """`np.array_split`."""
+    a = lift(ary)
+    axis = single_axis(a, axis)
+    return [view(a, along(axis, slice(start, stop))) for start, stop in _cuts(a, indices_or_sections, axis)]
+
+
+@implements(
+    np.split, [_x(6, indices_or_sections=3), _x(2, 5, indices_or_sections=(1, 3), axis=1), _x(4, 2, indices_or_sections=[], axis=0)]
+)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """`np.split`."""
+    a = lift(ary)
+    if isinstance(indices_or_sections, (int, np.integer)) and a.shape[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(a, indices_or_sections, axis)
+
+
+@implements(np.vsplit, [_x(4, 3, indices_or_sections=2)])
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """`np.vsplit`."""
+    a = lift(ary)
+    if len(a.shape) < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+    return split(a, indices_or_sections, 0)
+
+
+@implements(np.hsplit, [_x(2, 4, indices_or_sections=2), _x(4, indices_or_sections=[1])])
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """`np.hsplit`."""
+    a = lift(ary)
+    if not a.shape:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    return split(a, indices_or_sections, 1 if len(a.shape) > 1 else 0)
+
+
+@implements(np.dsplit, [_x(2, 1, 4, indices_or_sections=2)])
+def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """`np.dsplit`."""
+    a = lift(ary)
+    if len(a.shape) < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+    return split(a, indices_or_sections, 2)
+
+
+# joining
+
+
+def _all(function: Callable[..., Any], arrays: Any) -> list[Any]:
+    return [function(a) for a in arrays]
+
+
+@implements(np.vstack, [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    """`np.vstack`."""
+    return concatenate(_all(atleast_2d, tup), 0, dtype=dtype, casting=casting)
+
+
+@implements(np.hstack, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    """`np.hstack`."""
+    parts = _all(atleast_1d, tup)
+    return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements(np.dstack, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))])
+def dstack(tup: Any) -> Any:
+    """`np.dstack`."""
+    return concatenate(_all(atleast_3d, tup), 2)
+
+
+@implements(np.column_stack, [_list((3,), (3, 2)), _list((3,), (3,))])
+def column_stack(tup: Any) -> Any:
+    """`np.column_stack`."""
+    arrays = [lift(a) for a in tup]
+    return concatenate([a if len(a.shape) >= 2 else reshape(a, (a.size, 1)) for a in arrays], 1)
+
+
+def _nested(*shapes: tuple[int, ...]) -> Sample:
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        a, b, c, d = (rng.normal(size=shape) for shape in shapes)
+        return ([[a, b], [c, d]],)
+
+    return Sample(draw)
+
+
+@implements(np.block, [_nested((2, 2), (2, 1), (1, 2), (1, 1)), _nested((2,), (1,), (2,), ()), _list((2,), (3,)), _list((2, 2), (2, 1))])
+def block(arrays: Any) -> Any:
+    """`np.block`."""
+
+    def depth(x: Any) -> int:
+        if isinstance(x, tuple):
+            raise TypeError(
+                "arrays is a tuple. Only lists can be used to arrange blocks, and np.block does not allow implicit conversion from "
+                "tuple to ndarray."
+            )
+        if not isinstance(x, list):
+            return 0
+        if not x:
+            raise ValueError("List depths are mismatched: an empty list")
+        depths = {depth(item) for item in x}
+        if len(depths) > 1:
+            raise ValueError(f"List depths are mismatched. Elements have depths {sorted(depths)}")
+        return 1 + depths.pop()
+
+    def leaves(x: Any) -> list[Any]:
+        return [leaf for item in x for leaf in leaves(item)] if isinstance(x, list) else [lift(x)]
+
+    def join(x: Any, axis: int) -> Any:
+        if not isinstance(x, list):
+            x = lift(x)
+            return reshape(x, (1,) * (ndim - len(x.shape)) + x.shape)
+        return concatenate([join(item, axis + 1) for item in x], axis)
+
+    levels = depth(arrays)
+    ndim = max(levels, *(len(leaf.shape) for leaf in leaves(arrays)))
+    return join(arrays, ndim - levels)
+
+
+@implements(
+    np.append,
+    [Sample(normal((2, 3), (4,)), wrt=(0, 1)), Sample(normal((2, 3), (1, 3)), {"axis": 0}, (0, 1)), Sample(normal((), ()), wrt=(0, 1))],
+)
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """`np.append`."""
+    arr, values = lift(arr), lift(values)
+    if axis is None:
+        return concatenate([reshape(arr, -1), reshape(values, -1)], 0)
+    return concatenate([arr, values], axis)
+
+
+# elements in and out
+
+
+def _into(values_shape: tuple[int, ...], obj: Any, **kwargs: Any) -> Sample:
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        return rng.normal(size=(2, 3)), obj, rng.normal(size=values_shape)
+
+    return Sample(draw, kwargs, (0, 2))
+
+
+@implements(
+    np.insert,
+    [
+        _into((), 1),
+        _into((3,), 1, axis=0),
+        _into((2,), -1, axis=1),
+        _into((2,), [1, 1]),
+        _into((2, 2), [0, 2], axis=1),
+        _into((), slice(0, 2), axis=1),
+        _into((3,), [2, 0], axis=0),
+    ],
+)
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """`np.insert`; the positions must be plain."""
+    arr, values = lift(arr), lift(values)
+    if values.dtype != arr.dtype:
+        values = values.astype(arr.dtype)
+    # The positions of the elements stand for them, those of `values` numbered on, and are put in NumPy's way.
+    ours = np.arange(arr.size).reshape(arr.shape)
+    theirs = np.arange(arr.size, arr.size + values.size).reshape(values.shape)
+    positions = np.insert(ours, obj, theirs, axis)
+    return index(concatenate([reshape(arr, -1), reshape(values, -1)], 0), positions)
+
+
+@implements(
+    np.delete,
+    [_x(2, 3, obj=1), _x(2, 3, obj=[0, -1], axis=1), _x(2, 3, obj=slice(0, 2), axis=-1), _x(3, obj=np.array([True, False, True]))],
+)
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """`np.delete`; the positions must be plain."""
+    arr = lift(arr)
+    if axis is None:
+        arr, axis = reshape(arr, -1), 0
+    axis = single_axis(arr, axis)
+    return index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), obj)))

@@ -1,0 +1,444 @@
+"""Linear equations, inverses and determinants, on the last two axes.
+
+Sources: Giles 2008, "An extended collection of matrix derivative results" (solve, inv, det); Golub and Pereyra 1973, "The
+differentiation of pseudo-inverses and nonlinear least squares problems" (pinv, lstsq).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg._linalg import SlogdetResult
+
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import value
+from functrace.ops import products
+from functrace.ops.contract import matmul
+from functrace.ops.create import lift
+from functrace.ops.decompositions import _svd, svdvals
+from functrace.ops.functions import refuse
+from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
+from functrace.ops.kinds import align, general
+from functrace.ops.norms import norm
+from functrace.ops.registry import Sample, implements, normal
+
+_MINORS = 24  # size up to which the cofactors of a singular matrix are determinants of its minors, exact to every order
+
+
+def regular(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    """A sample of well-conditioned matrices, of which the first is square, and others."""
+    first = shapes[0]
+    return Sample(
+        lambda rng: (rng.normal(size=first) + 3 * np.eye(first[-1]), *(rng.normal(size=s) for s in shapes[1:])),
+        kwargs,
+        wrt=tuple(range(len(shapes))),
+    )
+
+
+def _solve_first(g: Any, ans: Any, x: Any, _b: Any) -> Any:
+    return -np.linalg.solve(transposed(x), g) @ transposed(ans)
+
+
+_solve: Any = general(
+    "linalg.solve",
+    np.linalg.solve,  # b is a matrix
+    _solve_first,
+    lambda g, _ans, x, _b: np.linalg.solve(transposed(x), g),
+    jvps=(lambda t, ans, x, _b: -np.linalg.solve(x, t @ ans), lambda t, _ans, x, _b: np.linalg.solve(x, t)),
+    batch=lambda size, flags, args, _params: _solve(*align(size, flags, args)),
+)
+
+
+@implements(
+    np.linalg.solve,
+    [
+        *(regular((3, 3), b) for b in ((3,), (3, 2), (4, 3, 2), (3, 0))),
+        *(regular((4, 3, 3), b) for b in ((3,), (4, 3, 2), (3, 2))),
+        regular((2, 1, 2, 2), (3, 2, 1)),
+        regular((0, 0), (0,)),
+    ],
+    name="linalg.solve",
+)
+def solve(a: Any, b: Any) -> Any:
+    """`np.linalg.solve`; b is a vector if it has one axis, as in NumPy 2."""
+    a, b = lift(a), lift(b)
+    return _solve(a, b[:, None])[..., 0] if b.ndim == 1 else _solve(a, b)
+
+
+_inv: Any = general(
+    "linalg.inv",
+    np.linalg.inv,
+    lambda g, ans, _x: -transposed(ans) @ g @ transposed(ans),
+    jvps=(lambda t, ans, _x: -ans @ t @ ans,),
+    batch=lambda _size, _flags, args, _params: _inv(*args),
+)
+_SQUARE = [regular((3, 3)), regular((4, 2, 2)), regular((1, 1)), regular((0, 0))]
+
+
+@implements(np.linalg.inv, _SQUARE, name="linalg.inv")
+def inv(a: Any) -> Any:
+    """`np.linalg.inv`."""
+    return _inv(lift(a))
+
+
+def _regular(x: Any) -> bool:
+    """Whether all the matrices are safely inverted."""
+    plain = value(x)
+    if not plain.size:
+        return True
+    try:
+        with np.errstate(all="ignore"):
+            inverse = np.linalg.inv(plain)
+            condition = np.linalg.norm(plain, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.all(condition < np.finfo(plain.dtype).eps ** -0.5))
+
+
+def _others(s: Any) -> Any:
+    """The products of all the other elements of the last axis, without division."""
+    one = np.ones((*s.shape[:-1], 1), s.dtype)
+    before = np.cumprod(np.concatenate([one, s[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, s[..., :0:-1]], axis=-1), axis=-1)
+    return before * after[..., ::-1]
+
+
+def _cofactors(ans: Any, x: Any) -> Any:
+    """The derivative of det: ans times the transposed inverse, and for singular matrices the cofactors without division."""
+    n = x.shape[-1]
+    if _regular(x):
+        return ans[..., None, None] * transposed(np.linalg.inv(x))
+    if n <= _MINORS:
+        kept = np.array([[k for k in range(n) if k != i] for i in range(n)], int).reshape(n, n - 1)
+        minors = np.linalg.det(x[..., kept[:, None, :, None], kept[None, :, None, :]])
+        return minors * (1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.real.dtype)
+    u, s, vh = _svd(x, False)
+    return conj((u * (_others(s) * conj(np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :]) @ vh)
+
+
+_det: Any = general(
+    "linalg.det",
+    np.linalg.det,
+    lambda g, ans, x: g[..., None, None] * _cofactors(ans, x),
+    jvps=(lambda t, ans, x: np.sum(_cofactors(ans, x) * t, axis=(-2, -1)),),
+    batch=lambda _size, _flags, args, _params: _det(*args),
+)
+_SINGULAR = [
+    Sample(lambda rng: (np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),)),
+    Sample(lambda rng: (np.array([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]),)),
+]
+
+
+@implements(np.linalg.det, _SQUARE + _SINGULAR, name="linalg.det", note="right at singular matrices, to every order up to size 24")
+def det(a: Any) -> Any:
+    """`np.linalg.det`."""
+    return _det(lift(a))
+
+
+def _slogdet_pull(g: Any, ans: Any, x: Any) -> Any:
+    (gsign, glog), (sign, _) = g, ans
+    factor = glog
+    if gsign is not None and x.dtype.kind == "c":
+        turned = np.imag(gsign * sign) * 1j
+        factor = turned if glog is None else glog + turned
+    return None if factor is None else factor[..., None, None] * transposed(np.linalg.inv(x))
+
+
+_slogdet: Any = general(
+    "linalg.slogdet",
+    lambda x: tuple(np.linalg.slogdet(x)),
+    _slogdet_pull,
+    batch=lambda _size, _flags, args, _params: _slogdet(*args),
+    multi=True,
+)
+
+
+@implements(np.linalg.slogdet, _SQUARE, name="linalg.slogdet", note="raises LinAlgError at singular matrices, where it has no derivative")
+def slogdet(a: Any) -> Any:
+    """`np.linalg.slogdet`."""
+    return SlogdetResult(*_slogdet(lift(a)))
+
+
+def _pinv_pull(g: Any, ans: Any, x: Any, *_params: Any) -> Any:
+    bar, h = conj(g), adjoint(ans)
+    outer = (adjoint(bar) @ ans) @ h
+    inner = (h @ ans) @ adjoint(bar)
+    return conj(-h @ bar @ h + outer - x @ (ans @ outer) + inner - (inner @ ans) @ x)
+
+
+def _pinv_push(t: Any, ans: Any, x: Any, *_params: Any) -> Any:
+    h, th = adjoint(ans), adjoint(t)
+    outer = (ans @ h) @ th
+    inner = (th @ h) @ ans
+    return -ans @ t @ ans + outer - (outer @ x) @ ans + inner - ans @ (x @ inner)
+
+
+_pinv: Any = general(
+    "linalg.pinv",
+    lambda x, rcond, symmetric: np.linalg.pinv(x, rcond, symmetric),
+    _pinv_pull,
+    jvps=(_pinv_push,),
+    batch=lambda _size, _flags, args, params: _pinv(*args, *params),
+)
+_ANY = [Sample(normal((3, 2))), Sample(normal((2, 3))), Sample(normal((4, 2, 3)))]
+
+
+@implements(
+    np.linalg.pinv,
+    [
+        *_ANY,
+        regular((3, 3)),
+        regular((3, 3), hermitian=True),
+        Sample(normal((3, 2)), {"rcond": 1e-8}),
+        Sample(normal((3, 2)), {"rtol": 1e-8}),
+    ],
+    name="linalg.pinv",
+    note="the derivative at constant rank",
+)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """`np.linalg.pinv`."""
+    a = lift(a)
+    rcond = rtol if rcond is None and isinstance(rtol, (int, float, np.ndarray, np.generic)) else rcond
+    return _pinv(full_hermitian(a) if hermitian else a, rcond, bool(hermitian))
+
+
+@implements(
+    np.linalg.lstsq,
+    [Sample(normal(*pair), {"rcond": None}, (0, 1)) for pair in (((4, 2), (4,)), ((4, 2), (4, 3)), ((2, 3), (2,)), ((3, 3), (3,)))],
+    name="linalg.lstsq",
+    note="the derivative at constant rank",
+)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """`np.linalg.lstsq`."""
+    a, b = lift(a), lift(b)
+    m, n = a.shape
+    eps = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps)
+    rcond = eps * max(m, n) if rcond is None else eps if rcond == -1 else rcond
+    s = svdvals(a)
+    rank = np.sum(s > rcond * np.max(s)).astype(np.int32)
+    x = pinv(a, rcond) @ b
+    if m > n and np.all(rank == n):
+        rest = b - a @ x
+        squares = np.real(rest * conj(rest))
+        residuals = np.sum(squares if b.ndim == 2 else squares[:, None], axis=0)
+    else:
+        residuals = np.zeros(0, s.dtype)
+    return x, residuals, rank, s
+
+
+@implements(
+    np.linalg.tensorinv,
+    [
+        Sample(lambda rng: (rng.normal(size=(2, 3, 6)) + 3 * np.eye(6).reshape(2, 3, 6),)),
+        Sample(lambda rng: (rng.normal(size=(6, 3, 2)) + 3 * np.eye(6).reshape(6, 3, 2),), {"ind": 1}),
+    ],
+    name="linalg.tensorinv",
+)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """`np.linalg.tensorinv`."""
+    a = lift(a)
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    front, back = a.shape[:ind], a.shape[ind:]
+    return np.reshape(_inv(np.reshape(a, (int(np.prod(front)), -1))), (*back, *front))
+
+
+@implements(
+    np.linalg.tensorsolve,
+    [
+        Sample(lambda rng: (rng.normal(size=(2, 3, 6)) + 3 * np.eye(6).reshape(2, 3, 6), rng.normal(size=(2, 3))), wrt=(0, 1)),
+        Sample(lambda rng: (rng.normal(size=(6, 2, 3)) + 3 * np.eye(6).reshape(6, 2, 3), rng.normal(size=(2, 3))), {"axes": (0,)}, (0, 1)),
+    ],
+    name="linalg.tensorsolve",
+)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """`np.linalg.tensorsolve`."""
+    a, b = lift(a), lift(b)
+    if axes is not None:
+        a = np.moveaxis(a, tuple(axes), tuple(range(a.ndim - len(axes), a.ndim)))
+    shape = a.shape[b.ndim :]
+    if a.size != b.size**2 or int(np.prod(shape)) != b.size:
+        raise np.linalg.LinAlgError("Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])")
+    return np.reshape(solve(np.reshape(a, (b.size, b.size)), np.reshape(b, -1)), shape)
+
+
+@implements(
+    np.linalg.matrix_power, [regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)] + [regular((3, 2, 2), n=5)], name="linalg.matrix_power"
+)
+def matrix_power(a: Any, n: Any) -> Any:
+    """`np.linalg.matrix_power`, by repeated squaring."""
+    a = lift(a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    if n < 0:
+        a, n = _inv(a), -n
+    if n == 0:
+        return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape) + 0 * a
+    power, result = a, None
+    while True:
+        if n % 2:
+            result = power if result is None else matmul(result, power)
+        n //= 2
+        if not n:
+            return result
+        power = matmul(power, power)
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where best to split each run of factors: Cormen et al., "Introduction to algorithms", section 15.2."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    split = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
+            split[i, j] = min(options, key=lambda k: options[k])
+            cost[i, j] = options[split[i, j]]
+    return split
+
+
+def _chain(*shapes: tuple[int, ...]) -> Sample:
+    return Sample(lambda rng: ([rng.normal(size=s) for s in shapes],))
+
+
+@implements(
+    np.linalg.multi_dot,
+    [
+        _chain((2, 3), (3, 4)),
+        _chain((2, 3), (3, 4), (4, 2)),
+        _chain((3,), (3, 2), (2, 4), (4,)),
+        _chain((3, 5), (5, 2), (2, 4), (4, 1)),
+    ],
+    name="linalg.multi_dot",
+)
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """`np.linalg.multi_dot`: in the cheapest order."""
+    refuse("multi_dot", out=(out, None))
+    factors = [lift(a) for a in arrays]
+    if len(factors) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    first, last = factors[0].ndim == 1, factors[-1].ndim == 1
+    if first:
+        factors[0] = factors[0][None]
+    if last:
+        factors[-1] = factors[-1][:, None]
+    split = _splits([factors[0].shape[0], *(f.shape[1] for f in factors)])
+    order, todo = [], [(0, len(factors) - 1)]
+    while todo:
+        i, j = todo.pop()
+        if i < j:
+            order.append((i, j))
+            todo += [(i, split[i, j]), (split[i, j] + 1, j)]
+    done: dict[tuple[int, int], Any] = {(k, k): f for k, f in enumerate(factors)}
+    for i, j in reversed(order):
+        done[i, j] = matmul(done[i, split[i, j]], done[split[i, j] + 1, j])
+    result = done[0, len(factors) - 1]
+    return result[0, 0] if first and last else result[0] if first else result[:, 0] if last else result
+
+
+def _graded(p: Any) -> Sample:
+    """A matrix whose rows and columns have no equal sums, nor those of its inverse."""
+    return Sample(lambda rng: (np.array([[2.0, 0.5, -0.4], [0.6, 4.0, 0.5], [-0.5, 0.7, 7.0]]) + 0.02 * rng.normal(size=(3, 3)),), {"p": p})
+
+
+@implements(
+    np.linalg.cond,
+    [*_SQUARE[:3], *_ANY, *(_graded(p) for p in (2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf))],
+    name="linalg.cond",
+)
+def cond(x: Any, p: Any = None) -> Any:
+    """`np.linalg.cond`."""
+    x = lift(x)
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
+
+
+_rank: Any = Primitive(
+    "linalg.matrix_rank",
+    lambda x, tol, symmetric, rtol: np.linalg.matrix_rank(x, tol, symmetric, rtol=rtol),
+    arity=1,
+    constant=True,
+    batch=lambda _size, _flags, args, params: _rank(*args, *params),
+).op
+
+
+@implements(
+    np.linalg.matrix_rank,
+    [*_ANY, *_SINGULAR, Sample(normal((3,))), Sample(normal((3, 3)), {"tol": 0.1})],
+    name="linalg.matrix_rank",
+    constant=True,
+)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """`np.linalg.matrix_rank`: a constant."""
+    A = lift(A)
+    if A.ndim < 2:
+        return np.any(A != 0).astype(int)
+    return _rank(A, tol, hermitian, rtol)
+
+
+# The array API's names for what NumPy has elsewhere
+def _again(function: Any, samples: list[Sample], name: str) -> None:
+    """Declare NumPy's `linalg` twin of a function of the main namespace."""
+    twin = getattr(np.linalg, name, None)
+    if twin is not None:
+        implements(twin, samples, name=f"linalg.{name}")(function)
+
+
+def _outer(x1: Any, x2: Any, /) -> Any:
+    """`np.linalg.outer`: of vectors."""
+    x1, x2 = lift(x1), lift(x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} and x2.ndim={x2.ndim}.")
+    return products.outer(x1, x2)
+
+
+def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`np.linalg.cross`: of vectors with three components."""
+    x1, x2 = lift(x1), lift(x2)
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors")
+    return products.cross(x1, x2, axis=axis)
+
+
+def _diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """`np.linalg.diagonal`."""
+    return np.diagonal(lift(x), offset, -2, -1)
+
+
+def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """`np.linalg.trace`."""
+    return np.trace(lift(x), offset, -2, -1, dtype)
+
+
+def _matmul(x1: Any, x2: Any, /) -> Any:
+    """`np.linalg.matmul`."""
+    return matmul(lift(x1), lift(x2))
+
+
+def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """`np.linalg.tensordot`."""
+    return products.tensordot(x1, x2, axes)
+
+
+def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`np.linalg.vecdot`."""
+    return products.vecdot(x1, x2, axis=axis)
+
+
+def _matrix_transpose(x: Any, /) -> Any:
+    """`np.linalg.matrix_transpose`."""
+    return transposed(lift(x))
+
+
+_again(_outer, products.both(((3,), (2,))), "outer")
+_again(_cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)], "cross")
+_again(_diagonal, [Sample(normal((2, 3, 3))), Sample(normal((3, 3)), {"offset": 1})], "diagonal")
+_again(_trace, [Sample(normal((2, 3, 3))), Sample(normal((3, 3)), {"offset": -1})], "trace")
+_again(_matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))), "matmul")
+_again(_tensordot, [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)], "tensordot")
+_again(_vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)], "vecdot")
+_again(_matrix_transpose, [Sample(normal((2, 3, 4)))], "matrix_transpose")

@@ -1,0 +1,193 @@
+"""Summaries that skip NaN. The derivative at a NaN entry is zero, never NaN."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from functrace.core.tracer import value
+from functrace.ops.create import lift
+from functrace.ops.functions import max_, min_, refuse, sum_
+from functrace.ops.registry import Sample, implements
+from functrace.ops.statistics import ABSENT, RANKED, REDUCED, as_float, over, prod, root, squares
+
+Axis = Any
+_HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
+
+
+def _given(**kwargs: Any) -> Sample:
+    return Sample(lambda rng: (_HOLES + 0.1 * rng.uniform(size=_HOLES.shape),), kwargs)
+
+
+_FIRST = np.array([True, True, True, False])
+_SAMPLES = [*REDUCED, _given(), _given(axis=0), _given(axis=-1, keepdims=True), _given(axis=1, where=_FIRST)]
+
+
+def _filled(a: Any, where: Any, fill: float) -> tuple[Any, Any]:
+    """The array with `fill` for what is left out, and which elements count."""
+    chosen = ~np.isnan(a)
+    if where is not True and where is not ABSENT:
+        chosen = chosen & lift(where)
+    return np.where(chosen, a, np.array(fill, a.dtype)), chosen
+
+
+def _kept(keepdims: Any) -> bool:
+    return keepdims is not ABSENT and bool(keepdims)
+
+
+@implements(np.nansum, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
+def nansum(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
+) -> Any:
+    """`np.nansum`; the derivative at NaN entries is zero."""
+    a = _filled(lift(a), where, 0.0)[0]
+    return sum_(a, axis, dtype, out, _kept(keepdims), None if initial is ABSENT else initial)
+
+
+@implements(np.nanprod, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
+def nanprod(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
+) -> Any:
+    """`np.nanprod`; the derivative at NaN entries is zero."""
+    return prod(_filled(lift(a), where, 1.0)[0], axis, dtype, out, keepdims, initial)
+
+
+def _extreme(function: Any, fill: float, name: str, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    refuse(name, out=(out, None))
+    a = lift(a)
+    filled, chosen = _filled(a, True, fill)
+    extra = {} if where is True or where is ABSENT else {"where": where}
+    best = function(filled, axis, None, _kept(keepdims), None if initial is ABSENT else initial, **extra)
+    empty = ~np.any(chosen, axis=axis, keepdims=_kept(keepdims))
+    if initial is ABSENT and np.any(value(empty)):
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
+        best = np.where(empty, np.array(np.nan, best.dtype), best)
+    return best
+
+
+_EXTREMES = [
+    *RANKED,
+    _given(),
+    _given(axis=0),
+    _given(axis=-1, keepdims=True),
+    _given(axis=1, initial=2.0),
+    _given(axis=1, initial=2.0, where=_FIRST),
+]
+
+
+@implements(np.nanmax, _EXTREMES)
+def nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
+    """`np.nanmax`; ties share the derivative evenly, and at NaN entries it is zero."""
+    return _extreme(max_, -np.inf, "nanmax", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.nanmin, _EXTREMES)
+def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
+    """`np.nanmin`; ties share the derivative evenly, and at NaN entries it is zero."""
+    return _extreme(min_, np.inf, "nanmin", a, axis, out, keepdims, initial, where)
+
+
+def _nan_if(empty: Any, x: Any) -> Any:
+    return np.where(empty, np.array(np.nan, x.dtype), x)
+
+
+@implements(np.nanmean, [*_SAMPLES, _given(axis=0, dtype=np.float64)])
+def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, *, where: Any = True) -> Any:
+    """`np.nanmean`; the derivative at NaN entries is zero."""
+    refuse("nanmean", out=(out, None))
+    filled, chosen = _filled(as_float(a, dtype), where, 0.0)
+    n = np.sum(chosen, axis=axis, keepdims=_kept(keepdims))
+    average = np.sum(filled, axis=axis, keepdims=_kept(keepdims)) / np.maximum(n, 1).astype(filled.real.dtype)
+    if np.any(value(n) == 0):
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
+        average = _nan_if(n == 0, average)
+    return average
+
+
+def _variance(name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any) -> Any:
+    """The variance, and the mean with `keepdims`."""
+    refuse(name, out=(out, None))
+    if correction is not ABSENT:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    filled, chosen = _filled(as_float(a, dtype), where, 0.0)
+    mean = None if mean is ABSENT else lift(mean).astype(filled.dtype)
+    total, n, centre = squares(filled, axis, _kept(keepdims), chosen, mean)
+    few = n <= ddof
+    if not np.any(value(few)):
+        return over(total, n - ddof), centre
+    warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=3)
+    return _nan_if(few, over(total, np.where(few, 1, n - ddof))), centre
+
+
+_SPREAD = [
+    *_SAMPLES,
+    _given(axis=0, ddof=0, dtype=np.float64),
+    _given(axis=1, ddof=1),
+    _given(axis=1, correction=1),
+    _given(axis=1, mean=np.array([[1.0], [0.5]])),
+]
+
+
+@implements(np.nanvar, _SPREAD)
+def nanvar(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = ABSENT,
+    *,
+    where: Any = True,
+    mean: Any = ABSENT,
+    correction: Any = ABSENT,
+) -> Any:
+    """`np.nanvar`; the derivative at NaN entries is zero."""
+    return _variance("nanvar", a, axis, dtype, out, ddof, keepdims, where, mean, correction)[0]
+
+
+@implements(np.nanstd, _SPREAD)
+def nanstd(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = ABSENT,
+    *,
+    where: Any = True,
+    mean: Any = ABSENT,
+    correction: Any = ABSENT,
+) -> Any:
+    """`np.nanstd`; the derivative at NaN entries is zero, and so it is where all others are equal."""
+    return root(*_variance("nanstd", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+
+
+def _number(x: Any, number: Any, mask: Any) -> Any:
+    return np.where(mask, np.asarray(number, x.dtype), x)
+
+
+@implements(
+    np.nan_to_num,
+    [
+        REDUCED[0],
+        Sample(lambda _rng: (np.array([1.0, np.nan, np.inf, -np.inf]),)),
+        Sample(lambda _rng: (np.array([1.0, np.nan, np.inf, -np.inf]),), {"nan": 5.0, "posinf": 1.0, "neginf": -1.0}),
+    ],
+)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """`np.nan_to_num`, a copy; the derivative where a number was put in is zero."""
+    x = lift(x)
+    if x.dtype.kind not in "fc":
+        return x
+    if x.dtype.kind == "c":
+        parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
+        real, imaginary = parts
+        return real + x.dtype.type(1j) * imaginary
+    limits = np.finfo(x.dtype)
+    x = _number(x, nan, np.isnan(x))
+    x = _number(x, limits.max if posinf is None else posinf, np.isposinf(x))
+    return _number(x, limits.min if neginf is None else neginf, np.isneginf(x))

@@ -1,0 +1,157 @@
+"""Norms of vectors and matrices: zero subgradient where a norm is zero, even shares where a maximum is attained several times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.create import lift
+from functrace.ops.decompositions import svdvals
+from functrace.ops.gauge import conj, real
+from functrace.ops.kinds import general, negative_axes
+from functrace.ops.reduce import expand
+from functrace.ops.registry import Sample, implements
+
+
+def _length(x: Any, axis: Any, keepdims: bool) -> Any:
+    if axis is None and not keepdims:
+        flat = x.ravel()
+        return np.sqrt(flat.dot(flat) if x.dtype.kind != "c" else flat.real.dot(flat.real) + flat.imag.dot(flat.imag))
+    squares = x * x if x.dtype.kind != "c" else x.real**2 + x.imag**2
+    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
+
+
+def _over(g: Any, length: Any) -> Any:
+    """g / length, and 0 where the length is: the zero subgradient."""
+    zero = length == 0
+    return np.where(zero, 0, g / np.where(zero, 1, length))
+
+
+def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    return conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims)
+
+
+def _length_push(t: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    along = conj(x) * t
+    return _over(np.sum(real(along), axis=axis, keepdims=keepdims), ans)
+
+
+length: Any = general(  # the Euclidean length over one axis, several (a tuple), or all (None)
+    "length",
+    _length,
+    _length_pull,
+    jvps=(_length_push,),
+    batch=lambda _size, _flags, args, params: length(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
+)
+
+
+def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    if order is None or order == 2:
+        return length(x, axes, keepdims)
+    if isinstance(order, str):
+        raise ValueError(f"Invalid norm order '{order}' for vectors")
+    size = np.abs(x)
+    if order in (np.inf, -np.inf):
+        return (np.max if order > 0 else np.min)(size, axis=axes, keepdims=keepdims)
+    if order == 0:
+        return np.sum((x != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
+    if order == 1:
+        return np.sum(size, axis=axes, keepdims=keepdims)
+    if order < 0:
+        return np.sum(size**order, axis=axes, keepdims=keepdims) ** (1 / order)
+    zero = size == 0
+    total = np.sum(np.where(zero, 0, np.where(zero, 1, size) ** order), axis=axes, keepdims=keepdims)
+    zero = total == 0
+    return np.where(zero, 0, np.where(zero, 1, total) ** (1 / order))
+
+
+def _matrix(x: Any, order: Any, row: int, col: int) -> Any:
+    """The norm of the matrices on two axes, which are kept with length 1."""
+    if order in (None, "fro", "f"):
+        return length(x, (row, col), True)
+    if order in (2, -2, "nuc"):
+        s = svdvals(np.moveaxis(x, (row, col), (-2, -1)))
+        out = np.sum(s, axis=-1) if order == "nuc" else (np.max if order == 2 else np.min)(s, axis=-1)
+        return np.expand_dims(out, (row, col))
+    if order in (1, -1, np.inf, -np.inf):
+        sums = np.sum(np.abs(x), axis=row if abs(order) == 1 else col, keepdims=True)
+        return (np.max if order > 0 else np.min)(sums, axis=(row, col), keepdims=True)
+    raise ValueError("Invalid norm order for matrices.")
+
+
+def _inexact(x: Any) -> Any:
+    x = lift(x)
+    return x if x.dtype.kind in "fc" else x.astype(float)
+
+
+_VECTOR = (None, 0, 1, 2, 3, 2.5, 0.5, -1, np.inf, -np.inf)
+_MATRIX = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+
+
+def _away(*shape: int) -> Any:
+    """Arguments away from 0, where most norms have a kink, and whose rows and columns have no equal sums."""
+    steps = np.arange(math.prod(shape)).reshape(shape) / 4
+    return lambda rng: (rng.choice([-1.0, 1.0], size=shape) * (0.6 + steps + rng.uniform(0, 0.05, size=shape)),)
+
+
+_NORM = [
+    *(Sample(_away(*s)) for s in ((3,), (2, 3), (2, 3, 2), (), (0,))),
+    *(Sample(_away(3), {"ord": p}) for p in _VECTOR),
+    *(Sample(_away(3, 3), {"ord": p}) for p in _MATRIX),
+    *(Sample(_away(2, 3), {"ord": p, "axis": 0}) for p in (None, 1, 3, np.inf)),
+    *(Sample(_away(2, 3), {"ord": p, "axis": -1, "keepdims": True}) for p in (None, 2, -np.inf)),
+    *(Sample(_away(2, 3, 3), {"ord": p, "axis": (0, 2)}) for p in _MATRIX if p != -1),
+    *(Sample(_away(2, 3, 3), {"ord": p, "axis": (-1, 0), "keepdims": True}) for p in ("fro", "nuc", 1, 2)),
+    Sample(_away(2, 3), {"keepdims": True}),
+]
+
+
+@implements(np.linalg.norm, _NORM, name="linalg.norm", note="zero subgradient where the norm is 0")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`np.linalg.norm`, every order."""
+    x = _inexact(x)
+    if axis is None:
+        if ord is None or ord in ("f", "fro") and x.ndim == 2 or ord == 2 and x.ndim == 1:
+            return length(x, None if not keepdims else tuple(range(x.ndim)), keepdims)
+        axis = tuple(range(x.ndim))
+    elif not isinstance(axis, tuple):
+        axis = (int(axis),)
+    axes = tuple(np.lib.array_utils.normalize_axis_index(a, x.ndim) for a in axis)
+    if len(axes) == 1:
+        return _vector(x, ord, axes[0], keepdims)
+    if len(axes) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    out = _matrix(x, ord, *axes)
+    return out if keepdims else np.squeeze(out, axes)
+
+
+@implements(
+    np.linalg.vector_norm,
+    [
+        *(Sample(_away(2, 3), {"ord": p}) for p in _VECTOR if p is not None),
+        *(Sample(_away(2, 3, 2), {"ord": p, "axis": (0, 2)}) for p in (1, 2, 3, np.inf)),
+        Sample(_away(2, 3), {"axis": 0, "keepdims": True}),
+        Sample(_away(2, 3), {"keepdims": True}),
+    ],
+    name="linalg.vector_norm",
+    note="zero subgradient where the norm is 0",
+)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """`np.linalg.vector_norm`."""
+    x = _inexact(x)
+    axes = axis if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    return _vector(x, ord, axes, keepdims)
+
+
+@implements(
+    np.linalg.matrix_norm,
+    [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})],
+    name="linalg.matrix_norm",
+)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """`np.linalg.matrix_norm`."""
+    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

@@ -1,0 +1,229 @@
+"""NumPy's products of vectors, matrices and tensors, over the primitives of `contract`; and polynomials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.contract import contraction, matmul
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.gauge import conj
+from functrace.ops.kinds import align, bilinear
+from functrace.ops.registry import Sample, implements, normal
+
+_BOTH = (0, 1)
+
+
+def both(*shapes: tuple[tuple[int, ...], tuple[int, ...]], **kwargs: Any) -> list[Sample]:
+    """Samples of two arrays, both differentiated."""
+    return [Sample(normal(*pair), kwargs, wrt=_BOTH) for pair in shapes]
+
+
+def sum_product(a: Any, b: Any, over_a: tuple[int, ...], over_b: tuple[int, ...]) -> Any:
+    """The sum over pairs of axes: the others of `a`, then those of `b`, remain."""
+    m, n = a.ndim, b.ndim
+    la, lb = tuple(range(m)), list(range(m, m + n))
+    for i, j in zip(over_a, over_b):
+        if a.shape[i] != b.shape[j]:
+            raise ValueError(f"shape-mismatch for sum: axis {i} of {a.shape} has not the length of axis {j} of {b.shape}")
+        lb[j] = i
+    return contraction(a, b, la, tuple(lb), tuple(k for k in la if k not in over_a) + tuple(k for k in lb if k >= m))
+
+
+@implements(
+    np.dot,
+    both(
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((2, 3), (3, 2)),
+        ((4, 2, 3), (3,)),
+        ((3,), (2, 3, 4)),
+        ((2, 3), (4, 3, 2)),
+        ((2, 1, 3), (2, 3, 2)),
+        ((), (2, 3)),
+        ((2,), ()),
+        ((2, 0), (0, 3)),
+    ),
+)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.dot`."""
+    refuse("dot", out=(out, None))
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(a, b)
+    if b.ndim <= 2 or a.ndim == 1:
+        return matmul(a, b)
+    return sum_product(a, b, (a.ndim - 1,), (b.ndim - 2,))
+
+
+@implements(
+    np.inner, both(((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 3), (4, 3)), ((2, 1, 3), (2, 3)), ((), (3,)), ((2, 0), (3, 0)))
+)
+def inner(a: Any, b: Any, /) -> Any:
+    """`np.inner`."""
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(a, b)
+    return sum_product(a, b, (a.ndim - 1,), (b.ndim - 1,))
+
+
+@implements(np.outer, both(((3,), (2,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))))
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.outer`."""
+    refuse("outer", out=(out, None))
+    return np.multiply(np.reshape(lift(a), (-1, 1)), np.reshape(lift(b), -1))
+
+
+@implements(np.vdot, both(((3,), (3,)), ((2, 3), (3, 2)), ((), ()), ((0,), (0,))))
+def vdot(a: Any, b: Any, /) -> Any:
+    """`np.vdot`: the first argument is conjugated."""
+    return matmul(np.reshape(conj(lift(a)), -1), np.reshape(lift(b), -1))
+
+
+def _axes(axes: Any, m: int, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    normalize = np.lib.array_utils.normalize_axis_index
+    try:
+        first, second = axes
+    except TypeError:
+        count = int(axes)
+        if count > min(m, n):
+            raise ValueError(f"tensordot: {count} axes of arrays with {m} and {n} dimensions") from None
+        first, second = list(range(m - count, m)), list(range(count))
+    ones: list[list[Any]] = [[k] if isinstance(k, (int, np.integer)) else list(k) for k in (first, second)]
+    first, second = ones
+    if len(first) != len(second):
+        raise ValueError("shape-mismatch for sum")
+    return tuple(int(normalize(k, m)) for k in first), tuple(int(normalize(k, n)) for k in second)
+
+
+@implements(
+    np.tensordot,
+    [
+        *both(((2, 3, 4), (3, 4, 2)), ((2, 3), (2, 3))),
+        *both(((2, 3), (3, 2)), axes=1),
+        *both(((2,), (3,)), ((2,), ()), axes=0),
+        *both(((2, 3, 4), (4, 3, 2)), axes=([1, 2], [1, 0])),
+        *both(((2, 3, 4), (4, 5)), axes=(2, 0)),
+        *both(((2, 3, 4), (3, 4, 2)), axes=((-2, -1), (0, 1))),
+        *both(((2, 3), (2, 3)), axes=((0, 1), (0, 1))),
+        *both(((2, 0), (0, 3)), axes=1),
+    ],
+)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """`np.tensordot`, all forms of `axes`."""
+    a, b = lift(a), lift(b)
+    return sum_product(a, b, *_axes(axes, a.ndim, b.ndim))
+
+
+@implements(np.kron, both(((2,), (3,)), ((2, 3), (2, 1)), ((2,), (2, 3)), ((2, 1, 2), (3,)), ((), (2,)), ((0,), (2,))))
+def kron(a: Any, b: Any) -> Any:
+    """`np.kron`."""
+    a, b = lift(a), lift(b)
+    ndim = max(a.ndim, b.ndim)
+    shape_a, shape_b = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
+    spread_a = tuple(n for k in shape_a for n in (k, 1))
+    spread_b = tuple(n for k in shape_b for n in (1, k))
+    return np.reshape(np.multiply(np.reshape(a, spread_a), np.reshape(b, spread_b)), tuple(m * n for m, n in zip(shape_a, shape_b)))
+
+
+cross3: Any = bilinear(  # a x b of three components on the last axis: a.(b x c) is the same for cyclic exchanges
+    "cross",
+    np.cross,
+    lambda g, _ans, _x, y: np.cross(y, g),
+    lambda g, _ans, x, _y: np.cross(g, x),
+    batch=lambda size, flags, args, _params: cross3(*align(size, flags, args)),
+)
+
+
+@implements(
+    np.cross,
+    [
+        *both(((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1, 3), (4, 3))),
+        *both(((3, 2), (3, 2)), axis=0),
+        *both(((3, 2), (2, 3)), axisa=0, axisc=0),
+    ],
+)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    """`np.cross`; vectors of two components as NumPy took them before deprecating them."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = np.moveaxis(lift(a), axisa, -1), np.moveaxis(lift(b), axisb, -1)
+    if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+    if a.shape[-1] == b.shape[-1] == 2:
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    a, b = _three(a), _three(b)
+    if a.dtype != b.dtype:
+        dtype = np.result_type(a.dtype, b.dtype)
+        a, b = a.astype(dtype), b.astype(dtype)
+    out = cross3(a, b)
+    return out if axisc in (-1, out.ndim - 1) else np.moveaxis(out, -1, axisc)
+
+
+def _three(x: Any) -> Any:
+    return x if x.shape[-1] == 3 else np.concatenate([x, np.zeros((*x.shape[:-1], 1), x.dtype)], axis=-1)
+
+
+@implements(np.vecdot, both(((3,), (3,)), ((2, 3), (3,)), ((2, 1, 3), (4, 3)), ((2, 0), (2, 0))) + both(((3, 2), (3, 2)), axis=0))
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`np.vecdot`: the first argument is conjugated."""
+    x1, x2 = lift(x1), lift(x2)
+    if axis != -1:
+        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
+    if x1.ndim == x2.ndim == 1:
+        return matmul(conj(x1), x2)
+    return matmul(conj(x1)[..., None, :], x2[..., :, None])[..., 0, 0]
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+
+    @implements(np.matvec, both(((2, 3), (3,)), ((4, 2, 3), (3,)), ((2, 3), (4, 3)), ((4, 2, 3), (4, 3))))
+    def matvec(x1: Any, x2: Any, /) -> Any:
+        """`np.matvec`."""
+        x1, x2 = lift(x1), lift(x2)
+        return matmul(x1, x2) if x2.ndim == 1 else matmul(x1, x2[..., None])[..., 0]
+
+    @implements(np.vecmat, both(((2,), (2, 3)), ((4, 2), (2, 3)), ((2,), (4, 2, 3)), ((4, 2), (4, 2, 3))))
+    def vecmat(x1: Any, x2: Any, /) -> Any:
+        """`np.vecmat`: the vector is conjugated."""
+        x1, x2 = conj(lift(x1)), lift(x2)
+        return matmul(x1, x2) if x1.ndim == 1 else matmul(x1[..., None, :], x2)[..., 0, :]
+
+
+@implements(
+    np.vander,
+    [
+        Sample(normal((3,))),
+        Sample(normal((3,)), {"N": 2}),
+        Sample(normal((2,)), {"N": 4, "increasing": True}),
+        Sample(normal((2,)), {"N": 1}),
+        Sample(normal((0,))),
+    ],
+)
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """`np.vander`; the powers are repeated products, right at 0 to every order."""
+    x = lift(x)
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    columns = [np.ones(x.shape, np.promote_types(x.dtype, int))]
+    for _ in range(1, x.shape[0] if N is None else N):
+        columns.append(x if len(columns) == 1 else columns[-1] * x)
+    if N == 0 or not x.shape[0]:
+        return np.zeros((x.shape[0], x.shape[0] if N is None else N), columns[0].dtype) + 0 * x[:, None]
+    return np.stack(columns if increasing else columns[::-1], axis=1)
+
+
+@implements(np.polyval, both(((3,), (2,)), ((1,), (2, 2)), ((4,), ())))
+def polyval(p: Any, x: Any) -> Any:
+    """`np.polyval`, by Horner's rule."""
+    if isinstance(p, np.poly1d) or isinstance(x, np.poly1d):
+        raise errors.UnsupportedError(f"polyval: a poly1d can't hold traced values; give its coefficients.\n  At {errors.user_line()}.")
+    p, x = lift(p), lift(x)
+    y: Any = np.zeros(x.shape, x.dtype)[()]
+    for k in range(p.shape[0]):
+        y = y * x + p[k]
+    return y if isinstance(y, Tracer) else y + 0 * x

@@ -1,0 +1,283 @@
+"""Medians and quantiles. The sort is found once; a quantile is a place between two neighbours in it.
+
+NumPy itself says where that place is, for every method: the quantile of 0, 1, ..., n-1 is the index looked for. It also moves
+with `q`, so that `q` may be traced.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functrace import errors
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer, value
+from functrace.ops.constants import constant_op
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse, reshape, transpose
+from functrace.ops.index import index
+from functrace.ops.registry import Sample, apart, implements
+from functrace.ops.select import take_along
+from functrace.ops.sorting import sort
+from functrace.ops.statistics import ABSENT, RANKED, as_float, count_of
+
+# d(place)/dq of the methods that move with q, as functions of n
+_SPEED = {
+    "linear": lambda n: n - 1,
+    "interpolated_inverted_cdf": lambda n: n,
+    "hazen": lambda n: n,
+    "weibull": lambda n: n + 1,
+    "median_unbiased": lambda n: n + 1 / 3,
+    "normal_unbiased": lambda n: n + 1 / 4,
+}
+
+
+def _place(q: Any, n: Any, method: str, dtype: Any) -> Any:
+    """The place of quantile q (1-d) among n sorted elements, for every n of an array."""
+    counts = np.asarray(n)
+    q = np.asarray(q)
+    dtype = dtype if counts.max(initial=0) <= _exact(dtype) else np.float64
+    out: Any = None
+    for m in np.unique(counts):
+        ladder = np.arange(max(m, 1), dtype=dtype)
+        places = np.quantile(ladder, q, method=method)  # type: ignore[call-overload]
+        out = np.zeros((*q.shape, *counts.shape), places.dtype) if out is None else out
+        out[..., counts == m] = places[..., None]
+    return np.zeros((*q.shape, *counts.shape)) if out is None else out
+
+
+def _exact(dtype: Any) -> int:
+    """How far a dtype counts without gaps."""
+    return 1 << int(np.finfo(dtype).nmant)
+
+
+def _moves(t: Any, ans: Any, n: Any, method: str) -> Any:
+    """How the place changes with q; not where it is held at an end."""
+    speed = _SPEED[method](n) if method in _SPEED else np.zeros(np.shape(n))
+    return t * np.where((ans > 0) & (ans < np.maximum(n - 1, 1)), speed, 0).astype(t.dtype)
+
+
+def _pull_place(k: int, g: Any, ans: Any, q: Any, n: Any, method: str, _dtype: Any) -> Any:
+    return None if k else np.sum(_moves(g, ans, n, method), axis=tuple(range(1, len(g.shape)))).astype(q.dtype)
+
+
+def _push_place(k: int, t: Any, ans: Any, _q: Any, n: Any, method: str, _dtype: Any) -> Any:
+    return _moves(reshape(t, (*t.shape, *(1,) * np.ndim(n))).astype(ans.dtype), ans, n, method)
+
+
+def _batch_place(size: int, flags: Any, args: Any, params: Any) -> Any:
+    q, n = args
+    if not flags[0]:
+        return np.moveaxis(_place_of(q, n, params=params), 1, 0)
+    if not flags[1]:
+        return reshape(_place_of(reshape(q, -1), n, params=params), (*q.shape, *np.shape(n)))
+    return np.stack([_place_of(q[k], n[k], params=params) for k in range(size)])
+
+
+_place_of = Primitive("quantile_place", _place, arity=None, vjps=_pull_place, jvps=_push_place, batch=_batch_place).op
+
+
+def _collapsed(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """The reduced axes joined into one, as axis 0; and the shape that the result has with `keepdims`."""
+    ndim = len(a.shape)
+    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    others = tuple(k for k in range(ndim) if k not in axes)
+    moved = a if axes + others == tuple(range(ndim)) else transpose(a, axes + others)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(a.shape))
+    return reshape(moved, (count_of(a.shape, axes), *(a.shape[k] for k in others))), kept
+
+
+_weighted = constant_op(
+    "weighted_quantile",
+    lambda x, w, q, method, function: np.argmax(x[None] == function(x, q, axis=0, weights=w, method=method)[:, None], axis=1),
+)
+
+
+def _quantile(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, skip_nan: bool) -> Any:
+    name = "nanquantile" if skip_nan else "quantile"
+    refuse(name, out=(out, None))
+    a = as_float(a)
+    if a.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    q = np.asarray(q, a.dtype) if isinstance(q, (int, float)) else lift(q)
+    if not np.all(value((q >= 0) & (q <= 1))):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    x, kept = _collapsed(a, axis)
+    shape = (*q.shape, *(kept if keepdims is not ABSENT and keepdims else x.shape[1:]))
+    flat = reshape(q, -1)
+    if weights is not None:
+        if isinstance(flat, Tracer):
+            raise errors.UnsupportedError(f"{name}: with weights=, q must be plain.\n  At {errors.user_line()}.")
+        w = lift(weights)
+        if w.shape != a.shape:
+            (one,) = normalize_axis_tuple(axis if axis is not None else 0, len(a.shape))
+            w = np.broadcast_to(reshape(w, tuple(-1 if k == one else 1 for k in range(len(a.shape)))), a.shape)
+        function = np.nanquantile if skip_nan else np.quantile
+        result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
+        return reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape)
+    s = sort(x, 0)
+    if skip_nan:
+        counts = np.sum(~np.isnan(s), axis=0)
+        _warn_empty(counts, "All-NaN slice encountered")
+        place = _place_of(flat, counts, params=(method, a.dtype))
+        low = np.floor(place)
+        below, above = (take_along(s, i.astype(np.intp), params=(0,)) for i in (low, np.ceil(place)))
+    else:
+        place = _place_of(flat, s.shape[0], params=(method, a.dtype))
+        low = np.floor(place)
+        below, above = (index(s, (i.astype(np.intp),)) for i in (low, np.ceil(place)))
+        place, low = (reshape(p, (*flat.shape, *(1,) * (len(s.shape) - 1))) for p in (place, low))
+    part = place - low
+    result = (
+        below + np.where(part == 0, np.zeros((), a.dtype), (above - below) * part)
+        if np.any(value(part == 0))
+        else below + (above - below) * part
+    )
+    if not skip_nan:
+        result = _nan_where(np.isnan(s[-1]), result)
+    exact = s.shape[0] <= _exact(a.dtype)
+    dtype = place.dtype if exact else np.quantile(np.zeros(1, a.dtype), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
+    return reshape(result if result.dtype == dtype else result.astype(dtype), shape)
+
+
+def _nan_where(mask: Any, result: Any) -> Any:
+    return np.where(mask, np.array(np.nan, result.dtype), result) if np.any(value(mask)) else result
+
+
+def _warn_empty(counts: Any, message: str) -> None:
+    if np.any(value(counts) == 0):
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def _x(shape: tuple[int, ...], q: Any, *wrt: int, **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (*apart(shape)(rng), q), kwargs, wrt or (0,))
+
+
+_METHODS = (
+    "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear median_unbiased "
+    "normal_unbiased lower higher midpoint nearest"
+).split()
+_HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, np.nan, np.nan, 1.5]])
+_WEIGHTS = np.array([0.5, 1.0, 2.0, 0.7])
+
+
+def _samples(scale: float) -> list[Sample]:
+    return [
+        _x((5,), 0.3 * scale, 0, 1),
+        _x((2, 3), np.array([0.1, 0.65]) * scale, 0, 1),
+        _x((2, 3, 4), 0.4 * scale, axis=1),
+        _x((2, 3, 4), np.array([0.0, 1.0, 0.5]) * scale, axis=(0, -1), keepdims=True),
+        _x((1,), 0.4 * scale),
+        *(_x((5,), np.array([0.43, 0.57]) * scale, *((0, 1) if method in _SPEED else (0,)), method=method) for method in _METHODS),
+    ]
+
+
+_WEIGHTED = [
+    _x((4,), 0.4, weights=_WEIGHTS, method="inverted_cdf"),
+    _x((2, 4), np.array([0.2, 0.8]), axis=1, weights=_WEIGHTS, method="inverted_cdf"),
+]
+
+
+@implements(np.quantile, [*_samples(1.0), *_WEIGHTED])
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.quantile`; `q` may be traced too, but not with weights."""
+    return _quantile(a, q, axis, out, interpolation or method, keepdims, weights, False)
+
+
+@implements(
+    np.nanquantile,
+    [*_samples(1.0), Sample(lambda _rng: (_HOLES, 0.3), {"axis": 1}), Sample(lambda _rng: (_HOLES, np.array([0.3, 0.6])), wrt=(0, 1))],
+)
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = ABSENT,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.nanquantile`; `q` may be traced too, but not with weights."""
+    return _quantile(a, q, axis, out, interpolation or method, keepdims, weights, True)
+
+
+def _hundredth(a: Any, q: Any) -> Any:
+    a = lift(a)
+    hundred = a.dtype.type(100) if a.dtype.kind == "f" else 100
+    return np.true_divide(q if isinstance(q, (int, float)) else lift(q), hundred)
+
+
+@implements(np.percentile, _samples(100.0))
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.percentile`; `q` may be traced too, but not with weights."""
+    return _quantile(a, _hundredth(a, q), axis, out, interpolation or method, keepdims, weights, False)
+
+
+@implements(np.nanpercentile, [*_samples(100.0), Sample(lambda _rng: (_HOLES, 30.0), {"axis": 1})])
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = ABSENT,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.nanpercentile`; `q` may be traced too, but not with weights."""
+    return _quantile(a, _hundredth(a, q), axis, out, interpolation or method, keepdims, weights, True)
+
+
+@implements(np.median, RANKED)
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """`np.median`; of equal elements, those in the middle of a stable sort."""
+    refuse("median", out=(out, None))
+    x, kept = _collapsed(as_float(a), axis)
+    s = sort(x, 0)
+    n = s.shape[0]
+    middle = s[n // 2] if n % 2 else (s[n // 2 - 1] + s[n // 2]) / 2
+    middle = _nan_where(np.isnan(s[-1]), middle)
+    return reshape(middle, kept) if keepdims is not ABSENT and keepdims else middle
+
+
+@implements(np.nanmedian, [*RANKED, Sample(lambda _rng: (_HOLES,), {"axis": 1}), Sample(lambda _rng: (_HOLES,))])
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = ABSENT) -> Any:
+    """`np.nanmedian`; the derivative at NaN entries is zero."""
+    refuse("nanmedian", out=(out, None))
+    x, kept = _collapsed(as_float(a), axis)
+    s = sort(x, 0)
+    counts = np.sum(~np.isnan(s), axis=0)[None]
+    _warn_empty(counts, "All-NaN slice encountered")
+    low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
+    middle = (take_along(s, low, params=(0,)) + take_along(s, high, params=(0,)))[0] / 2
+    return reshape(middle, kept) if keepdims is not ABSENT and keepdims else middle

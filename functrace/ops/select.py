@@ -1,0 +1,312 @@
+"""Selecting elements by index, by mask and by condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer
+from functrace.ops.arrange import along, by_position
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse, reshape, single_axis
+from functrace.ops.index import index, index_set
+from functrace.ops.inplace import view
+from functrace.ops.kinds import spread_batch
+from functrace.ops.registry import Sample, implements, normal
+
+_CUBE = normal((2, 3, 4))
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+# an array of indices along an axis: what sorting and its relatives stand on
+
+take_along: Any = Primitive(
+    "take_along",
+    lambda x, indices, axis: np.take_along_axis(x, indices, axis),  # shapes agree but on the axis, which is not negative
+    arity=None,
+    vjps=lambda k, g, _ans, x, i, axis: None if k else add_along(g, i, params=(axis, x.shape[axis])),
+    jvps=lambda k, t, _ans, _x, i, axis: take_along(t, i, params=(axis,)),
+    batch=lambda size, flags, args, params: take_along(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+).op
+
+
+def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
+    out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
+    where = np.ogrid[tuple(slice(m) for m in g.shape)]
+    np.add.at(out, (*where[:axis], indices, *where[axis + 1 :]), g)
+    return out
+
+
+add_along: Any = Primitive(
+    "add_along",
+    _add_along,  # the transpose of take_along
+    arity=None,
+    vjps=lambda k, g, _ans, _x, i, axis, _n: None if k else take_along(g, i, params=(axis,)),
+    jvps=lambda k, t, _ans, _x, i, axis, n: add_along(t, i, params=(axis, n)),
+    batch=lambda size, flags, args, params: add_along(*spread_batch(size, flags, args), params=(params[0] + 1, params[1])),
+).op
+
+
+def _indices(i: Any, n: int, mode: str) -> Any:
+    """Integer indices, checked or brought into range."""
+    i = lift(i)
+    if i.dtype.kind not in "iub":
+        raise TypeError(f"Cannot cast array data from {i.dtype!r} to dtype('int64') according to the rule 'safe'")
+    i = i.astype(np.intp)
+    if mode == "wrap":
+        return i % n
+    if mode == "clip":
+        return np.minimum(np.maximum(i, 0), n - 1)
+    if mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got '{mode}')")
+    return i
+
+
+@implements(
+    np.take,
+    [
+        _x(2, 3, indices=[0, 4, 4]),
+        _x(2, 3, indices=1, axis=1),
+        _x(2, 3, indices=np.array([[0, -1], [1, 1]]), axis=-1),
+        _x(2, 3, indices=[5, -7], axis=0, mode="wrap"),
+        _x(2, 3, indices=[5, -7], axis=0, mode="clip"),
+        Sample(_CUBE, {"indices": np.array([], int), "axis": 1}),
+        _x(indices=0),
+    ],
+)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """`np.take`."""
+    refuse("take", out=(out, None))
+    a = lift(a)
+    if axis is None:
+        a, axis = reshape(a, -1), 0
+    axis = single_axis(a, axis)
+    if type(indices) is int and mode == "raise":
+        return index(a, along(axis, indices))
+    return index(a, along(axis, _indices(indices, a.shape[axis], mode)))
+
+
+def _aligned(a: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
+    a, indices = lift(a), lift(indices)
+    if indices.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if axis is None:
+        if len(indices.shape) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        a, axis = reshape(a, -1), 0
+    axis = single_axis(a, axis)
+    if len(a.shape) != len(indices.shape):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    common = np.broadcast_shapes(along_one(a.shape, axis), along_one(indices.shape, axis))
+    shapes = ((*common[:axis], x.shape[axis], *common[axis + 1 :]) for x in (a, indices))
+    return *(np.broadcast_to(x, s) if x.shape != s else x for x, s in zip((a, indices), shapes)), axis
+
+
+def along_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """A shape with one axis of length 1."""
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+_ORDER = np.array([[0, 2, 2, 0], [1, 1, 0, 2]])
+
+
+@implements(
+    np.take_along_axis,
+    [
+        Sample(normal((2, 3)), {"indices": _ORDER, "axis": 1}),
+        Sample(normal((2, 3)), {"indices": _ORDER[:1], "axis": -1}),
+        Sample(normal((3, 1)), {"indices": _ORDER, "axis": 0}),
+        Sample(normal((2, 3)), {"indices": _ORDER[0], "axis": None}),
+    ],
+)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """`np.take_along_axis`."""
+    arr, indices, axis = _aligned(arr, indices, axis)
+    return take_along(arr, indices, params=(axis,))
+
+
+@implements(
+    np.compress,
+    [Sample(lambda rng: ([True, False, True], rng.normal(size=(3, 2))), {"axis": k}, (1,)) for k in (0, None)]
+    + [Sample(lambda rng: ([0, 1], rng.normal(size=(3, 2))), {"axis": -1}, (1,))],
+)
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """`np.compress`."""
+    refuse("compress", out=(out, None))
+    condition = lift(condition)
+    if len(condition.shape) != 1:
+        raise ValueError("condition must be a 1-d array")
+    return take(a, np.flatnonzero(condition), axis)
+
+
+def _compress_method(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return compress(condition, self, axis, out)
+
+
+Tracer.compress = _compress_method  # type: ignore[attr-defined]
+
+
+@implements(np.extract, [Sample(lambda rng: (np.array([[True, False, True], [False, True, True]]), rng.normal(size=(2, 3))), wrt=(1,))])
+def extract(condition: Any, arr: Any) -> Any:
+    """`np.extract`."""
+    return take(reshape(lift(arr), -1), np.flatnonzero(condition))
+
+
+_WHICH = np.array([[0, 1, 1], [2, 0, 1]])
+
+
+@implements(
+    np.choose,
+    [
+        Sample(lambda rng: (_WHICH, [rng.normal(size=(2, 3)), rng.normal(size=3), rng.normal(size=(2, 1))]), wrt=(1,)),
+        Sample(lambda rng: (_WHICH + 2, [rng.normal(size=(2, 3)), rng.normal(size=3)]), {"mode": "wrap"}, (1,)),
+        Sample(lambda rng: (_WHICH - 1, [rng.normal(size=(2, 3)), rng.normal(size=3)]), {"mode": "clip"}, (1,)),
+    ],
+)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """`np.choose`."""
+    refuse("choose", out=(out, None))
+    options = [lift(c) for c in choices]
+    which = _indices(a, len(options), mode)
+    if mode == "raise" and np.any((which < 0) | (which >= len(options))):
+        raise ValueError("invalid entry in choice array")
+    shape = np.broadcast_shapes(which.shape, *(c.shape for c in options))
+    table = np.stack([np.broadcast_to(c, shape) for c in options], dtype=np.result_type(*options))
+    return take_along(table, np.broadcast_to(which, shape)[None], params=(0,))[0]
+
+
+_CONDITIONS: Any = [np.array([True, False, False]), np.array([[True, True, False], [False, True, False]])]
+
+
+@implements(
+    np.select,
+    [
+        Sample(lambda rng: (_CONDITIONS, [rng.normal(size=(2, 3)), rng.normal(size=3)]), wrt=(1,)),
+        Sample(lambda rng: (_CONDITIONS, [rng.normal(size=3), rng.normal(size=(2, 1))], rng.normal()), wrt=(1, 2)),
+    ],
+)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """`np.select`."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError("select with an empty condition list is not possible")
+    conditions, choices = [lift(c) for c in condlist], [lift(c) for c in choicelist]
+    if any(c.dtype != bool for c in conditions):
+        raise TypeError("invalid entry in condlist: should be boolean ndarray")
+    default = lift(default)
+    dtype = np.result_type(*choices, default)
+    result = default if default.dtype == dtype else default.astype(dtype)
+    for condition, choice in zip(conditions[::-1], choices[::-1]):
+        result = np.where(condition, choice if choice.dtype == dtype else choice.astype(dtype), result)
+    shape = np.broadcast_shapes(*(x.shape for x in (*conditions, *choices)))
+    return np.broadcast_to(result, shape)
+
+
+@implements(
+    np.piecewise,
+    [
+        Sample(lambda rng: (rng.normal(size=3), [np.array([True, False, False])], [np.sin, np.cos])),
+        Sample(lambda rng: (rng.normal(size=3), [np.array([True, False, False]), np.array([True, True, False])], [np.sin, 2.0])),
+        Sample(lambda rng: (rng.normal(size=3), np.array([True, False, True]), [np.exp, np.square])),
+    ],
+)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """`np.piecewise`; where a condition is batched its function sees all of `x`, and its values are chosen afterwards."""
+    x = lift(x)
+    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, tuple, np.ndarray, Tracer)) and len(x.shape) != 0):
+        condlist = [condlist]
+    conditions = [c.astype(bool) for c in map(lift, condlist)]
+    if len(conditions) == len(funclist) - 1:
+        conditions.append(~np.any(np.stack(conditions), axis=0))
+    elif len(conditions) != len(funclist):
+        raise ValueError(f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected")
+    result = np.zeros(x.shape, x.dtype)
+    for condition, function in zip(conditions, funclist):
+        if isinstance(condition, Tracer) or not x.shape:
+            result = np.where(condition, function(x, *args, **kw) if callable(function) else function, result).astype(x.dtype)
+        elif condition.any():
+            part = function(index(x, condition), *args, **kw) if callable(function) else function
+            result = index_set(result, part if hasattr(part, "dtype") else np.asarray(part, x.dtype), condition)
+    return result
+
+
+@implements(np.trim_zeros, [Sample(lambda rng: (np.array([1.5, 0.5, 2.0]),), {"trim": trim}) for trim in ("fb", "f", "b")])
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """`np.trim_zeros`; the examples of a batch must agree."""
+    filt = lift(filt)
+    found = np.argwhere(filt)
+    axes = range(len(filt.shape)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, len(filt.shape))
+    trim = trim.lower()
+    key = [slice(None)] * len(filt.shape)
+    for k in axes:
+        if len(found):
+            start, stop = int(found[:, k].min()), int(found[:, k].max()) + 1
+        else:
+            start, stop = filt.shape[k], filt.shape[k] if "f" in trim else 0
+        key[k] = slice(start if "f" in trim else None, stop if "b" in trim else None)
+    return view(filt, tuple(key))
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> Any:
+    """`np.unstack`."""
+    x = lift(x)
+    if not x.shape:
+        raise ValueError("Input array must be at least 1-d.")
+    axis = single_axis(x, axis)
+    return tuple(view(x, along(axis, k)) for k in range(x.shape[axis]))
+
+
+_unstack = getattr(np, "unstack", None)  # NumPy 2.1
+implements(_unstack if _unstack is not None else (), [_x(2, 3), _x(2, 3, axis=-1)], name="unstack")(unstack)
+
+
+# functions applied along axes, and windows
+
+
+@implements(
+    np.apply_along_axis,
+    [
+        Sample(lambda rng: (np.sort, 0, rng.normal(size=(3, 2))), wrt=(2,)),
+        Sample(lambda rng: (np.prod, 1, rng.normal(size=(2, 3, 2))), wrt=(2,)),
+    ],
+)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """`np.apply_along_axis`: one call for each line."""
+    arr = lift(arr)
+    axis = single_axis(arr, axis)
+    lines = np.moveaxis(arr, axis, -1)
+    if not lines.size:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    others = lines.shape[:-1]
+    flat = reshape(lines, (-1, arr.shape[axis]))
+    done = np.stack([lift(func1d(index(flat, k), *args, **kwargs)) for k in range(flat.shape[0])])
+    done = reshape(done, (*others, *done.shape[1:]))
+    extra = len(done.shape) - len(others)
+    return np.moveaxis(done, range(len(others), len(others) + extra), range(axis, axis + extra))
+
+
+@implements(np.apply_over_axes, [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))])
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """`np.apply_over_axes`."""
+    a = lift(a)
+    ndim = len(a.shape)
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+        done = func(a, axis)
+        a = done if len(done.shape) == ndim else np.expand_dims(done, axis if axis >= 0 else axis + ndim)
+    return a
+
+
+@implements(
+    np.lib.stride_tricks.sliding_window_view,
+    [_x(5, window_shape=2), _x(3, 4, window_shape=(2, 3)), _x(3, 4, window_shape=2, axis=-1)],
+)
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+    """`np.lib.stride_tricks.sliding_window_view`, as a copy."""
+    refuse("sliding_window_view", writeable=(writeable, False))
+    return by_position(lift(x), lambda positions: np.lib.stride_tricks.sliding_window_view(positions, window_shape, axis))

@@ -1,0 +1,201 @@
+"""Sorting, and the set functions that rest on it. The permutation is found once, and the derivative follows the elements.
+
+Sorting is always stable, so that ties have one answer on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace.core.tracer import Tracer
+from functrace.ops.constants import argsort, constant_op
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, refuse, reshape, single_axis
+from functrace.ops.index import index
+from functrace.ops.inplace import setitem
+from functrace.ops.registry import Sample, apart, implements
+from functrace.ops.select import take_along
+
+
+def _apart(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(apart(shape), kwargs)
+
+
+@implements(
+    np.sort,
+    [
+        _apart(5),
+        _apart(2, 3, axis=0),
+        _apart(2, 3, axis=None),
+        Sample(apart((2, 3, 4)), {"axis": 1}),
+        _apart(4, kind="heapsort"),
+        _apart(4, stable=True),
+        _apart(1),
+        _apart(0),
+    ],
+    note="always stable",
+)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+    """`np.sort`; always stable, whatever `kind`."""
+    refuse("sort", order=(order, None))
+    a = lift(a)
+    if axis is None:
+        a, axis = reshape(a, -1), -1
+    axis = single_axis(a, axis)
+    return take_along(a, argsort(a, axis), params=(axis,))
+
+
+_argpartition = constant_op("argpartition", lambda a, kth, axis: np.argpartition(a, kth, axis=axis))
+
+
+@implements(
+    np.partition,
+    [_apart(1, kth=0), _apart(2, 1, kth=0, axis=0), Sample(apart((2, 2)), {"kth": (0, 1), "axis": 1}), _apart(2, kth=(0, 1), axis=None)],
+)
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """`np.partition`; `kth` must be plain."""
+    refuse("partition", order=(order, None))
+    a = lift(a)
+    if axis is None:
+        a, axis = reshape(a, -1), -1
+    axis = single_axis(a, axis)
+    return take_along(a, _argpartition(a, params=(kth, axis)), params=(axis,))
+
+
+@implements(np.sort_complex, [_apart(4), _apart(2, 3)])
+def sort_complex(a: Any) -> Any:
+    """`np.sort_complex`."""
+    a = sort(a)
+    return a if a.dtype.kind == "c" else a.astype(np.sort_complex(np.zeros(1, a.dtype)).dtype)
+
+
+def _sort_method(self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+    setitem(self, ..., sort(self, axis, kind, order, stable=stable))
+
+
+def _partition_method(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    setitem(self, ..., partition(self, kth, axis, kind, order))
+
+
+Tracer.sort = _sort_method  # type: ignore[attr-defined]
+Tracer.partition = _partition_method  # type: ignore[attr-defined]
+
+# sets: the first of equal elements stands for them all, as np.unique's return_index says
+
+_first = constant_op("unique", lambda a, axis, equal_nan: np.unique(a, True, True, True, axis, equal_nan=equal_nan)[1:], multi=True)
+
+
+@implements(
+    np.unique,
+    [
+        _apart(4),
+        _apart(2, 3),
+        Sample(lambda rng: (np.array([[1.0, 2.0], [0.5, 3.0], [1.5, 2.5]]),), {"axis": 0}),
+        _apart(4, return_index=True, return_inverse=True, return_counts=True),
+        _apart(2, 3, return_inverse=True),
+    ],
+    note="the derivative goes to the first of equal elements",
+)
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """`np.unique`, sorted; the derivative goes to the first of equal elements."""
+    a = lift(ar)
+    first, inverse, counts = _first(a, params=(axis, equal_nan))
+    values = index(reshape(a, -1), first) if axis is None else np.take(a, first, axis)
+    extra = [x for x, wanted in ((first, return_index), (inverse, return_inverse), (counts, return_counts)) if wanted]
+    return (values, *extra) if extra else values
+
+
+class _All(NamedTuple):
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class _Counts(NamedTuple):
+    values: Any
+    counts: Any
+
+
+class _Inverse(NamedTuple):
+    values: Any
+    inverse_indices: Any
+
+
+@implements(np.unique_values, [_apart(1)])
+def unique_values(x: Any, /) -> Any:
+    """`np.unique_values`, in order: NumPy leaves the order open."""
+    return unique(x, equal_nan=False)
+
+
+@implements(np.unique_counts, [_apart(4)])
+def unique_counts(x: Any, /) -> Any:
+    """`np.unique_counts`."""
+    return _Counts(*unique(x, return_counts=True, equal_nan=False))
+
+
+@implements(np.unique_inverse, [_apart(4)])
+def unique_inverse(x: Any, /) -> Any:
+    """`np.unique_inverse`."""
+    return _Inverse(*unique(x, return_inverse=True, equal_nan=False))
+
+
+@implements(np.unique_all, [_apart(4)])
+def unique_all(x: Any, /) -> Any:
+    """`np.unique_all`."""
+    return _All(*unique(x, True, True, True, equal_nan=False))
+
+
+_APART = Sample(lambda rng: (np.array([3.0, 1.0, 2.0]), np.array([0.5, 2.5])), wrt=(0, 1))
+
+
+def _held(values: Sample, **kwargs: Any) -> Sample:
+    return Sample(values.args, kwargs, ())
+
+
+_SHARED = Sample(lambda rng: (np.array([3.0, 1.0, 2.0, 1.0]), np.array([1.0, 2.0, 5.0])), wrt=())
+
+
+@implements(np.union1d, [_APART, _SHARED])
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """`np.union1d`."""
+    return unique(concatenate([reshape(lift(ar1), -1), reshape(lift(ar2), -1)]))
+
+
+@implements(np.intersect1d, [_SHARED, _held(_SHARED, return_indices=True)])
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """`np.intersect1d`; of equal elements the derivative goes to the first array's."""
+    a, b = reshape(lift(ar1), -1), reshape(lift(ar2), -1)
+    first, second = _common(a, b, params=(assume_unique,))
+    values = index(a, first)
+    return (values, first, second) if return_indices else values
+
+
+_common = constant_op("intersect1d", lambda a, b, assume_unique: np.intersect1d(a, b, assume_unique, return_indices=True)[1:], multi=True)
+
+
+@implements(np.setdiff1d, [_APART, _SHARED])
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setdiff1d`."""
+    a = reshape(lift(ar1), -1) if assume_unique else unique(ar1)
+    return index(a, np.flatnonzero(np.isin(a, ar2, assume_unique=assume_unique, invert=True)))
+
+
+@implements(np.setxor1d, [_APART, _SHARED])
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setxor1d`."""
+    a, b = lift(ar1), lift(ar2)
+    both = concatenate([reshape(a, -1), reshape(b, -1)] if assume_unique else [unique(a), unique(b)])
+    values, counts = unique(both, return_counts=True)
+    return index(values, np.flatnonzero(counts == 1))

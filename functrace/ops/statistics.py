@@ -1,0 +1,443 @@
+"""Means, spreads, products and other summaries."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functrace.core.tracer import value
+from functrace.ops import reduce as _reduce
+from functrace.ops.arrange import atleast_2d
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, max_, mean, min_, refuse, reshape, transpose
+from functrace.ops.kinds import general, negative_axes
+from functrace.ops.reduce import expand
+from functrace.ops.registry import Sample, apart, implements, normal
+
+Axis = Any
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<no value>"})()  # the default of what may be None
+_add: Any = np.add.reduce
+_HALF = np.array([True, False, True, True])
+
+
+def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
+    return Sample(normal((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
+
+
+def _given(values: Any, **kwargs: Any) -> Sample:
+    return Sample(lambda _rng: (np.array(values),), kwargs)
+
+
+def _forms(sampler: Any) -> list[Sample]:
+    cases: Any = [(0, False), (-1, True), ((0, 2), False), ((-1, 0), True), (None, True)]
+    cubes = [Sample(sampler((2, 3, 4)), {"axis": axis, "keepdims": keepdims}) for axis, keepdims in cases]
+    return [Sample(sampler((2, 3))), *cubes, Sample(sampler((3,)))]
+
+
+REDUCED, RANKED = _forms(normal), _forms(apart)
+
+
+def count_of(shape: tuple[int, ...], axis: Axis) -> int:
+    """How many elements a reduction takes together."""
+    n = 1
+    for k in range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,):
+        n *= shape[k]
+    return n
+
+
+def as_float(a: Any, dtype: Any = None) -> Any:
+    """Integers as float64, or everything as `dtype`."""
+    a = lift(a)
+    if dtype is not None:
+        return a if a.dtype == np.dtype(dtype) else a.astype(dtype)
+    return a if a.dtype.kind in "fc" else a.astype(np.float64)
+
+
+# variance: one entry on the tape
+
+
+def _centred(x: Any, axis: Axis) -> Any:
+    return x - mean(x, axis, keepdims=True)
+
+
+def _scale(x: Any, axis: Axis, ddof: float) -> float:
+    n = count_of(x.shape, axis)
+    return 2 / (n - ddof) if n > ddof else np.nan
+
+
+def _var(x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
+    if x.dtype.char not in "fd" or not x.size:
+        return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
+    total = _add(x, axis, None, None, True)  # as NumPy does it
+    n = count_of(x.shape, axis)
+    if n <= ddof:
+        return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
+    d = x - total / n
+    return _add(np.multiply(d, d, d if d.shape else None), axis, None, None, keepdims) / (n - ddof)
+
+
+def _pull_var(g: Any, _ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
+    return (expand(g, axis, x.ndim, keepdims) * _scale(x, axis, ddof)) * np.conjugate(_centred(x, axis))
+
+
+def _push_var(t: Any, _ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
+    return np.sum(np.real(np.conjugate(_centred(x, axis)) * t), axis=axis, keepdims=keepdims) * _scale(x, axis, ddof)
+
+
+var_: Any = general(
+    "var",
+    _var,
+    _pull_var,
+    jvps=(_push_var,),
+    batch=lambda _size, _flags, args, params: var_(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), *params[1:]),
+)
+
+
+def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
+    """1 / std, and 0 where it is zero but for rounding."""
+    centre = mean(x, axis, keepdims=True)
+    deviation = expand(ans, axis, x.ndim, keepdims)
+    zero = deviation <= 4 * np.finfo(x.dtype).eps * abs(centre)
+    return np.where(zero, 0, 1 / np.where(zero, 1, deviation)).astype(deviation.dtype), x - centre
+
+
+def _pull_std(g: Any, ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
+    slope, centred = _slope(ans, x, axis, keepdims)
+    return (expand(g, axis, x.ndim, keepdims) * slope * (_scale(x, axis, ddof) / 2)) * np.conjugate(centred)
+
+
+def _push_std(t: Any, ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
+    slope, centred = _slope(ans, x, axis, keepdims)
+    return np.sum(slope * np.real(np.conjugate(centred) * t), axis=axis, keepdims=keepdims) * (_scale(x, axis, ddof) / 2)
+
+
+std_: Any = general(
+    "std",
+    lambda x, axis, ddof, keepdims: np.sqrt(_var(x, axis, ddof, keepdims)),
+    _pull_std,
+    jvps=(_push_std,),
+    batch=lambda _size, _flags, args, params: std_(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), *params[1:]),
+)
+
+
+def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) -> tuple[Any, Any, Any]:
+    """The sum of squared distances from a given or their own mean of the elements that `where` (an array, maybe batched, or True)
+    chooses, how many they are, and the mean.
+    """
+    if where is True:
+        n: Any = count_of(a.shape, axis)
+    else:
+        where = np.broadcast_to(lift(where), a.shape)
+        n = np.sum(where, axis=axis, keepdims=True)
+    if mean is None:
+        chosen = a if where is True else np.where(where, a, np.zeros((), a.dtype))
+        mean = np.sum(chosen, axis=axis, keepdims=True) / np.maximum(n, 1).astype(a.real.dtype)
+    d = a - mean
+    total = d * d if a.dtype.kind != "c" else np.real(d * np.conjugate(d))
+    if where is not True:
+        total = np.where(where, total, np.zeros((), total.dtype))
+        n = n if keepdims else reshape(n, _reduced(a.shape, axis))
+    return np.sum(total, axis=axis, keepdims=keepdims), n, mean
+
+
+def _reduced(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axes)
+
+
+def over(total: Any, n: Any) -> Any:
+    """A sum over a count, in the dtype of the sum."""
+    return total / (n.astype(total.dtype) if hasattr(n, "astype") else total.dtype.type(n))
+
+
+def root(variance: Any, mean: Any) -> Any:
+    """The deviation: its derivative is 0 where it is zero but for rounding."""
+    tiny = 4 * np.finfo(variance.dtype).eps * abs(mean)
+    zero = variance <= reshape(tiny * tiny, variance.shape) if tiny.size == variance.size else variance == 0
+    return np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance)))
+
+
+def _ddof(ddof: Any, correction: Any) -> Any:
+    if correction is ABSENT:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
+_MEAN = np.array([[0.1], [0.2], [0.3]])
+_SPREAD = [*REDUCED, _on(0, ddof=1), _on(-1, correction=1), _on(1, dtype=np.float64), _on(-1, where=_HALF), _on(-1, mean=_MEAN, ddof=1)]
+
+
+@implements(np.var, _SPREAD)
+def var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = ABSENT,
+    correction: Any = ABSENT,
+) -> Any:
+    """`np.var`; of complex values the mean square distance, real."""
+    refuse("var", out=(out, None))
+    a = as_float(a, dtype)
+    keepdims = keepdims is not ABSENT and bool(keepdims)
+    if where is not True or mean is not ABSENT:
+        total, n, _ = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
+        return over(total, np.maximum(n - _ddof(ddof, correction), 0))
+    return var_(a, axis, _ddof(ddof, correction), keepdims)
+
+
+@implements(np.std, _SPREAD, note="zero subgradient where the deviation is 0")
+def std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = ABSENT,
+    correction: Any = ABSENT,
+) -> Any:
+    """`np.std`; its derivative is 0 where all elements are equal."""
+    refuse("std", out=(out, None))
+    a = as_float(a, dtype)
+    keepdims = keepdims is not ABSENT and bool(keepdims)
+    if where is not True or mean is not ABSENT:
+        total, n, centre = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
+        return root(over(total, np.maximum(n - _ddof(ddof, correction), 0)), centre)
+    return std_(a, axis, _ddof(ddof, correction), keepdims)
+
+
+# products
+
+
+@implements(
+    np.prod,
+    [
+        *REDUCED,
+        _given([2.0, 0.0, 3.0]),
+        _given([0.0, 0.0, 3.0]),
+        _on(1, initial=2.0),
+        _on(-1, where=_HALF),
+        _on(0, dtype=np.float64),
+        Sample(normal(())),
+    ],
+    note="right at zeros, to every order",
+)
+def prod(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = ABSENT, where: Any = True
+) -> Any:
+    """`np.prod`; nothing is divided by, so any number of zeros is right."""
+    refuse("prod", out=(out, None))
+    a = lift(a)
+    if where is not True and where is not ABSENT:
+        a = np.where(where, a, np.ones((), a.dtype))
+    if dtype is not None:
+        a = a.astype(dtype)
+    elif a.dtype.kind in "bui":
+        a = a.astype(np.prod(np.ones(0, a.dtype)).dtype)
+    ndim = len(a.shape)
+    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    kept = [k for k in range(ndim) if k not in axes]
+    if len(axes) == 1:
+        total = _reduce.prod(a, axes[0])
+    else:
+        shape = tuple(a.shape[k] for k in kept)
+        joined = reshape(a if not kept else transpose(a, (*kept, *axes)), (*shape, count_of(a.shape, axes)))
+        total = _reduce.prod(joined, len(shape))
+    if keepdims is not ABSENT and keepdims:
+        total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
+    return total if initial is ABSENT or initial is None else total * initial
+
+
+# other summaries
+
+
+@implements(np.ptp, RANKED)
+def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Any:
+    """`np.ptp`: the range of the values; ties share the derivative evenly."""
+    refuse("ptp", out=(out, None))
+    keepdims = keepdims is not ABSENT and bool(keepdims)
+    return max_(a, axis, None, keepdims) - min_(a, axis, None, keepdims)
+
+
+def _weighted(shape: tuple[int, ...], weights: tuple[int, ...], **kwargs: Any) -> Sample:
+    return Sample(
+        lambda rng: (rng.normal(size=shape), kwargs.get("axis"), rng.uniform(0.5, 2.0, size=weights)),
+        {k: v for k, v in kwargs.items() if k != "axis"},
+        (0, 2),
+    )
+
+
+@implements(
+    np.average,
+    [
+        *REDUCED,
+        _weighted((2, 3), (2, 3)),
+        _weighted((2, 3), (3,), axis=1),
+        _weighted((2, 3, 4), (2, 3), axis=(0, 1), keepdims=True),
+        _weighted((2, 3), (2,), axis=0, returned=True),
+        _on(0, returned=True),
+    ],
+)
+def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """`np.average`; the weights may be traced too."""
+    a = lift(a)
+    keepdims = keepdims is not ABSENT and bool(keepdims)
+    axes = None if axis is None else normalize_axis_tuple(axis, len(a.shape), "axis")
+    if weights is None:
+        out = mean(a, axes, keepdims=keepdims)
+        scale = out.dtype.type(count_of(a.shape, axes))
+    else:
+        w = lift(weights)
+        dtype = np.result_type(a.dtype, w.dtype, *((np.float64,) if a.dtype.kind in "bui" else ()))
+        if w.shape != a.shape:
+            if axes is None:
+                raise TypeError("Axis must be specified when shapes of a and weights differ.")
+            if w.shape != tuple(a.shape[k] for k in axes):
+                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+            w = transpose(w, tuple(np.argsort(axes)))
+            w = reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
+        w, a = (x if x.dtype == dtype else x.astype(dtype) for x in (w, a))
+        scale = (
+            np.sum(w, axis=axes, keepdims=keepdims)
+            if w.shape == a.shape
+            else np.sum(np.broadcast_to(w, a.shape), axis=axes, keepdims=keepdims)
+        )
+        if np.any(value(scale) == 0):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        out = np.sum(a * w, axis=axes, keepdims=keepdims) / scale
+    return (out, np.broadcast_to(scale, out.shape) if np.shape(scale) != out.shape else scale) if returned else out
+
+
+def _bounds(**kwargs: Any) -> Sample:
+    return Sample(normal((2, 3)), kwargs)
+
+
+@implements(
+    np.clip,
+    [
+        _bounds(a_min=-0.5, a_max=0.5),
+        _bounds(a_min=None, a_max=0.5),
+        _bounds(a_min=0.0, a_max=None),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), rng.uniform(-1, 0, size=3), rng.uniform(0, 1, size=(2, 1))), wrt=(0, 1, 2)),
+    ],
+    note="minimum(maximum(a, low), high): 1/2 at ties",
+)
+def clip(
+    a: Any,
+    a_min: Any = ABSENT,
+    a_max: Any = ABSENT,
+    out: Any = None,
+    *,
+    min: Any = ABSENT,
+    max: Any = ABSENT,
+    dtype: Any = None,
+    where: Any = True,
+) -> Any:
+    """`np.clip`: minimum(maximum(a, a_min), a_max), the derivative at ties too."""
+    refuse("clip", out=(out, None), where=(where, True))
+    low = a_min if a_min is not ABSENT else min
+    high = a_max if a_max is not ABSENT else max
+    a = lift(a) if dtype is None else lift(a).astype(dtype)
+    if low is not ABSENT and low is not None:
+        a = np.maximum(a, low if isinstance(low, (int, float)) else lift(low))
+    if high is not ABSENT and high is not None:
+        a = np.minimum(a, high if isinstance(high, (int, float)) else lift(high))
+    return a
+
+
+def _rows(x: Any, rowvar: bool, dtype: Any) -> Any:
+    flat = len(x.shape) == 1
+    x = atleast_2d(x).astype(dtype)
+    return transpose(x) if not rowvar and not flat and x.shape[0] != 1 else x
+
+
+@implements(
+    np.cov,
+    [
+        Sample(normal((3, 5))),
+        Sample(normal((3, 5)), {"rowvar": False, "bias": True}),
+        Sample(normal((5,))),
+        Sample(normal((2, 5), (5,)), wrt=(0, 1)),
+        Sample(normal((3, 5)), {"ddof": 0, "fweights": np.array([1, 2, 1, 3, 1])}),
+        Sample(normal((3, 5)), {"aweights": np.array([0.5, 1.0, 2.0, 1.0, 0.3])}),
+    ],
+)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: Any = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """`np.cov`; the analytic weights may be traced too."""
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    m = lift(m)
+    if len(m.shape) > 2:
+        raise ValueError("m has more than 2 dimensions")
+    y = None if y is None else lift(y)
+    if dtype is None:
+        dtype = np.result_type(m.dtype, np.float64, *(() if y is None else (y.dtype,)))
+    x = _rows(m, rowvar, dtype)
+    if y is not None:
+        if len(y.shape) > 2:
+            raise ValueError("y has more than 2 dimensions")
+        x = concatenate([x, _rows(y, rowvar, dtype)], 0)
+    ddof = ddof if ddof is not None else 0 if bias else 1
+    w = _weights(fweights, aweights, x.shape[1])
+    if w is None:
+        centre, total = mean(x, 1), x.shape[1]
+    else:
+        total = np.sum(w)
+        centre = np.sum(x * w, axis=1) / total
+    if w is None or ddof == 0 or aweights is None:
+        factor = total - ddof
+    else:
+        factor = total - ddof * np.sum(w * lift(aweights)) / total
+    if np.ndim(value(factor)) == 0 and value(factor) <= 0:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
+        factor = 0.0
+    x = x - centre[:, None]
+    weighted = x if w is None else x * w
+    c = np.matmul(x, np.conjugate(transpose(weighted))) * np.true_divide(1, factor)
+    return np.squeeze(c)
+
+
+def _weights(fweights: Any, aweights: Any, n: int) -> Any:
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None:
+            continue
+        if np.ndim(w) > 1:
+            raise RuntimeError(f"cannot handle multidimensional {name}")
+        if np.shape(w)[0] != n:
+            raise RuntimeError(f"incompatible numbers of samples and {name}")
+        if np.any(value(lift(w)) < 0):
+            raise ValueError(f"{name} cannot be negative")
+    parts = [lift(w).astype(float) for w in (fweights, aweights) if w is not None]
+    return None if not parts else parts[0] if len(parts) == 1 else parts[0] * parts[1]
+
+
+@implements(np.corrcoef, [Sample(normal((3, 5))), Sample(normal((5, 3)), {"rowvar": False}), Sample(normal((5,), (5,)), wrt=(0, 1))])
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """`np.corrcoef`; rounding is not clipped to [-1, 1], which would cut the derivative."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.shape:
+        return c / c
+    deviation = np.sqrt(np.real(np.diagonal(c)))
+    return c / deviation[:, None] / deviation[None, :]

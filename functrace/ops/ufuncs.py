@@ -1,0 +1,148 @@
+"""The methods of ufuncs on traced values: `reduce`, `outer`, `reduceat` and `at`. (`accumulate` is in `cumulative`.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.arrange import along
+from functrace.ops.create import lift
+from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.index import index, index_set
+from functrace.ops.inplace import updated, write
+from functrace.ops.protocol import UFUNC_METHODS
+from functrace.ops.registry import TABLE, Sample, apart, implements, normal
+
+_NAMED: dict[Any, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_and: "all",
+    np.logical_or: "any",
+}
+_IDENTITY: dict[Any, float | None] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0, np.fmax: None, np.fmin: None}
+
+
+def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
+    """The error of a ufunc's method that has no rule."""
+    return errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+
+
+def _halved(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    """An associative ufunc between all elements of an axis, which becomes of length 1: the halves of the array, again and again."""
+    while (n := x.shape[axis]) > 1:
+        half = n // 2
+        pairs = ufunc(index(x, along(axis, slice(0, half))), index(x, along(axis, slice(half, 2 * half))))
+        x = concatenate([pairs, index(x, along(axis, slice(2 * half, None)))], axis) if n % 2 else pairs
+    return x
+
+
+def _reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    name = _NAMED.get(ufunc)
+    out = None if out in (None, (None,)) else out
+    if name is not None:
+        extra = {"dtype": dtype} if dtype is not None else {}
+        extra |= {"initial": initial} if initial is not None else {}
+        extra |= {"where": where} if where is not True else {}
+        return TABLE[name].function(array, axis=axis, out=out, keepdims=keepdims, **extra)
+    if ufunc not in _IDENTITY or out is not None or where is not True:
+        raise unsupported(ufunc, "reduce")
+    x = lift(array)
+    x = x if dtype is None else x.astype(dtype)
+    if axis is None and len(x.shape) > 1 or isinstance(axis, tuple) and len(axis) != 1:
+        raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+    k = single_axis(x, 0 if axis is None else axis[0] if isinstance(axis, tuple) else axis)
+    kept = (*x.shape[:k], 1, *x.shape[k + 1 :])
+    if not x.shape[k]:
+        if _IDENTITY[ufunc] is None:
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        total = np.full(kept, _IDENTITY[ufunc], x.dtype)
+    else:
+        total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
+    total = total if keepdims else reshape(total, (*x.shape[:k], *x.shape[k + 1 :]))
+    return total if initial is None else ufunc(initial, total)
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+    a, b = lift(a), lift(b)
+    return ufunc(reshape(a, a.shape + (1,) * len(b.shape)), b, **kwargs)
+
+
+def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    if out not in (None, (None,)):
+        raise unsupported(ufunc, "reduceat(out=)")
+    x = lift(array)
+    x = x if dtype is None else x.astype(dtype)
+    axis = single_axis(x, axis)
+    n = x.shape[axis]
+    starts = [int(i) for i in indices]
+    if any(not 0 <= i < n for i in starts):
+        raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    parts = []
+    for start, stop in zip(starts, [*starts[1:], n]):
+        if stop <= start:
+            parts.append(index(x, along(axis, slice(start, start + 1))))
+        else:
+            parts.append(_reduce(ufunc, index(x, along(axis, slice(start, stop))), axis, keepdims=True))
+    return concatenate(parts, axis)
+
+
+def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
+    """`np.add.at(a, i, b)` on a traced `a`, which then stands for the result; positions that come again are taken in turn."""
+    if not isinstance(a, Tracer):
+        raise errors.ArrayStoreError(
+            f"{ufunc.__name__}.at would store a traced value in a plain ndarray ({errors.describe(a)}): the array would keep the number "
+            f"and lose the derivative.\n  At {errors.user_line()}.\n  Start from a traced array, or use functrace.numpy.at(a)[i].add(b)."
+        )
+    if ufunc is np.add:
+        write(a, updated(a, indices, b, "add"))
+        return
+    positions = np.arange(a.size).reshape(a.shape)[indices]
+    flat = positions.reshape(-1)
+    b = None if b is None else reshape(np.broadcast_to(lift(b), positions.shape), (flat.size,))
+    order = np.argsort(flat, kind="stable")
+    new_run = np.flatnonzero(np.diff(flat[order], prepend=-1))
+    turn = np.empty(flat.size, np.intp)
+    turn[order] = np.arange(flat.size) - np.repeat(new_run, np.diff([*new_run, flat.size]))
+    x = reshape(a, (a.size,))
+    for k in range(int(turn.max(initial=-1)) + 1):
+        now = np.flatnonzero(turn == k)
+        before = index(x, flat[now])
+        after = ufunc(before) if b is None else ufunc(before, index(b, now))
+        x = index_set(x, after.astype(x.dtype) if after.dtype != x.dtype else after, flat[now])
+    write(a, reshape(x, a.shape))
+
+
+UFUNC_METHODS.update({"reduce": _reduce, "outer": _outer, "reduceat": _reduceat, "at": _at})
+
+
+def _declare(ufunc: Any, method: str, samples: list[Sample], function: Callable[..., Any]) -> None:
+    implements(getattr(ufunc, method), samples, name=f"{ufunc.__name__}.{method}")(lambda *args, **kwargs: function(ufunc, *args, **kwargs))
+
+
+_REDUCED = [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((3, 4)), {"axis": -1, "keepdims": True}), Sample(apart((1,)))]
+for _ufunc in (np.add, np.multiply, np.maximum, np.minimum, *_IDENTITY):
+    _declare(_ufunc, "reduce", [*_REDUCED, Sample(apart((3,)), {"initial": 0.05})], _reduce)
+for _ufunc in (np.add, np.multiply, np.maximum):
+    _declare(
+        _ufunc,
+        "reduceat",
+        [Sample(lambda rng: (rng.normal(size=6), [0, 4, 1, 5])), Sample(lambda rng: (rng.normal(size=(2, 4)), [1, 0]), {"axis": 1})],
+        _reduceat,
+    )
+for _ufunc in (np.add, np.subtract, np.multiply, np.maximum):
+    _declare(_ufunc, "outer", [Sample(normal((2,), (3,)), wrt=(0, 1)), Sample(normal((2, 2), ()), wrt=(0, 1))], _outer)

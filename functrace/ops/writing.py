@@ -1,0 +1,102 @@
+"""NumPy's functions that write into their argument, which must be traced: it stands for the new array afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.ops.functions import reshape, single_axis
+from functrace.ops.index import index, index_set
+from functrace.ops.inplace import setitem, write
+from functrace.ops.protocol import FUNCTIONS
+
+
+def _target(name: str, x: Any) -> Any:
+    if not isinstance(x, Tracer):
+        raise errors.ArrayStoreError(
+            f"{name} would store a traced value in a plain ndarray ({errors.describe(x)}): the array would keep the number and lose the "
+            f"derivative.\n  At {errors.user_line()}.\n  Start from a traced array, or use np.where."
+        )
+    return x
+
+
+def _cast(v: Any, x: Any, casting: str = "unsafe") -> Any:
+    v = lift(v)
+    if v.dtype != x.dtype and not np.can_cast(v.dtype, x.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {v.dtype!r} to {x.dtype!r} according to the rule {casting!r}")
+    return v if v.dtype == x.dtype else v.astype(x.dtype)
+
+
+def _cycled(v: Any, x: Any, count: int) -> Any:
+    """The first `count` elements of `v`, repeated as often as needed."""
+    v = reshape(_cast(v, x), -1)
+    return index(v, np.resize(np.arange(v.size), count))
+
+
+def _write_flat(x: Any, v: Any, positions: Any) -> None:
+    write(x, reshape(index_set(reshape(x, (x.size,)), v, positions), x.shape))
+
+
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """`np.copyto`."""
+    dst, src = _target("copyto", dst), lift(src)
+    src = np.broadcast_to(_cast(src, dst, casting) if src.shape else _cast(src, dst), dst.shape)
+    write(dst, lift(src) + np.zeros((), dst.dtype) if where is True else np.where(where, src, dst))
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """`np.putmask`: `values` are those at the same places, repeated if too few."""
+    a = _target("putmask", a)
+    write(a, np.where(mask, reshape(_cycled(values, a, a.size), a.shape), a))
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """`np.place`: `vals` are used in turn."""
+    arr = _target("place", arr)
+    positions = np.flatnonzero(mask)
+    _write_flat(arr, _cycled(vals, arr, len(positions)), positions)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """`np.put`."""
+    a = _target("put", a)
+    ladder = np.arange(a.size)
+    positions = np.take(ladder, np.reshape(ind, -1), mode=mode)  # type: ignore[call-overload]
+    _write_flat(a, _cycled(v, a, positions.size), positions)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """`np.put_along_axis`."""
+    arr = _target("put_along_axis", arr)
+    if axis is None:
+        _write_flat(arr, _cast(values, arr), np.reshape(indices, -1))
+        return
+    axis = single_axis(arr, axis)
+    grid = np.ogrid[tuple(slice(n) for n in arr.shape)]
+    setitem(arr, (*grid[:axis], np.asarray(indices), *grid[axis + 1 :]), _cast(values, arr))
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """`np.fill_diagonal`."""
+    a = _target("fill_diagonal", a)
+    mask = np.zeros(a.shape, bool)
+    np.fill_diagonal(mask, True, wrap)
+    positions = np.flatnonzero(mask)
+    _write_flat(a, _cycled(val, a, len(positions)), positions)
+
+
+FUNCTIONS.update(
+    {
+        np.copyto: copyto,
+        np.putmask: putmask,
+        np.place: place,
+        np.put: put,
+        np.put_along_axis: put_along_axis,
+        np.fill_diagonal: fill_diagonal,
+    }
+)
+Tracer.put = put  # type: ignore[attr-defined]

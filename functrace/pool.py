@@ -1,0 +1,138 @@
+"""Large buffers, used again: what a tape frees is what its next operations write to.
+
+Memory that is given back to the system must be taken from it page by page, which on large arrays costs more than the
+arithmetic. `recycled(x)` is `x` as a `Recycled`, an ndarray whose ufuncs write their results to buffers of a pool, as
+`Recycled` again: a computation that starts with one stays in the pool without knowing of it. A buffer is free when nothing
+but the pool refers to it. Each thread has its own pool, of at most `LIMIT` bytes; `clear` empties it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
+LIMIT = 1 << 28
+
+_probe = [np.empty(0)]
+_UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
+_counts = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
+
+
+class _Pool(threading.local):
+    """The buffers of a thread, by shape and dtype."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Any, list[Any]] = {}
+        self.bytes = 0
+
+    def take(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A buffer that nothing refers to."""
+        key = (shape, dtype)
+        buffers = self.buffers.get(key)
+        if buffers is None:
+            buffers = self.buffers[key] = []
+        for k in range(len(buffers)):
+            if getrefcount(buffers[k]) == _UNUSED:
+                return buffers[k]
+        new = np.empty(shape, dtype)
+        if self.bytes + new.nbytes > LIMIT:
+            self.drop_unused()
+        if self.bytes + new.nbytes <= LIMIT:
+            self.bytes += new.nbytes
+            buffers.append(new)
+        return new
+
+    def drop_unused(self) -> None:
+        """Give back the buffers that nothing refers to."""
+        for buffers in self.buffers.values():
+            buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > _UNUSED]
+        self.bytes = sum(b.nbytes for buffers in self.buffers.values() for b in buffers)
+
+
+_pool = _Pool()
+
+
+class Recycled(np.ndarray[Any, Any]):
+    """An array whose ufuncs write to the pool."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain: list[Any] = []
+        shape: tuple[int, ...] | None = None
+        dtype = self.dtype
+        simple = method == "__call__" and not kwargs and ufunc.nout == 1 and ufunc.signature is None
+        for x in inputs:
+            kind = type(x)
+            if kind is Recycled:
+                plain.append(x.view(np.ndarray))
+            elif kind is np.ndarray or kind is float or kind is int or isinstance(x, np.generic):
+                plain.append(x)
+            elif hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray):
+                return NotImplemented  # a tracer: it decides
+            else:
+                plain.append(x)
+                simple = False
+            if simple and kind is not float and kind is not int:
+                if x.dtype is not dtype:
+                    simple = False
+                elif shape is None:
+                    shape = x.shape
+                elif x.shape != shape:
+                    shape = np.broadcast_shapes(shape, x.shape)
+        if simple and ufunc not in _OTHER_DTYPE and shape is not None:
+            out = _pool.take(shape, dtype) if self.flags.c_contiguous or self.shape != shape else _in_order_of(self, shape, dtype)
+            ufunc(*plain, out=out)
+            return out.view(Recycled)
+        if "out" in kwargs:
+            kwargs["out"] = tuple(o.view(np.ndarray) if type(o) is Recycled else o for o in kwargs["out"])
+        if method == "at":
+            return getattr(ufunc, method)(*plain, **kwargs)
+        return recycled(getattr(ufunc, method)(*plain, **kwargs))
+
+    def __reduce__(self) -> Any:
+        return np.array(self).__reduce__()
+
+
+def _in_order_of(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A buffer whose axes lie in memory as those of `x` do: then a ufunc walks both in step."""
+    strides = x.strides
+    order = sorted(range(len(shape)), key=lambda k: -abs(strides[k]))
+    inverse = [0] * len(order)
+    for k, axis in enumerate(order):
+        inverse[axis] = k
+    return _pool.take(tuple(shape[k] for k in order), dtype).transpose(inverse)
+
+
+_OTHER_DTYPE = frozenset(  # the result is boolean, or an integer, or the loop for floats is another
+    {
+        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or, np.logical_xor,
+        np.logical_not, np.isnan, np.isinf, np.isfinite, np.signbit, np.absolute, np.ldexp, np.float_power, np.spacing,
+    }
+)  # fmt: skip
+
+
+def recycled(x: Any) -> Any:
+    """`x`, a view of which computes in the pool if it is a large array."""
+    return x.view(Recycled) if type(x) is np.ndarray and x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+
+
+def owned(x: Any) -> Any:
+    """A result that leaves the pool: an ndarray that owns its memory, without a copy where nothing else can see the buffer."""
+    if type(x) is not Recycled:
+        return x
+    base = x.base
+    if type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides and base.dtype == x.dtype:
+        return base
+    return np.array(x)
+
+
+def clear() -> None:
+    """Give back all memory that this thread keeps for later use."""
+    _pool.buffers.clear()
+    _pool.bytes = 0

@@ -1,0 +1,49 @@
+# ruff: noqa: NPY002 (the global random state is what is looked at)
+"""What all tests share: seeded random numbers, and a check that no test leaves global state behind."""
+
+import os
+import sys
+import threading
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("functrace", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("FUNCTRACE_HYPOTHESIS", "functrace"))
+
+
+@pytest.fixture
+def rng(request):
+    """A generator seeded by the test's name: every run draws the same numbers, every test other ones."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+def _random_state():
+    kind, keys, position, has_gauss, gauss = np.random.get_state()
+    return kind, keys.tobytes(), position, has_gauss, gauss
+
+
+def _state():
+    return {
+        "np.geterr()": np.geterr(),
+        "np.get_printoptions()": np.get_printoptions(),
+        "sys.getrecursionlimit()": sys.getrecursionlimit(),
+        "np.random's global state": _random_state(),
+        "sys.settrace": sys.gettrace(),
+        "number of threads": threading.active_count(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_global_state_leaks():
+    before = _state()
+    yield
+    after = _state()
+    changed = [name for name in before if before[name] != after[name]]
+    if changed:
+        np.seterr(**before["np.geterr()"])
+        sys.setrecursionlimit(before["sys.getrecursionlimit()"])
+    assert not changed, f"the test changed {', '.join(changed)}"

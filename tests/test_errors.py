@@ -1,0 +1,733 @@
+"""Every mistake is named: the function, the argument, what was found beside what was wanted, the user's line, the remedy.
+
+And it changes nothing: after every error the next call is right.
+"""
+
+import inspect
+import math
+import sys
+
+import numpy as np
+import pytest
+from helpers import here
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace import errors
+from functrace.core.primitive import Primitive
+
+
+@pytest.fixture(autouse=True)
+def the_next_call_is_right():
+    yield
+    assert ft.grad(lambda x: x * np.sin(x))(0.0) == 0.0
+    np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: x**3))(np.array([1.0, 2.0])), [3.0, 12.0])
+
+
+def raises(kind, builtin, *needed, call, line=True):
+    """`call` raises `kind`, which is also `builtin`, and its message holds all of `needed` and this file's line."""
+    with pytest.raises(kind) as caught:
+        call()
+    message = str(caught.value)
+    assert type(caught.value) is kind
+    assert isinstance(caught.value, builtin)
+    assert isinstance(caught.value, errors.FunctraceError)
+    for word in needed:
+        assert word in message, f"{word!r} is not in: {message}"
+    if line:
+        first = inspect.getsourcelines(call)[1]
+        last = first + len(inspect.getsourcelines(call)[0])
+        assert any(f"{__file__}:{n}" in message for n in range(first, last + 1)), f"lines {first}-{last} are not named in: {message}"
+    return message
+
+
+def loss(x, weight=1.0):
+    return np.sum(x * weight)
+
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+# What can't be differentiated with respect to
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, bool])
+@pytest.mark.parametrize("transform", [ft.grad, ft.jacrev, ft.jacfwd, ft.hessian, ft.value_and_grad])
+def test_integer_array(transform, dtype):
+    x = np.array([0, 1, 1], dtype)
+    raises(
+        errors.IntegerInputError, TypeError, "loss", "argument 0 ('x')", str(np.dtype(dtype)), "[3]", "astype(float)",
+        call=lambda: transform(loss)(x),
+    )  # fmt: skip
+
+
+def test_integer_array_under_vjp_and_jvp():
+    raises(errors.IntegerInputError, TypeError, "vjp(loss)", "argument 0 ('x')", call=lambda: ft.vjp(loss, np.arange(3)))
+    raises(errors.IntegerInputError, TypeError, "jvp(loss)", "argument 0 ('x')", call=lambda: ft.jvp(loss, (np.arange(3),), (np.ones(3),)))
+    raises(errors.IntegerInputError, TypeError, "loss", call=lambda: ft.linearize(loss, np.arange(3)))
+
+
+def test_integer_array_as_a_later_argument():
+    raises(errors.IntegerInputError, TypeError, "argument 1 ('weight')", call=lambda: ft.grad(loss, 1)(X, np.arange(3)))
+    raises(errors.IntegerInputError, TypeError, "'weight'", call=lambda: ft.grad(loss, argnames="weight")(X, weight=np.arange(3)))
+
+
+def test_numpy_integer_and_bool_scalars():
+    raises(errors.IntegerInputError, TypeError, "int64", call=lambda: ft.grad(loss)(np.int64(3)))
+    raises(errors.IntegerInputError, TypeError, "bool", call=lambda: ft.grad(loss)(True))
+    assert ft.grad(loss)(3) == 1.0  # a Python int counts as a float
+
+
+def test_batched_integers():
+    with pytest.raises(errors.IntegerInputError):
+        ft.vmap(ft.grad(loss))(np.arange(3))
+
+
+@pytest.mark.parametrize("leaf", ["text", b"bytes", object(), {1, 2}, range(3), len, np.datetime64("2020-01-01")], ids=lambda x: type(x).__name__)
+def test_a_leaf_that_is_no_number(leaf):
+    kind = (errors.InputTypeError, errors.IntegerInputError)
+    with pytest.raises(kind) as caught:
+        ft.grad(lambda x: 1.0)(leaf)
+    assert "argument 0 ('x')" in str(caught.value)
+
+
+def test_a_string_leaf_inside_a_container():
+    message = raises(
+        errors.InputTypeError, TypeError, "loss", "argument 0 ('x')", "str", "tree.register", call=lambda: ft.grad(loss)({"name": "a", "w": 1.0})
+    )
+    assert "holds" in message
+
+
+@pytest.mark.parametrize("dtype", ["O", "S3", "U3", "datetime64[s]"])
+def test_arrays_of_no_numbers(dtype):
+    x = np.zeros(3, dtype)
+    with pytest.raises((errors.InputTypeError, errors.IntegerInputError)) as caught:
+        ft.grad(lambda x: 1.0)(x)
+    assert "argument 0 ('x')" in str(caught.value)
+
+
+# Outputs
+
+
+def vector(x):
+    return np.sin(x)
+
+
+def test_output_that_is_no_scalar():
+    raises(errors.NonScalarOutputError, TypeError, "vector", "float64[3]", ".sum()", "jacobian", "vjp", call=lambda: ft.grad(vector)(X))
+    raises(errors.NonScalarOutputError, TypeError, "float64[1]", call=lambda: ft.grad(vector)(X[:1]))
+    raises(errors.NonScalarOutputError, TypeError, "float64[3]", call=lambda: ft.value_and_grad(vector)(X))
+    raises(errors.NonScalarOutputError, TypeError, "float64[3]", call=lambda: ft.hvp(vector, (X,), (X,)))
+    raises(errors.NonScalarOutputError, TypeError, "float64[3]", call=lambda: ft.hessian(vector)(X))
+
+
+def test_output_that_is_a_container():
+    raises(errors.NonScalarOutputError, TypeError, "tuple", "has_aux", call=lambda: ft.grad(lambda x: (x.sum(), x))(X))
+    raises(errors.NonScalarOutputError, TypeError, "dict", "has_aux", call=lambda: ft.grad(lambda x: {"loss": x.sum()})(X))
+    raises(errors.NonScalarOutputError, TypeError, "None", line=False, call=lambda: ft.grad(lambda x: None)(X))
+
+
+def test_complex_output():
+    raises(
+        errors.NonScalarOutputError, TypeError, "complex128", "real part", "holomorphic=True", call=lambda: ft.grad(lambda x: (x * 1j).sum())(X)
+    )
+    raises(errors.NonScalarOutputError, TypeError, "complex128", call=lambda: ft.grad(lambda z: z * z)(1.0 + 2.0j))
+
+
+def test_integer_output_that_does_not_depend_on_the_argument():
+    # a count does not depend on x: its gradient is zero everywhere
+    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x > 0))(X), np.zeros(3))
+
+
+def test_output_of_no_number():
+    with pytest.raises(TypeError, match="str"):
+        ft.grad(lambda x: "loss")(1.0)
+    with pytest.raises(TypeError, match="has_aux"):
+        ft.grad(lambda x: x, has_aux=True)(1.0)
+
+
+def test_holomorphic_needs_complex():
+    raises(errors.InputTypeError, TypeError, "holomorphic", "complex", line=False, call=lambda: ft.grad(lambda z: z * z, holomorphic=True)(1.0))
+    raises(errors.InputTypeError, TypeError, "holomorphic=True", line=False, call=lambda: ft.jacrev(lambda z: z * z)(np.array([1j])))
+
+
+# Cotangents and tangents
+
+
+def test_cotangent_of_the_wrong_shape():
+    _, pull = ft.vjp(vector, X)
+    raises(errors.CotangentError, ValueError, "vector", "(5, 3)", "(3,)", "broadcast_to", call=lambda: pull(np.ones((5, 3))))
+    raises(errors.CotangentError, ValueError, "()", "(3,)", call=lambda: pull(1.0))
+    raises(errors.CotangentError, ValueError, "(1,)", "(3,)", call=lambda: pull(np.ones(1)))
+    np.testing.assert_allclose(pull(np.ones(3))[0], np.cos(X))
+
+
+def test_cotangent_of_the_wrong_dtype():
+    _, pull = ft.vjp(vector, X)
+    raises(errors.CotangentError, ValueError, "vector", "complex128", "float64", "astype('float64')", call=lambda: pull(np.ones(3) * 1j))
+    _, pull = ft.vjp(vector, X.astype(np.float32))
+    assert pull(np.ones(3))[0].dtype == np.float32  # a float is cast, as NumPy would in place
+
+
+def test_cotangent_of_the_wrong_structure():
+    _, pull = ft.vjp(lambda x: {"a": x, "b": (x, x)}, X)
+    raises(errors.CotangentError, ValueError, "structure", "'a'", "'b'", call=lambda: pull({"a": X, "b": X}))
+    raises(errors.CotangentError, ValueError, "structure", call=lambda: pull([X, X, X]))
+    raises(errors.CotangentError, ValueError, "structure", call=lambda: pull({"a": X}))
+    raises(errors.CotangentError, ValueError, "structure", call=lambda: pull(None))
+
+
+def test_tangent_of_the_wrong_shape_dtype_structure():
+    raises(errors.CotangentError, ValueError, "vector", "tangent", "(2,)", "(3,)", call=lambda: ft.jvp(vector, (X,), (np.ones(2),)))
+    raises(errors.CotangentError, ValueError, "tangent", "complex128", "float64", call=lambda: ft.jvp(vector, (X,), (X * 1j,)))
+    raises(errors.CotangentError, ValueError, "tangent", "structure", call=lambda: ft.jvp(lambda t: t[0], ([X, X],), ((X, X),)))
+    raises(errors.CotangentError, ValueError, "vector", "2 tangents", line=False, call=lambda: ft.jvp(vector, (X,), (X, X)))
+    _, push = ft.linearize(vector, X)
+    raises(errors.CotangentError, ValueError, "tangent", "(3,)", call=lambda: push(np.ones(2)))
+    raises(errors.CotangentError, ValueError, "vector", "2 tangents", line=False, call=lambda: push(X, X))
+    raises(errors.CotangentError, ValueError, "tangent", "(3,)", call=lambda: ft.hvp(loss, (X,), (np.ones(2),)))
+    with pytest.raises(TypeError, match="tuples"):
+        ft.jvp(vector, X, X)
+
+
+# Conversions that would cut the derivative
+
+CUTS = {
+    "float": (lambda x: float(x), "float()"),
+    "complex": (lambda x: complex(x), "complex()"),
+    "math.sin": (lambda x: math.sin(x), "np.sin"),
+    "math.sqrt": (lambda x: math.sqrt(x), "float()"),
+    "np.asarray": (lambda x: np.asarray(x), "functrace.numpy.array"),
+    "np.array": (lambda x: np.array(x), "functrace.numpy.array"),
+    "np.array of a list": (lambda x: np.array([x, 1.0]), "functrace.numpy.array"),
+    "np.array of nested lists": (lambda x: np.array([[x], [1.0]]), "functrace.numpy.array"),
+    "np.asarray of an array": (lambda x: np.asarray(x * np.ones(3)), "functrace.numpy.array"),
+    "np.array of rows": (lambda x: np.array([x * np.ones(3), np.ones(3)]), "functrace.numpy.array"),
+    "np.ascontiguousarray": (lambda x: np.ascontiguousarray(x), "functrace.numpy"),
+    "np.float64": (lambda x: np.float64(x), "functrace.value"),
+    "item": (lambda x: x.item(), "functrace.value"),
+    "tolist": (lambda x: (x * np.ones(2)).tolist(), "functrace.value"),
+    "list of floats": (lambda x: [float(v) for v in x * np.ones(2)], "float()"),
+    "sum of math": (lambda x: sum(math.exp(v) for v in x * np.ones(2)), "float()"),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("transform", ["grad", "jvp", "nested"])
+def test_conversions_that_cut_the_derivative(name, transform):
+    cut, advice = CUTS[name]
+    line = f"{__file__}:{inspect.getsourcelines(cut)[1]}"
+
+    def f(x):
+        cut(x)
+        return x * 1.0
+
+    call = {
+        "grad": lambda: ft.grad(f)(0.5),
+        "jvp": lambda: ft.jvp(f, (0.5,), (1.0,)),
+        "nested": lambda: ft.grad(lambda z: ft.grad(f)(z))(0.5),
+    }[transform]
+    message = raises(errors.ConversionError, TypeError, advice, "float64", "functrace.value(x)", "stop_gradient", call=call, line=False)
+    assert "silently cut the derivative" in message
+    assert __file__ in message
+    if name not in ("np.array of a list",):
+        assert line in message or "CUTS" not in message, f"must name {line}: {message}"
+
+
+def _store_scalar(a, x):
+    a[0] = x
+
+
+def _store_in_a_row(a, x):
+    a[0, 1] = x
+
+
+def _store_slice(a, x):
+    a[:] = x * np.ones(a.shape)
+
+
+def _store_mask(a, x):
+    a[a == 0] = x
+
+
+def _store_fancy(a, x):
+    a[[0, 1]] = x * np.ones(2)
+
+
+def _store_list(a, x):
+    a[:2] = [x, x]
+
+
+def _store_ellipsis(a, x):
+    a[...] = x
+
+
+def _loop(a, x):
+    for k in range(3):
+        a[k] = x * k
+
+
+def _flat(a, x):
+    a.flat[0] = x
+
+
+def _fill(a, x):
+    a.fill(x)
+
+
+def _iadd(a, x):
+    a += x
+
+
+def _imul_slice(a, x):
+    a[:2] *= x
+
+
+def _isub(a, x):
+    a -= x * np.ones(3)
+
+
+def _out(a, x):
+    np.add(a, x, out=a)
+
+
+def _out_unary(a, x):
+    np.sin(x * np.ones(3), out=a)
+
+
+STORES = [
+    _store_scalar, _store_slice, _store_mask, _store_fancy, _store_list, _store_ellipsis, _loop, _iadd, _imul_slice, _isub, _out, _out_unary,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("store", STORES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("transform", ["grad", "jvp", "vmap", "nested"])
+def test_storing_in_a_plain_array(store, transform):
+    def f(x):
+        a = np.zeros(3)
+        store(a, x)
+        return np.sum(a)
+
+    call = {
+        "grad": lambda: ft.grad(f)(0.5),
+        "jvp": lambda: ft.jvp(f, (0.5,), (1.0,)),
+        "vmap": lambda: ft.vmap(f)(np.array([0.5, 1.0])),
+        "nested": lambda: ft.grad(lambda z: ft.grad(f)(z))(0.5),
+    }[transform]
+    message = raises(errors.ArrayStoreError, TypeError, "plain ndarray", call=call, line=False)
+    first = inspect.getsourcelines(store)[1]
+    assert any(f"{__file__}:{first + k}" in message for k in (1, 2)), message
+    assert any(word in message for word in ("np.stack", "y = y + x", ".at["))
+
+
+@pytest.mark.parametrize("store", [_flat, _fill], ids=lambda f: f.__name__)
+def test_storing_by_a_method_of_a_plain_array(store):
+    """NumPy asks for a float here: refused all the same, under either name."""
+
+    def f(x):
+        a = np.zeros(3)
+        store(a, x)
+        return np.sum(a)
+
+    with pytest.raises((errors.ArrayStoreError, errors.ConversionError)):
+        ft.grad(f)(0.5)
+
+
+def test_a_store_error_keeps_the_array():
+    a = np.arange(3.0)
+
+    def f(x):
+        a[0] = x
+        return a.sum()
+
+    with pytest.raises(errors.ArrayStoreError):
+        ft.grad(f)(0.5)
+    np.testing.assert_array_equal(a, np.arange(3.0))
+
+
+def test_a_store_error_may_be_caught_where_it_happens():
+    def f(x):
+        a = np.zeros(2)
+        try:
+            a[0] = x
+        except (TypeError, ValueError):
+            return x * 3.0
+        return a.sum()
+
+    assert ft.grad(f)(1.0) == 3.0
+
+
+def test_a_user_error_in_numpy_passes_as_it_is():
+    with pytest.raises(ValueError, match="sequence") as caught:
+        ft.grad(lambda x: np.array([1.0, [2.0, 3.0]]).sum() * x)(1.0)
+    assert not isinstance(caught.value, errors.FunctraceError)
+    with pytest.raises(ValueError, match="broadcast"):
+        ft.grad(lambda x: (x * np.ones(2)).sum())(X)
+
+
+# Which argument
+
+
+def test_argnums_out_of_range():
+    raises(errors.ArgnumsError, ValueError, "grad(loss)", "argnums=5", "argument 5", "1 positional", call=lambda: ft.grad(loss, 5)(X))
+    raises(errors.ArgnumsError, ValueError, "argument -3", call=lambda: ft.grad(loss, -3)(X, 1.0))
+    raises(errors.ArgnumsError, ValueError, "argument 2", call=lambda: ft.grad(loss, (0, 2))(X, 1.0))
+    raises(errors.ArgnumsError, ValueError, "argument 0", call=lambda: ft.grad(loss)())
+    raises(errors.ArgnumsError, ValueError, "argument 1", call=lambda: ft.jacrev(loss, 1)(X))
+    raises(errors.ArgnumsError, ValueError, "['weight']", call=lambda: ft.grad(loss, 3)(X, weight=2.0))
+
+
+@pytest.mark.parametrize("bad", ["x", 1.0, (0, "x"), (0.5,)], ids=repr)
+def test_argnums_of_the_wrong_type(bad):
+    raises(errors.ArgnumsError, ValueError, "loss", "argnums", "argnames", line=False, call=lambda: ft.grad(loss, bad)(X, 1.0))
+
+
+def test_argnums_twice():
+    raises(errors.ArgnumsError, ValueError, "loss", "twice", line=False, call=lambda: ft.grad(loss, (0, 0))(X))
+    raises(errors.ArgnumsError, ValueError, "loss", "twice", line=False, call=lambda: ft.grad(loss, (0, -2))(X, 1.0))
+    raises(errors.ArgnumsError, ValueError, "loss", "twice", line=False, call=lambda: ft.grad(loss, 0, argnames="x")(X))
+
+
+def test_argnames_unknown():
+    raises(errors.ArgnumsError, ValueError, "loss", "'wieght'", "['x', 'weight']", call=lambda: ft.grad(loss, argnames="wieght")(X, weight=1.0))
+    raises(errors.ArgnumsError, ValueError, "'weight'", call=lambda: ft.grad(loss, argnames="weight")(X))
+    raises(errors.ArgnumsError, ValueError, "'b'", call=lambda: ft.grad(loss, argnames=("x", "b"))(X))
+
+
+# Ops without a rule
+
+
+def test_a_numpy_function_without_a_rule():
+    """The function here must be one that no issue makes differentiable."""
+    message = raises(
+        errors.UnsupportedError, NotImplementedError, "packbits", "custom_vjp", "functrace.value", line=False,
+        call=lambda: ft.grad(lambda x: np.packbits(x))(X),
+    )  # fmt: skip
+    assert f"{__file__}:" in message
+
+
+def test_a_ufunc_without_a_rule():
+    mine = np.frompyfunc(lambda a, b: a + b, 2, 1)
+    message = raises(errors.UnsupportedError, NotImplementedError, "ufunc", "custom_vjp", line=False, call=lambda: ft.grad(lambda x: mine(x, 1.0).sum())(X))
+    assert f"{__file__}:" in message
+
+
+def test_a_keyword_without_a_rule():
+    for f in (lambda x: np.sin(x, where=x > 0), lambda x: np.sum(x, out=np.zeros(())), lambda x: np.add(x, 1.0, subok=False)):
+        with pytest.raises((errors.UnsupportedError, errors.ArrayStoreError)) as caught:
+            ft.grad(lambda x: f(x).sum())(X)
+        assert f"{__file__}:" in str(caught.value)
+
+
+def test_an_unknown_keyword_is_a_type_error():
+    with pytest.raises(TypeError):
+        ft.grad(lambda x: np.sum(x, axes=0))(X)
+    with pytest.raises((TypeError, AttributeError)):
+        ft.grad(lambda x: x.no_such_method())(X)
+
+
+def test_a_primitive_that_leaves_a_rule_unsaid_is_refused_when_declared():
+    def declare(**rules):
+        return lambda: Primitive("half_done", np.sin, arity=1, **rules)
+
+    rule, batch = (lambda g, ans, x: g), (lambda *_: None)
+    for missing, rules in {
+        "batch": {"vjps": (rule,), "jvps": (rule,), "batch": None},
+        "vjps": {"jvps": (rule,), "batch": batch},
+        "jvps": {"vjps": (rule,), "batch": batch},
+        "one rule for each": {"vjps": (rule, rule), "jvps": (rule, rule), "batch": batch},
+    }.items():
+        raises(errors.MissingRuleError, TypeError, "'half_done'", missing, "kind", call=declare(**rules), line=False)
+    Primitive("whole", np.sin, arity=1, vjps=(rule,), jvps=(rule,), batch=batch)
+    Primitive("constant", np.sin, arity=1, constant=True, batch=batch)
+
+
+# Custom rules
+
+
+def test_custom_rules_that_were_not_given():
+    @ft.custom_vjp
+    def no_rule(x):
+        return x
+
+    @ft.custom_jvp
+    def no_tangent(x):
+        return x
+
+    raises(errors.CustomRuleError, TypeError, "'no_rule'", "defvjp", line=False, call=lambda: ft.grad(no_rule)(1.0))
+    raises(errors.CustomRuleError, TypeError, "'no_rule'", "defvjp", line=False, call=lambda: no_rule(1.0))
+    raises(errors.CustomRuleError, TypeError, "'no_tangent'", "defjvp", line=False, call=lambda: ft.grad(no_tangent)(1.0))
+
+
+def product(fwd, bwd):
+    @ft.custom_vjp
+    def times(x, y):
+        return x * y
+
+    times.defvjp(fwd, bwd)
+    return times
+
+
+def test_custom_vjp_with_a_wrong_rule():
+    fwd = lambda x, y: (x * y, (x, y))  # noqa: E731
+    wrong = {
+        "2 cotangents": lambda r, g: (g * r[1],),
+        "got 3": lambda r, g: (g, g, g),
+        "got ndarray": lambda r, g: g * r[1],
+        "float64[1]": lambda r, g: (np.ones(1), g),
+        "argument 1 (y)": lambda r, g: (g, np.ones(2)),
+        "float64[3]": lambda r, g: (np.ones(1), g),
+        "complex128": lambda r, g: (g * 1j, g),
+        "cotangent 0": lambda r, g: ([g, g], g),
+    }
+    for word, bwd in wrong.items():
+        f = product(fwd, bwd)
+        raises(errors.CustomRuleError, TypeError, "'times'", word, call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False)
+    f = product(lambda x, y: x * y, lambda r, g: (g, g))
+    raises(errors.CustomRuleError, TypeError, "'times'", "(out, residuals)", call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False)
+
+
+def test_custom_jvp_with_a_wrong_rule():
+    for rule in (lambda p, t: p[0], lambda p, t: (p[0], np.ones(2)), lambda p, t: (p[0], (t[0], t[0])), lambda p, t: None):
+        f = ft.custom_jvp(lambda x: x * 1.0)
+        f.defjvp(rule)
+        for call in (lambda: ft.jvp(f, (X,), (X,)), lambda: ft.grad(lambda x: f(x).sum())(X)):
+            with pytest.raises(errors.CustomRuleError):
+                call()
+
+
+def test_custom_vjp_that_closes_over_a_traced_value():
+    def outer(x):
+        @ft.custom_vjp
+        def scale(y):
+            return x * y
+
+        scale.defvjp(lambda y: (x * y, None), lambda _, g: (x * g,))
+        return scale(2.0) + scale(x)
+
+    raises(errors.CustomRuleError, TypeError, "'scale'", "closes over", "Pass it as an argument", line=False, call=lambda: ft.grad(outer)(3.0))
+
+
+def test_custom_rules_of_keyword_only_functions():
+    @ft.custom_vjp
+    def f(x, *, k):
+        return x * k
+
+    f.defvjp(lambda x, k: (x * k, k), lambda k, g: (k * g, None))
+    with pytest.raises(errors.CustomRuleError, match="keyword-only"):
+        ft.grad(lambda x: f(x, k=2.0))(1.0)
+
+
+# checkpoint
+
+
+def test_checkpoint_that_does_not_repeat_itself():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x * len(calls)
+
+    message = raises(errors.CheckpointError, RuntimeError, "checkpoint(f)", "second run", line=False, call=lambda: ft.grad(ft.checkpoint(f))(1.0))
+    assert "arguments" in message
+    rng = np.random.default_rng(0)
+    with pytest.raises(errors.CheckpointError):
+        ft.grad(ft.checkpoint(lambda x: x * rng.normal()))(1.0)
+    assert ft.grad(ft.checkpoint(lambda x: x * np.random.default_rng(0).normal()))(1.0) == np.random.default_rng(0).normal()
+
+
+# vmap
+
+
+def test_vmap_sizes_and_axes():
+    a, b = np.ones((2, 3)), np.ones((4, 3))
+    raises(errors.BatchError, ValueError, "loss", "disagree", "2", "4", call=lambda: ft.vmap(loss)(a, b))
+    raises(errors.BatchError, ValueError, "loss", "axis 0", "float64[]", "in_axes=None", call=lambda: ft.vmap(loss)(a, 1.0))
+    raises(errors.BatchError, ValueError, "axis 5", "float64[2,3]", call=lambda: ft.vmap(loss, in_axes=5)(a))
+    raises(errors.BatchError, ValueError, "loss", "in_axes has 3 entries for 2", line=False, call=lambda: ft.vmap(loss, in_axes=(0, 0, 0))(a, a))
+    raises(errors.BatchError, ValueError, "loss", "no argument is batched", line=False, call=lambda: ft.vmap(loss, in_axes=None)(a))
+    raises(errors.BatchError, ValueError, "loss", "disagree", call=lambda: ft.vmap(loss, axis_size=7)(a))
+    raises(errors.BatchError, ValueError, "in_axes", "structure", line=False, call=lambda: ft.vmap(lambda t: t["a"], in_axes=({"b": 0},))({"a": a}))
+    raises(errors.BatchError, ValueError, "out_axes", "structure", line=False, call=lambda: ft.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(a))
+    raises(errors.BatchError, ValueError, "in_axes", line=False, call=lambda: ft.vmap(loss, in_axes="0")(a))
+
+
+def test_vmap_out_axes_out_of_range():
+    with pytest.raises((errors.BatchError, ValueError)):
+        ft.vmap(lambda x: x, out_axes=5)(np.ones(3))
+
+
+def test_vmap_out_axes_none_of_a_batched_result():
+    """out_axes=None promises that the result does not depend on the batch: taking one example would be silently wrong."""
+    with pytest.raises(errors.BatchError):
+        ft.vmap(lambda x: x, out_axes=None)(np.arange(3.0))
+    assert ft.vmap(lambda x: 5.0, out_axes=None)(np.arange(3.0)) == 5.0
+
+
+def test_bool_of_a_batched_value_that_differs():
+    def f(x):
+        return x if x > 0 else -x
+
+    message = raises(errors.ConversionError, TypeError, "bool()", "vmap(f)", "np.where", line=False, call=lambda: ft.vmap(f)(np.array([-1.0, 1.0])))
+    assert f"{__file__}:" in message
+    np.testing.assert_array_equal(ft.vmap(f)(np.array([-1.0, -2.0])), [1.0, 2.0])  # all agree
+    np.testing.assert_array_equal(ft.vmap(ft.grad(f))(np.array([-1.0, -2.0])), [-1.0, -1.0])
+    raises(errors.ConversionError, TypeError, "int()", line=False, call=lambda: ft.vmap(lambda x: x * int(x))(np.array([1.0, 2.0])))
+    raises(errors.ConversionError, TypeError, "index", line=False, call=lambda: ft.vmap(lambda i: [1.0, 2.0][i])(np.array([0, 1])))
+
+
+# Pytrees
+
+
+def test_tree_errors():
+    raises(errors.TreeError, ValueError, "2 leaves", "got 1", line=False, call=lambda: ft.tree.unflatten(ft.tree.structure([1, 2]), [1]))
+    raises(errors.TreeError, ValueError, "structure", line=False, call=lambda: ft.tree.map(lambda a, b: a, [1, 2], (1, 2)))
+
+
+# check_grads
+
+
+def test_check_grads_error():
+    @ft.custom_vjp
+    def f(x):
+        return x * x
+
+    f.defvjp(lambda x: (x * x, x), lambda x, g: (3 * x * g,))
+    message = raises(errors.CheckError, AssertionError, "order 1", "must be", line=False, call=lambda: ft.check_grads(f, 1.5))
+    assert "mode" in message
+
+
+# A leaked tracer has its own file, test_nesting.py; here only that it is one of the family
+
+
+def test_leaked_tracer_error():
+    box = []
+    ft.grad(lambda x: box.append(x * 2.0) or x)(1.0)
+    raises(errors.LeakedTracerError, RuntimeError, "grad(<lambda>)", "float64[]", "has_aux=True", "functrace.value", line=False, call=lambda: box[0] + 1)
+
+
+# What works
+
+
+def test_what_python_may_do_with_a_traced_value(capsys):
+    seen = {}
+
+    def f(x):
+        print(x)
+        print(f"{x:.3f}", f"{x}", "%s" % x)  # noqa: UP031
+        if x > 1:
+            seen["if"] = True
+        k = 0
+        while x * k < 4:
+            k += 1
+        seen["while"] = k
+        seen["int"] = int(x)
+        seen["bool"] = bool(x)
+        seen["round"] = ft.value(round(x, 1))
+        seen["divmod"] = [ft.value(v) for v in divmod(x, 1.0)]
+        seen["and"] = x > 0 and x < 3
+        seen["not"] = not x
+        seen["max"] = ft.value(max(x, x * 2))
+        seen["sorted"] = [float(ft.value(v)) for v in sorted([x * 3, x, x * 2])]
+        seen["in"] = x in [1.0, x]
+        seen["chain"] = 0 < x < 3
+        assert x == 2.25, "comparison with a number"
+        assert repr(x).startswith("Traced(")
+        return x * k
+
+    assert ft.grad(f)(2.25) == 2.0
+    out = capsys.readouterr().out
+    assert out == "2.25\n2.250 2.25 2.25\n"
+    assert seen == {
+        "if": True, "while": 2, "int": 2, "bool": True, "round": 2.2, "divmod": [2.0, 0.25], "and": True, "not": False, "max": 4.5,
+        "sorted": [2.25, 4.5, 6.75], "in": True, "chain": True,
+    }  # fmt: skip
+
+
+def test_what_python_may_do_with_a_traced_array(capsys):
+    seen = {}
+
+    def f(x):
+        print(x)
+        seen["len"] = len(x)
+        seen["shape"] = x.shape, x.ndim, x.size, x.dtype, x.itemsize, x.nbytes
+        total = 0.0
+        for k, v in enumerate(x):
+            total = total + v * k
+        a, b, c = x
+        head, *rest = x
+        seen["rest"] = len(rest)
+        seen["in"] = 2.0 in x
+        seen["any"] = bool((x > 2).any()), bool((x > 2).all()), bool(any(v > 2 for v in x))
+        seen["isinstance"] = isinstance(x.shape, tuple)
+        seen["list"] = [v.shape for v in list(x)]
+        seen["reversed"] = [float(ft.value(v)) for v in reversed(x)]
+        seen["zip"] = len(list(zip(x, x)))
+        seen["index"] = [10, 20, 30][np.argmax(x)]
+        seen["range"] = list(range(np.argmax(x)))
+        seen["mask"] = x[x > 1].shape
+        return total + a * b + head + sum(x)
+
+    np.testing.assert_array_equal(ft.grad(f)(X), np.array([0, 1, 2]) + np.array([2, 1, 0]) + np.array([1, 0, 0]) + 1.0)
+    assert capsys.readouterr().out == "[1. 2. 3.]\n"
+    assert seen == {
+        "len": 3, "shape": ((3,), 1, 3, np.dtype(float), 8, 24), "rest": 2, "in": True, "any": (True, False, True), "isinstance": True,
+        "list": [()] * 3, "reversed": [3.0, 2.0, 1.0], "zip": 3, "index": 30, "range": [0, 1], "mask": (2,),
+    }  # fmt: skip
+
+
+def test_numpys_own_errors_for_arrays():
+    with pytest.raises(ValueError, match="truth value"):
+        ft.grad(lambda x: x.sum() if x > 0 else 0.0)(X)
+    with pytest.raises(TypeError, match="unsized"):
+        ft.grad(lambda x: len(x) * x)(1.0)
+    with pytest.raises(TypeError, match="0-d"):
+        ft.grad(lambda x: sum(x))(1.0)
+    with pytest.raises(IndexError):
+        ft.grad(lambda x: x[5])(X)
+    with pytest.raises(TypeError, match="hash"):
+        ft.grad(lambda x: {x: 1})(1.0)
+    with pytest.raises(TypeError):
+        ft.grad(lambda x: [1, 2][x])(1.0)  # a float is no index
+    with pytest.raises(ValueError, match="reshape"):
+        ft.grad(lambda x: x.reshape(2, 2).sum())(X)
+    with pytest.raises(ValueError):
+        ft.grad(lambda x: (x @ np.ones(4)))(X)
+
+
+def test_codes_are_unique_and_documented():
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.FunctraceError)]
+    assert len(classes) > 10
+    codes = [c.code for c in classes]
+    assert len(set(codes)) == len(codes)
+    for c in classes:
+        assert c.__doc__ and len(c.__doc__) > 20
+        assert issubclass(c, errors.FunctraceError)
+        assert c is errors.FunctraceError or len(c.__mro__) > 4, f"{c.__name__} must also be a builtin exception that a user would catch"
+
+
+def test_errors_are_raised_on_the_users_traceback():
+    """The innermost user frame of the traceback is the line that did it."""
+    line = None
+
+    def f(x):
+        nonlocal line
+        y = x * 2
+        line = here(1)
+        return math.sin(y)
+
+    with pytest.raises(errors.ConversionError) as caught:
+        ft.grad(f)(1.0)
+    frames = [f"{e.path}:{e.lineno + 1}" for e in caught.traceback]
+    assert line in frames
+
+
+def test_recursion_limit_is_not_needed_for_messages():
+    deep = 1.0
+    for _ in range(5000):
+        deep = [deep]
+    _, pull = ft.vjp(lambda t: ft.tree.leaves(t)[0], deep)
+    with pytest.raises(errors.CotangentError):
+        pull([1.0])
+    assert sys.getrecursionlimit() > 100
+    assert fnp is ft.numpy

@@ -1,0 +1,275 @@
+"""What the repository promises of itself, held by machine: layers, sizes, names, docs."""
+
+import ast
+import doctest
+import inspect
+import os
+import pathlib
+import pkgutil
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import errors
+
+PACKAGE = pathlib.Path(ft.__file__).parent
+ROOT = PACKAGE.parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+NAMES = [str(f.relative_to(PACKAGE)) for f in FILES]
+
+# Imports run one way: a module may import from its own layer and from those to its left.
+LAYERS = ["errors", "locks", "tree", "core", "ops", "transforms", "numpy", "optimize", "testing", "", "scipy", "torch"]
+DEPENDENCIES = {"numpy", "typing_extensions"}
+LONG_FILES = {}  # a file over 500 lines, and the reason
+
+
+def layer_of(module):
+    """The layer of `functrace.x.y`; the package itself, which collects the public names, is a layer above those it collects."""
+    part = module.removeprefix("functrace").lstrip(".").partition(".")[0]
+    return LAYERS.index(part) if part in LAYERS else None
+
+
+def imports(path):
+    """(module, line, whether it is at the top of the file) of every import in a file."""
+    source = path.read_text()
+    parsed = ast.parse(source)
+    top = set(map(id, parsed.body))
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, id(node) in top
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import hides the layer"
+            yield node.module, node.lineno, id(node) in top
+            for alias in node.names:
+                if (PACKAGE.parent / node.module.replace(".", "/") / f"{alias.name}.py").exists():
+                    yield f"{node.module}.{alias.name}", node.lineno, id(node) in top
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_imports_run_one_way(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    part = "" if parts in (("__init__",), ("__main__",)) else parts[0]
+    assert part in LAYERS, f"{part} belongs to no layer: enter it in LAYERS"
+    own = LAYERS.index(part)
+    for module, line, _ in imports(path):
+        if module.split(".")[0] == "functrace":
+            if module == "functrace":
+                continue  # `from functrace import errors`: the name is checked as a module of its own
+            other = layer_of(module)
+            assert other is not None, f"{path}:{line}: {module} belongs to no layer"
+            assert other <= own, f"{path}:{line}: {parts[0]} may not import {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_only_the_declared_dependencies_are_imported(path):
+    allowed = DEPENDENCIES | set(sys.stdlib_module_names) | {"functrace"}
+    if path.relative_to(PACKAGE).parts[0] == "scipy":
+        allowed.add("scipy")
+    for module, line, _ in imports(path):
+        assert module.split(".")[0] in allowed, f"{path}:{line}: imports {module}"
+
+
+def test_inside_the_core_imports_follow_the_reading_order():
+    order = ["tracer", "primitive", "tape", "reverse", "forward", "batch"]
+    assert {p.stem for p in (PACKAGE / "core").glob("*.py")} == {*order, "__init__"}
+    for k, name in enumerate(order):
+        for module, line, top in imports(PACKAGE / "core" / f"{name}.py"):
+            if module.startswith("functrace.core."):
+                assert order.index(module.split(".")[2]) < k, f"core/{name}.py:{line} reads {module} before its chapter"
+                assert top, f"core/{name}.py:{line}: an import in a function hides a cycle"
+
+
+def test_the_core_does_not_know_the_layers_above():
+    text = "\n".join(p.read_text() for p in (PACKAGE / "core").glob("*.py"))
+    for word in ("functrace.ops ", "functrace.transforms", "functrace.torch", "functrace.numpy "):
+        assert f"import {word}" not in text and f"from {word}" not in text
+
+
+def in_a_fresh_python(code):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_brings_in_nothing_heavy():
+    out = in_a_fresh_python(
+        "import sys, numpy; before = set(sys.modules); import functrace as ft; ft.grad(ft.numpy.sin)(1.0);"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('scipy', 'torch', 'jax', 'autograd', 'pytest', 'sklearn', 'tqdm')"
+        " or m.startswith('functrace.torch') or m.startswith('functrace.scipy')))"
+    )
+    assert out == "[]"
+
+
+def test_import_leaves_numpy_as_it_was():
+    out = in_a_fresh_python(
+        "import numpy as np; before = (np.geterr(), np.sin, np.get_printoptions(), np.sum); state = np.random.get_state()[2];"
+        "import functrace; print((np.geterr(), np.sin, np.get_printoptions(), np.sum) == before and state == np.random.get_state()[2])"
+    )
+    assert out == "True"
+
+
+def test_every_module_imports_alone():
+    """No module depends on another having been imported first."""
+    modules = [n for n in NAMES if not n.startswith(("torch", "scipy")) and not n.endswith("__main__.py")]
+    names = ["functrace." + n[:-3].replace("/", ".").removesuffix(".__init__") for n in modules if n != "__init__.py"]
+    code = "import importlib, sys\n" + "\n".join(f"importlib.import_module({n!r})" for n in reversed(names))
+    assert in_a_fresh_python(code) == ""
+
+
+def test_the_core_is_under_800_lines():
+    lines = {p.name: len(p.read_text().splitlines()) for p in (PACKAGE / "core").glob("*.py")}
+    assert sum(lines.values()) < 800, lines
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_no_file_is_over_500_lines(path):
+    name = str(path.relative_to(PACKAGE))
+    lines = len(path.read_text().splitlines())
+    assert lines <= 500 or LONG_FILES.get(name), f"{name} has {lines} lines: split it, or give the reason in LONG_FILES"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_no_private_numpy_names(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy", "_numpy"):
+            assert not node.attr.startswith("_") or node.attr.endswith("__"), f"{path}:{node.lineno}: np.{node.attr}"
+            assert node.attr not in ("core", "compat"), f"{path}:{node.lineno}: np.{node.attr} is private since NumPy 2"
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for module in [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]:
+                assert not re.match(r"numpy\.(_|core)", module), f"{path}:{node.lineno}: {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_every_module_says_what_it_is(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring and len(docstring) > 20, f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if "torch" not in f.parts], ids=[n for n in NAMES if not n.startswith("torch")])
+def test_every_public_function_has_a_docstring(path):
+    def public(body, prefix):
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                yield node, f"{prefix}{node.name}"
+                if isinstance(node, ast.ClassDef):
+                    yield from public(node.body, f"{prefix}{node.name}.")
+
+    for node, name in public(ast.parse(path.read_text()).body, ""):
+        decorators = {ast.unparse(d) for d in node.decorator_list}
+        if any("overload" in d or "setter" in d for d in decorators):
+            continue
+        overrides = "." in name and node.name in {"plain", "forward", "reverse", "tangent", "mapped", "process", "close", "record"}
+        assert ast.get_docstring(node) or overrides, f"{path}:{node.lineno}: {name} has no docstring"
+
+
+def public_names():
+    """The names that `functrace` offers, without its submodules."""
+    return sorted(n for n, v in vars(ft).items() if not n.startswith("_") and not inspect.ismodule(v))
+
+
+EXPECTED = (
+    "grad value_and_grad vjp jvp linearize jacrev jacfwd jacobian hessian hvp vmap checkpoint custom_vjp custom_jvp stop_gradient trace "
+    "check_grads value"
+).split()
+
+
+def test_the_public_names_are_there():
+    assert set(EXPECTED) <= set(public_names())
+    for module in ("numpy", "tree", "errors"):
+        assert inspect.ismodule(getattr(ft, module))
+    assert isinstance(ft.__version__, str)
+
+
+@pytest.mark.parametrize("name", sorted({*EXPECTED, *public_names()}))
+def test_every_public_name_has_a_docstring_with_an_example(name):
+    doc = inspect.getdoc(getattr(ft, name))
+    assert doc and ">>> " in doc
+    examples = doctest.DocTestParser().get_examples(doc)
+    assert any(e.want for e in examples) or name == "check_grads", "the example shows no result"
+
+
+@pytest.mark.parametrize("name", ["register", "map"])
+def test_tree_functions_have_examples(name):
+    assert ">>> " in inspect.getdoc(getattr(ft.tree, name))
+
+
+MODULES = [m.name for m in pkgutil.walk_packages([str(PACKAGE)], "functrace.") if "torch" not in m.name and "scipy" not in m.name and "__main__" not in m.name]
+
+
+@pytest.mark.parametrize("module", ["functrace", *MODULES])
+def test_the_examples_in_docstrings_run(module):
+    __import__(module)
+    found = sys.modules[module]
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    output = []
+    for test in finder.find(found, module):
+        runner.run(test, out=output.append)
+    assert not runner.failures, "".join(output)
+
+
+def test_error_codes_are_unique():
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.FunctraceError)]
+    codes = [c.code for c in classes]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"FT\d{3}", c) for c in codes)
+    assert all("code" in vars(c) for c in classes), "a class without a code of its own inherits another's"
+
+
+def test_every_error_class_is_raised_somewhere():
+    text = "\n".join(p.read_text() for p in FILES)
+    for name, c in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(c, errors.FunctraceError) and c is not errors.FunctraceError:
+            assert re.search(rf"raise (errors\.)?{name}\(", text), f"{name} is never raised"
+
+
+def test_every_declaration_has_a_sample():
+    from functrace.ops.registry import TABLE
+
+    for name, declared in TABLE.items():
+        assert declared.samples, f"{name} declares nothing to test it with"
+        assert inspect.getdoc(declared.function) or declared.primitive or "." in name, f"{name} has no docstring"
+
+
+def test_functions_have_numpys_parameters():
+    """A function takes what NumPy's takes, under the same names: an unknown keyword would otherwise be an error only when traced."""
+    from functrace.ops.registry import TABLE
+
+    wrong = []
+    for name, declared in TABLE.items():
+        for function in declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,):
+            if function is None or isinstance(function, np.ufunc):
+                continue
+            try:
+                theirs, ours = inspect.signature(function).parameters, inspect.signature(declared.function).parameters
+            except (TypeError, ValueError):
+                continue
+            if declared.primitive is not None or any(p.kind is p.VAR_KEYWORD for p in ours.values()):
+                continue
+            skipped = {"like", "device", "args", "kwargs"}
+            missing = [p for p in theirs if p not in ours and p not in skipped and theirs[p].kind is not inspect.Parameter.VAR_KEYWORD]
+            if missing and not any(p.kind is p.VAR_POSITIONAL for p in ours.values()):
+                wrong.append(f"{name}: {missing}")
+    assert not wrong, wrong
+
+
+def test_supported_pythons_can_parse_the_source():
+    for path in FILES:
+        ast.parse(path.read_text(), feature_version=(3, 10))
+
+
+def test_no_bare_except_and_no_leftovers():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler):
+                assert node.type is not None, f"{path}:{node.lineno}: a bare except"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                allowed = path.name == "__main__.py" and node.func.id == "exec"  # running a script is what it is for
+                assert node.func.id not in ("breakpoint", "eval", "exec") or allowed, f"{path}:{node.lineno}"
+        assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", path.read_text()), f"{path} has a leftover"

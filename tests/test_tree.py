@@ -1,0 +1,204 @@
+"""Pytrees: every container, any depth, order and structure kept."""
+
+import collections
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functrace import errors, tree
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass
+class Box:
+    a: object
+    b: object = 2
+    static: str = dataclasses.field(default="s", metadata={"static": True})
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    a: object
+
+
+@dataclasses.dataclass
+class Late:
+    a: object
+    total: object = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self):
+        self.total = "computed"
+
+
+@dataclasses.dataclass
+class Derived(Box):
+    c: object = 3
+
+
+class Registered:
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __eq__(self, other):
+        return type(other) is Registered and self.parts == other.parts
+
+
+tree.register(Registered, lambda r: (r.parts, len(r.parts)), lambda n, parts: Registered(*parts))
+
+
+class ListSubclass(list):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("t", "leaves"),
+    [
+        (1, [1]), ("text", ["text"]), (None, []), ([], []), ((), []), ({}, []),
+        ([1, 2], [1, 2]), ((1, (2, [3])), [1, 2, 3]), ({"b": 1, "a": 2}, [2, 1]), ({2: "x", 1: "y"}, ["y", "x"]),
+        ({"a": None, "b": [None, 3]}, [3]), (Point(1, [2]), [1, 2]), (Box(1, [2, 3]), [1, 2, 3]), (Frozen({"k": 1}), [1]),
+        (Registered(1, (2, 3)), [1, 2, 3]), (Derived(1, 2), [1, 2, 3]),
+        (collections.OrderedDict([("b", 1), ("a", 2)]), None), (collections.defaultdict(int, b=1, a=2), [2, 1]),
+        ({"a": 1, 2: 3}, None), ({(1, 2): 1, (0, 5): 2}, [2, 1]),
+    ],
+    ids=lambda x: type(x).__name__,
+)  # fmt: skip
+def test_flatten_and_unflatten(t, leaves):
+    got, treedef = tree.flatten(t)
+    if leaves is not None:
+        assert got == leaves
+    again = tree.unflatten(treedef, got)
+    assert again == t
+    assert type(again) is type(t)
+    assert tree.structure(t) == treedef and hash(tree.structure(t)) == hash(treedef)
+    assert tree.leaves(t) == got
+    assert len(got) == treedef.num_leaves
+    assert tree.map(lambda x: x, t) == t
+    assert isinstance(repr(treedef), str)
+
+
+def test_dicts_keep_their_order():
+    t = {"b": 1, "a": 2, "c": {"z": 3, "y": 4}}
+    out = tree.map(lambda x: x * 10, t)
+    assert list(out) == ["b", "a", "c"] and list(out["c"]) == ["z", "y"]
+    assert tree.structure({"b": 1, "a": 2}) == tree.structure({"a": 1, "b": 2})
+    assert tree.map(lambda x, y: x + y, {"b": 1, "a": 2}, {"a": 20, "b": 10}) == {"b": 11, "a": 22}
+    d = tree.map(lambda x: x, collections.defaultdict(list, a=1))
+    assert d["missing"] == []
+
+
+def test_structures_differ():
+    trees = [1, [1], (1,), {"a": 1}, {"b": 1}, [1, 2], [[1]], None, Point(1, 2), (1, 2), Box(1), Box(1, static="t"), Frozen(1), Registered(1)]
+    for k, a in enumerate(trees):
+        for b in trees[:k]:
+            assert tree.structure(a) != tree.structure(b), (a, b)
+    assert tree.structure(1) != "no structure"
+
+
+def test_structures_print():
+    assert repr(tree.structure({"a": [1, 2], "b": None})) == "TreeDef({'a': [*, *], 'b': None})"
+    assert repr(tree.structure(1)) == "TreeDef(*)"
+
+
+def test_dataclasses():
+    out = tree.map(lambda x: x * 2, Box(1, 5, static="kept"))
+    assert out == Box(2, 10, static="kept")
+    assert tree.map(lambda x: x + 1, Frozen(1)) == Frozen(2)
+    late = tree.map(lambda x: x * 2, Late(1))
+    assert late.a == 2 and late.total == "computedcomputed"
+    assert tree.leaves(Box) == [Box], "a class is a leaf, only its instances are containers"
+
+
+def test_subclasses_of_containers_keep_their_type_or_are_leaves():
+    t = ListSubclass([1, 2])
+    leaves, treedef = tree.flatten(t)
+    again = tree.unflatten(treedef, leaves)
+    assert type(again) is ListSubclass and again == t
+
+
+def test_leaves_are_never_compared_or_copied():
+    a = np.ones(3)
+    leaves, treedef = tree.flatten([a, object])
+    assert leaves[0] is a
+    assert tree.unflatten(treedef, leaves)[0] is a
+
+
+def test_errors():
+    treedef = tree.structure([1, 2])
+    with pytest.raises(errors.TreeError, match="2 leaves, got 3"):
+        tree.unflatten(treedef, [1, 2, 3])
+    with pytest.raises(errors.TreeError, match="structure"):
+        tree.map(lambda a, b: a, [1], (1,))
+    with pytest.raises(errors.TreeError, match="structure"):
+        tree.map(lambda a, b: a, {"a": 1}, {"b": 1})
+
+
+def test_no_recursion():
+    deep = 0
+    for k in range(20_000):
+        deep = [deep] if k % 2 else (deep,)
+    old, frame, depth = sys.getrecursionlimit(), sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(depth + 100)
+    try:
+        leaves, treedef = tree.flatten(deep)
+        assert leaves == [0]
+        assert tree.leaves(tree.map(lambda x: x + 1, deep)) == [1]
+        assert treedef == tree.structure(deep)
+        hash(treedef)
+    finally:
+        sys.setrecursionlimit(old)
+
+
+def test_printing_a_deep_structure_does_not_recurse():
+    deep = 0
+    for _ in range(5000):
+        deep = [deep]
+    assert isinstance(repr(tree.structure(deep)), str)
+
+
+def test_cyclic_structures_are_not_followed_forever():
+    """A container inside itself has no leaves list; Python's own limit on memory is not the answer."""
+    t = [1]
+    t.append((t[0],))
+    assert tree.leaves(t) == [1, 1]
+
+
+TREES = st.recursive(
+    st.integers() | st.text(max_size=2) | st.none() | st.floats(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.dictionaries(st.integers() | st.text(max_size=1), inner, max_size=3)
+        | st.tuples(inner, inner).map(lambda ab: Point(*ab))
+        | st.tuples(inner, inner).map(lambda ab: Box(*ab))
+        | st.lists(inner, max_size=3).map(lambda xs: Registered(*xs))
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3).map(collections.OrderedDict)
+    ),
+    max_leaves=15,
+)
+
+
+@given(TREES)
+def test_round_trip(t):
+    leaves, treedef = tree.flatten(t)
+    assert tree.unflatten(treedef, leaves) == t
+    assert tree.flatten(tree.unflatten(treedef, range(len(leaves))))[0] == list(range(len(leaves)))
+    assert tree.structure(tree.map(lambda x: [x], t)).num_leaves == len(leaves)
+
+
+@given(TREES, TREES)
+def test_equal_structures_have_equal_hashes(a, b):
+    one, two = tree.structure(a), tree.structure(b)
+    if one == two:
+        assert hash(one) == hash(two)
+        assert tree.map(lambda x, y: y, a, b) == b
+    else:
+        with pytest.raises(errors.TreeError):
+            tree.map(lambda x, y: y, a, b)
