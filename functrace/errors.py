@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -33,6 +33,12 @@ class InputTypeError(FunctraceError, TypeError):
     """A derivative was asked with respect to something that is no array or number, or complex without being said to be."""
 
     code = "FT114"
+
+
+class MutatedError(FunctraceError, RuntimeError):
+    """An array that a tape still needs was changed, or was about to be, after it was recorded."""
+
+    code = "FT115"
 
 
 class NonScalarOutputError(FunctraceError, TypeError):
@@ -164,11 +170,17 @@ def user_line(depth: int = 2) -> str:
     return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
 
 
-def raising_ours(fun: Callable[..., Any], args: Iterable[Any]) -> Any:
-    """`fun(*args)`; NumPy's "setting an array element with a sequence" gives way to the error of ours that caused it."""
+def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[Any] = ()) -> Any:
+    """`fun(*args)`; an error of NumPy's gives way to the one of ours that caused it, or that says more."""
     try:
         return fun(*args)
     except ValueError as error:
-        if isinstance(error.__cause__, FunctraceError):
-            raise error.__cause__ from None
+        ours = error.__cause__ or error.__context__
+        if isinstance(ours, FunctraceError):
+            raise ours from None
+        if locks and "read-only" in str(error):
+            raise MutatedError(
+                f"{error}: an array of more than a megabyte that was used with traced values is locked while the derivative needs it "
+                f"({', '.join(describe(lock.array) for lock in locks[:3])}).\n  Write to a copy of it."
+            ) from error
         raise

@@ -1,4 +1,4 @@
-"""Recorded constants must not change under the tape: small ones are copied, large ones locked as long as the tape lives."""
+"""Recorded arrays must not change under the tape: most are copied, large ones locked as long as the tape lives."""
 
 from __future__ import annotations
 
@@ -7,32 +7,62 @@ from typing import Any
 
 import numpy as np
 
-_COPY = 1 << 20  # bytes up to which a constant is copied, rather than locked
+from functrace import errors
+
+COPY = 1 << 20  # bytes up to which an array is copied, rather than locked
+_SAMPLES = 64
 _locks: dict[int, int] = {}
-_locks_guard = threading.RLock()  # a lock may be released by the collector, anywhere
+_guard = threading.RLock()  # re-entrant: a lock may be released by the collector, anywhere
 
 
 class Lock:
-    """A large array that a tape needs, read-only as long as the tape lives: who writes to it is told by NumPy."""
+    """A large array that a tape needs, read-only as long as the tape lives.
 
-    __slots__ = ("array",)
+    Views of it that were made before can still be written through; `check` compares a few elements, and raises.
+    """
+
+    __slots__ = ("array", "digest")
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        with _locks_guard:
+        self.digest = _digest(array)
+        with _guard:
             _locks[id(array)] = _locks.get(id(array), 0) + 1
             array.flags.writeable = False
 
+    def check(self) -> None:
+        """Raise if the array was changed."""
+        if _digest(self.array) != self.digest:
+            raise errors.MutatedError(
+                f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative would be "
+                f"of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
+            )
+
     def __del__(self) -> None:
-        with _locks_guard:
+        with _guard:
             _locks[id(self.array)] -= 1
             if not _locks[id(self.array)]:
                 del _locks[id(self.array)]
                 self.array.flags.writeable = True
 
 
-def safe(x: Any) -> Any:
-    """What the tape may keep of a constant: the value itself if nothing can change it, a copy, or a `Lock` that holds it."""
-    if type(x) is not np.ndarray or not x.flags.writeable:
+def _digest(x: Any) -> bytes:
+    return bytes(np.ascontiguousarray(x.reshape(-1)[:: max(1, x.size // _SAMPLES)]))
+
+
+def _writeable(x: Any) -> bool:
+    """Whether anything that shares memory with `x` could be written to."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            return True
+        x = x.base
+    return x is not None
+
+
+def safe(x: Any, copy: int = COPY) -> Any:
+    """What a tape may keep of an array: itself if nothing can change it, a copy, or a `Lock` if it has more than `copy` bytes."""
+    if id(x) in _locks:
+        return Lock(x)
+    if not _writeable(x):
         return x
-    return x.copy() if x.nbytes <= _COPY or x.base is not None else Lock(x)
+    return x.copy() if x.nbytes <= copy or x.base is not None or not x.flags.c_contiguous else Lock(x)

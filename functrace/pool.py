@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
-LIMIT = 1 << 28
+LIMIT = 1 << 27  # bytes that a thread's pool may hold
 
 _probe = [np.empty(0)]
 _UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
@@ -122,14 +122,17 @@ def recycled(x: Any) -> Any:
     return x.view(Recycled) if type(x) is np.ndarray and x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
 
 
-def owned(x: Any) -> Any:
-    """A result that leaves the pool: an ndarray that owns its memory, without a copy where nothing else can see the buffer."""
-    if type(x) is not Recycled:
+def owned(x: Any, taken: set[int]) -> Any:
+    """An array that owns its memory and is none of those `taken`, by id, to which it is added; no copy where none is needed."""
+    if not isinstance(x, np.ndarray):
         return x
     base = x.base
-    if type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides and base.dtype == x.dtype:
-        return base
-    return np.array(x)
+    if type(x) is Recycled and type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides:
+        x = base
+    if x.base is not None or not x.flags.writeable or id(x) in taken:
+        x = np.array(x)
+    taken.add(id(x))
+    return x
 
 
 def clear() -> None:

@@ -90,9 +90,18 @@ class TreeDef:
         return hash(self.nodes)
 
     def __repr__(self) -> str:
-        return f"TreeDef({unflatten(self, ['*'] * self.num_leaves)!r})".replace("'*'", "*")
+        parts: list[str] = []
+        for cls, count, aux in self.nodes:
+            inside = [parts.pop() for _ in range(count)][::-1]
+            names = aux[0] if cls is not None and aux and cls not in _registry else ()
+            labelled = ", ".join([f"{k!r}: {p}" for k, p in zip(names, inside)] if names else inside)
+            left, right = _BRACKETS.get(cls, (f"{getattr(cls, '__name__', '')}(", ")"))
+            text = left + labelled + right
+            parts.append(text if len(text) < 200 else "...")
+        return f"TreeDef({parts[0]})"
 
 
+_BRACKETS: dict[Any, tuple[str, str]] = {None: ("*", ""), list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), type(None): ("None", "")}
 _LEAF = (None, 0, None)
 _ONE_LEAF = TreeDef((_LEAF,), 1, {})
 

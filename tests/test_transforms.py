@@ -976,7 +976,7 @@ def test_check_grads_rejects_a_wrong_vjp_with_a_right_jvp():
     from functrace.core.primitive import Primitive
 
     op = Primitive(
-        "half_wrong", np.sin, arity=1, params=False, batch=lambda size, flags, args, params: np.sin(args[0]),
+        "half_wrong", np.sin, arity=1, batch=lambda size, flags, args, params: np.sin(args[0]),
         vjps=(lambda g, ans, x: g * np.cos(x) * 2,), jvps=(lambda t, ans, x: t * np.cos(x),),
     ).op  # fmt: skip
     x = np.array([0.3, 0.7])

@@ -14,7 +14,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer
-from functrace.pool import owned, recycled
+from functrace.pool import recycled
 
 
 class BatchTrace(Trace):
@@ -43,17 +43,22 @@ class BatchTrace(Trace):
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
         if isinstance(x, Tracer):
             if x.owner is self:
-                return owned(x.value)
+                return x.value
             if x.owner.closed:
                 x.owner.check_open(x)
         return np.broadcast_to(x, (self.size, *np.shape(x)))
 
 
-def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str) -> list[Any]:
-    """Run `fun`, which returns a flat sequence, on `args`, of which the flagged have the batch as axis 0; so have all results."""
+def batched(
+    fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
+) -> list[tuple[Any, bool]]:
+    """Run `fun`, which returns a flat sequence, on `args`, of which the flagged have the batch as axis 0.
+
+    So have all results; with each comes whether it depends on the batch.
+    """
     trace = BatchTrace(what, size)
     try:
         out = errors.raising_ours(fun, [trace.tracer(a) if b else a for a, b in zip(args, flags)])
-        return [trace.lower(x) for x in out]
+        return [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]
     finally:
         trace.close()

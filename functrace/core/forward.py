@@ -15,10 +15,13 @@ import numpy as np
 from functrace.core.primitive import BINARY, ITEM, UNARY
 from functrace.core.reverse import pullback
 from functrace.core.tape import Tape, record
+from functrace.pool import owned
 
 
 def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
     """Tangents of the outputs, given those of the inputs (None: zero). Outputs that nothing reaches get None."""
+    for lock in tape.locks:
+        lock.check()
     ts: list[Any] = [None] * tape.size
     ts[: len(tangents)] = tangents
     for primitive, out, slots, args, ans, params in tape.entries:
@@ -40,7 +43,8 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
                     d = spread(d, ans) if kind == BINARY else d
                     total = d if total is None else total + d
             ts[out] = total
-    return [ts[slot] if slot >= 0 else None for slot in tape.slots]
+    taken = {id(t) for t in tangents}
+    return [owned(ts[slot], taken) if slot >= 0 else None for slot in tape.slots]
 
 
 def _plus(a: Any, b: Any) -> Any:

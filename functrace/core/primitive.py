@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from sys import _getframe
 from typing import Any
 
-import numpy as np
-
-from functrace.core.tracer import TapeTracer, Tracer
+from functrace.core.tracer import Tracer
 from functrace.errors import MissingRuleError
-from functrace.pool import recycled
 
 GENERAL, UNARY, BINARY, ITEM, SCATTER = range(5)
 LARGE = 1 << 12  # elements from which on the tape drops what no rule needs
@@ -56,7 +52,7 @@ class Primitive:
     - `scatter(buffer, g, *params)`: adds the cotangent into a buffer in place, for ops that read a part of their argument.
     """
 
-    __slots__ = ("arity", "batch", "constant", "fun", "joint", "jvps", "kind", "multi", "name", "op", "saves", "scatter", "vjps")
+    __slots__ = ("arity", "batch", "constant", "fun", "joint", "jvps", "kind", "looks", "multi", "name", "op", "scatter", "vjps")
 
     def __init__(
         self,
@@ -71,7 +67,6 @@ class Primitive:
         multi: bool = False,
         joint: bool = False,
         scatter: Callable[..., Any] | None = None,
-        params: bool = True,
     ) -> None:
         missing = ["batch"] if batch is None else []
         if not constant:
@@ -85,9 +80,9 @@ class Primitive:
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
         self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
         self.joint = joint
-        self.saves = saved(vjps, jvps, arity)
+        self.looks = _looks(vjps, jvps, arity) if not joint else None
         self.kind = GENERAL if multi or constant else SCATTER if scatter else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
-        self.op = _make_op(self, params)
+        self.op = _op(self)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -108,33 +103,40 @@ class Primitive:
             return [self.jvps(k, t, ans, *args, *params) for k, t in enumerate(ts) if t is not None]
         return [rule(t, ans, *args, *params) for rule, t in zip(self.jvps, ts) if t is not None and rule]
 
-    def lean(self, args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
-        """`args` and `ans` without the values that no rule looks into."""
-        saves = self.saves
-        if saves is None:
-            return args, ans
-        kept = tuple(a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, saves[1:]))
-        return kept, ans if saves[0] else Aval(ans)
+    def needed(self, slots: tuple[int, ...]) -> tuple[bool, ...]:
+        """Which of (ans, *args) a rule of a recorded argument looks into."""
+        if self.looks is None:
+            return (not self.constant,) * (len(slots) + 1)
+        rows = [row for row, i in zip(self.looks, slots) if i >= 0]
+        return tuple(map(any, zip(*rows)))
+
+    def lean(self, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
+        """`args` and `ans` without the values that no rule will look into."""
+        ans_needed, *needed = self.needed(slots)
+        kept = tuple(a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, needed))
+        return kept, ans if ans_needed or isinstance(ans, tuple) else Aval(ans)
 
 
-def saved(vjps: Any, jvps: Any, arity: int | None) -> tuple[bool, ...] | None:
-    """Which of (ans, *args) the rules look into; None: all, or unknown."""
-    if arity is None or vjps is None or jvps is None:
+def looks_into(rule: Rule | None, arity: int) -> list[bool]:
+    """Which of (ans, *args) a rule looks into: those whose names do not begin with an underscore."""
+    if rule is None:
+        return [False] * (arity + 1)
+    stated = getattr(rule, "saves", None)
+    if stated is not None:
+        return [*stated, *[False] * (arity + 1 - len(stated))]
+    code = rule.__code__
+    names = [not name.startswith("_") for name in code.co_varnames[1 : min(code.co_argcount, arity + 2)]]
+    if code.co_flags & inspect.CO_VARARGS:
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        names += [not rest.startswith("_")] * (arity + 1 - len(names))
+    return names
+
+
+def _looks(vjps: Any, jvps: Any, arity: int | None) -> tuple[tuple[bool, ...], ...] | None:
+    """For each argument, which of (ans, *args) its rules look into; None: all, or there are no rules."""
+    if arity is None or vjps is None:
         return None
-    keep = [False] * (arity + 1)
-    for rule in (*vjps, *jvps):
-        if rule is None:
-            continue
-        names = getattr(rule, "saves", None)
-        if names is None:
-            code = rule.__code__
-            names = [not name.startswith("_") for name in code.co_varnames[1 : min(code.co_argcount, arity + 2)]]
-            if code.co_flags & inspect.CO_VARARGS:
-                rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-                names += [not rest.startswith("_")] * (arity + 1 - len(names))
-        for k, looked_at in enumerate(names):
-            keep[k] |= looked_at
-    return tuple(keep)
+    return tuple(tuple(a or b for a, b in zip(looks_into(v, arity), looks_into(j, arity))) for v, j in zip(vjps, jvps))
 
 
 def bind(primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -150,81 +152,16 @@ def bind(primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -
     return newest.owner.process(primitive, args, params)
 
 
-def _make_op(primitive: Primitive, params: bool) -> Callable[..., Any]:
-    """The function that users call. Three do what `bind` and `TapeTrace.process` do, for the common case, without a loop."""
-    fun, lean, arity, saves = primitive.fun, primitive.lean, primitive.arity, primitive.saves
-    keep_x, keep_y = (saves is None or saves[1], saves is None or saves[2]) if arity == 2 else (False, False)
+def _op(primitive: Primitive) -> Callable[..., Any]:
+    """The function that users call: arguments and parameters by position; for any number of arguments, `params=` apart."""
+    arity = primitive.arity
 
-    def unary(x: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, v = x.owner, x.value
-            ans, args = fun(v), (v,)
-            kept = ans
-            if ans.size > LARGE:
-                ans = recycled(ans)
-                args, kept = lean(args, ans)
-            slot = trace.next_slot()
-            trace.append((primitive, slot, (x.slot,), args, kept, ()))
-            frame = _getframe(1)
-            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-        return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
-
-    def unary_with_params(x: Any, *params: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, v = x.owner, x.value
-            ans, args = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,)
-            kept = ans
-            if v.size > LARGE:
-                kept = ans = recycled(ans)
-                args, kept = lean(args, ans)
-            slot = trace.next_slot()
-            trace.append((primitive, slot, (x.slot,), args, kept, params))
-            frame = _getframe(1)
-            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-        return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
-
-    def binary(x: Any, y: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, a = x.owner, x.value
-            if type(y) is TapeTracer:
-                if y.owner is not trace:
-                    return bind(primitive, (x, y), ())
-                b, slots = y.value, (x.slot, y.slot)
-            elif isinstance(y, Tracer):
-                return bind(primitive, (x, y), ())
-            else:
-                b, slots = trace.keep(y) if keep_y and type(y) is np.ndarray else y, (x.slot, -1)
-        elif type(y) is TapeTracer and not isinstance(x, Tracer):
-            trace, b, slots = y.owner, y.value, (-1, y.slot)
-            a = trace.keep(x) if keep_x and type(x) is np.ndarray else x
-        else:
-            return bind(primitive, (x, y), ())
-        ans, args = fun(a, b), (a, b)
-        kept = ans
-        if ans.size > LARGE:
-            ans = recycled(ans)
-            args, kept = lean(args, ans)
-        slot = trace.next_slot()
-        trace.append((primitive, slot, slots, args, kept, ()))
-        frame = _getframe(1)
-        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-
-    def general(*args: Any) -> Any:
+    def fixed(*args: Any) -> Any:
         return bind(primitive, args[:arity], args[arity:])
 
     def variadic(*args: Any, params: tuple[Any, ...] = ()) -> Any:
         return bind(primitive, args, params)
 
-    op: Callable[..., Any]
-    if arity is None:
-        op = variadic
-    elif primitive.kind == UNARY and not params:
-        op = unary
-    elif primitive.kind in (UNARY, SCATTER):
-        op = unary_with_params
-    elif primitive.kind == BINARY and not params:
-        op = binary
-    else:
-        op = general
-    op.__name__ = op.__qualname__ = primitive.name
+    op: Callable[..., Any] = variadic if arity is None else fixed
+    op.primitive = primitive  # type: ignore[attr-defined]
     return op

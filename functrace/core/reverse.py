@@ -22,6 +22,8 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
 
     With `consume` the tape is emptied on the way: what it kept is freed as the replay passes.
     """
+    for lock in tape.locks:
+        lock.check()
     cts: list[Any] = [None] * tape.size
     mine: set[int] = set()  # slots whose cotangent is a buffer made here, which nothing else can see
     for slot, g in zip(tape.slots, cotangents):
@@ -68,7 +70,8 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
                     d = fit(d, x)
                     c = cts[i]
                     cts[i] = d if c is None else c + d
-    return _own(cts[: len(tape.inputs)], mine, cotangents)
+    taken = {id(g) for g in cotangents}
+    return [d if k in mine else owned(d, taken) for k, d in enumerate(cts[: len(tape.inputs)])]
 
 
 def fit(d: Any, x: Any) -> Any:
@@ -101,16 +104,3 @@ def _scatter(primitive: Any, cts: list[Any], mine: set[int], i: int, g: Any, ans
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
     primitive.scatter(c, g, *params)
-
-
-def _own(cts: list[Any], mine: set[int], seeds: Sequence[Any]) -> list[Any]:
-    """Results that own their memory: neither the caller's cotangents, nor views, nor one array twice."""
-    seen = {id(g) for g in seeds}
-    for k, d in enumerate(cts):
-        if isinstance(d, np.ndarray) and k not in mine:
-            d = owned(d)
-            if d.base is not None or id(d) in seen or not d.flags.writeable:
-                d = d.copy()
-            seen.add(id(d))
-            cts[k] = d
-    return cts

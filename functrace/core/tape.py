@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind
 from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer
-from functrace.locks import Lock, safe
+from functrace.locks import COPY, Lock, safe
 from functrace.pool import recycled
 
 Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
@@ -31,19 +33,23 @@ class TapeTrace(Trace):
     def __init__(self, what: str, everything: bool = False) -> None:
         super().__init__(what)
         self.entries: list[Entry] = []
-        self.append = self.entries.append
+        self.append: Callable[[Entry], None] = self.entries.append
         self.next_slot = itertools.count().__next__  # atomic, as list.append is: a tracer may be used in another thread
         self.everything = everything
         self.frames: list[Any] = []
         self.locks: list[Lock] = []
 
-    def keep(self, x: Any) -> Any:
-        """A constant array as the tape may keep it, safe from later writes."""
-        kept = safe(x)
-        if isinstance(kept, Lock):
-            self.locks.append(kept)
-            return kept.array
-        return kept
+    def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
+        """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
+        if isinstance(x, np.ndarray):
+            if not needed:
+                return x
+            kept = safe(x, copy)
+            if isinstance(kept, Lock):
+                self.locks.append(kept)
+                return kept.array
+            return kept
+        return np.asarray(x) if isinstance(x, (list, tuple)) else x
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
@@ -54,13 +60,12 @@ class TapeTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
         mine = [isinstance(a, Tracer) and a.owner is self for a in args]
-        values = tuple(a.value if m else a for a, m in zip(args, mine))
+        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        needed = primitive.needed(slots) if not self.everything else (True,) * (len(slots) + 1)
+        values = tuple(a.value if m else self.constant(a, keep) for a, m, keep in zip(args, mine, needed[1:]))
         ans = bind(primitive, values, params)
         if primitive.constant and not self.everything:
             return ans
-        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
-        saves = primitive.saves
-        values = tuple(a if m or saves and not saves[k + 1] else self.keep(a) for k, (a, m) in enumerate(zip(values, mine)))
         return self.record(primitive, slots, values, ans, params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
@@ -68,7 +73,7 @@ class TapeTrace(Trace):
         slot = self.next_slot()
         kept = ans = recycled(ans)
         if not self.everything and not primitive.multi and getattr(ans, "size", 0) > LARGE:
-            args, kept = primitive.lean(args, ans)
+            args, kept = primitive.lean(slots, args, ans)
         self.append((primitive, slot, slots, args, kept, params))
         out = self.tracer(ans, slot)
         self._note(out)
@@ -91,15 +96,16 @@ class TapeTrace(Trace):
         super().close()
         self.entries = []
         self.locks = []
-        self.append = self._leaked
+        self.append = _leaked
 
-    def _leaked(self, entry: Entry) -> None:
-        # The fast ops come here without looking whether the trace is open: the tracer is among their local variables.
-        for name in ("x", "y"):
-            x = sys._getframe(1).f_locals.get(name)
-            if isinstance(x, Tracer) and x.owner is self:
-                self.check_open(x)
-        raise errors.LeakedTracerError(f"a traced value of {self.what} is used after that call has ended, at {errors.user_line()}.")
+
+def _leaked(entry: Entry) -> None:
+    # A fast op comes here without looking whether the trace is open: the tracer is among its local variables.
+    names = sys._getframe(1).f_locals
+    for x in (names.get("x"), names.get("y")):
+        if isinstance(x, Tracer) and x.owner.closed:
+            x.owner.check_open(x)
+    raise errors.LeakedTracerError(f"a traced value is used after its call has ended, at {errors.user_line()}.")
 
 
 def _take(items: Any, k: int) -> Any:
@@ -137,15 +143,21 @@ def _of(x: Any, trace: Trace) -> bool:
     return isinstance(x, Tracer) and x.owner is trace
 
 
-def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False) -> Tape:
-    """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results."""
+def record(
+    fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False, copy: int | None = None
+) -> Tape:
+    """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results.
+
+    Inputs are kept safe from later writes; those of more than `copy` bytes (None: none) by a lock.
+    """
     trace = TapeTrace(what, everything)
     try:
         frame = errors.user_frame(2)
         code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
         kind = ProgramTracer if everything else TapeTracer
+        inputs = [trace.constant(x, True, sys.maxsize if copy is None else copy) for x in inputs]
         tracers = [kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
-        outputs = errors.raising_ours(fun, tracers)
+        outputs = errors.raising_ours(fun, tracers, trace.locks)
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)

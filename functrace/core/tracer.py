@@ -18,6 +18,7 @@ by depth, so two derivatives cannot be confused however the calls interleave, in
 from __future__ import annotations
 
 import itertools
+import operator
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -119,7 +120,7 @@ class Tracer:
         return int(self.value)
 
     def __index__(self) -> int:
-        return self.value.__index__()  # type: ignore[no-any-return]
+        return operator.index(self.value)
 
     def __repr__(self) -> str:
         return f"Traced({str(self.value).strip()}, {errors.describe(self)})"
@@ -163,7 +164,7 @@ class BatchTracer(Tracer):
         return int(self._agreed("int()"))
 
     def __index__(self) -> int:
-        return self._agreed("an index").__index__()  # type: ignore[no-any-return]
+        return operator.index(self._agreed("an index"))
 
     def _agreed(self, what: str) -> Any:
         """The one value that all examples share: Python can follow only one branch."""

@@ -14,7 +14,7 @@ from functrace.ops import shape as _shape
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse, reshape, single_axis, transpose
 from functrace.ops.index import index, index_add
-from functrace.ops.inplace import link_reshaped, view
+from functrace.ops.inplace import View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, implements, normal
 
@@ -51,10 +51,10 @@ def expand_dims(a: Any, axis: Any) -> Any:
     old = a.shape
     if type(axis) is int:
         k = normalize_axis_index(axis, len(old) + 1)
-        return link_reshaped(_shape.reshape(a, (*old[:k], 1, *old[k:])), a)
+        return reshaped(a, (*old[:k], 1, *old[k:]))
     axes = normalize_axis_tuple(axis, len(old) + (len(axis) if isinstance(axis, (tuple, list)) else 1))
     sizes = iter(old)
-    return link_reshaped(_shape.reshape(a, tuple(1 if k in axes else next(sizes) for k in range(len(old) + len(axes)))), a)
+    return reshaped(a, tuple(1 if k in axes else next(sizes) for k in range(len(old) + len(axes))))
 
 
 @implements(np.squeeze, [_x(1, 3, 1), _x(1, 3, 1, axis=0), _x(1, 3, 1, axis=-1), _x(1, 3, 1, axis=(0, 2)), _x(1, 1), _x(2)])
@@ -72,7 +72,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         if any(old[k] != 1 for k in axes):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
         new = tuple(n for k, n in enumerate(old) if k not in axes)
-    return a if new == old else link_reshaped(_shape.reshape(a, new), a)
+    return a if new == old else reshaped(a, new)
 
 
 def _layout(function: str, order: Any) -> Any:
@@ -91,7 +91,7 @@ def ravel(a: Any, order: Any = "C") -> Any:
     if len(a.shape) == 1:
         return a
     if order == "C":
-        return link_reshaped(_shape.reshape(a, (a.size,)), a)
+        return reshaped(a, (a.size,))
     return reshape(a, -1, order=_layout("ravel", order))
 
 
@@ -125,7 +125,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     axes = list(range(len(a.shape)))
     i, j = normalize_axis_index(axis1, len(axes)), normalize_axis_index(axis2, len(axes))
     axes[i], axes[j] = j, i
-    return link_reshaped(_shape.transpose(a, tuple(axes)), a)
+    return permuted(a, tuple(axes))
 
 
 @implements(np.matrix_transpose, [_X, Sample(_CUBE)])
@@ -140,7 +140,7 @@ def matrix_transpose(x: Any, /) -> Any:
 def _atleast(n: int, where: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
     def function(*arys: Any) -> Any:
         lifted = [lift(a) for a in arys]
-        out = tuple(a if len(a.shape) >= n else link_reshaped(_shape.reshape(a, where(a.shape)), a) for a in lifted)
+        out = tuple(a if len(a.shape) >= n else reshaped(a, where(a.shape)) for a in lifted)
         return out[0] if len(out) == 1 else out
 
     function.__name__ = function.__qualname__ = f"atleast_{n}d"
@@ -319,11 +319,18 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError("diag requires an array of at least two dimensions")
     if normalize_axis_index(axis1, len(a.shape)) == normalize_axis_index(axis2, len(a.shape)):
         raise ValueError("axis1 and axis2 cannot be the same")
+    return linked(_diagonal(a, offset, axis1, axis2), a, _DIAGONAL, offset, axis1, axis2)
+
+
+def _diagonal(a: Any, offset: int, axis1: int, axis2: int) -> Any:
     rows, columns = _on_diagonal(a.shape[axis1], a.shape[axis2], int(offset))
     if axis1 != 0 or axis2 != 1:
         a = moveaxis(a, (axis1, axis2), (0, 1))
     out = index(a, (rows, columns))
-    return link_reshaped(out if len(a.shape) == 2 else moveaxis(out, 0, -1), a)
+    return out if len(a.shape) == 2 else moveaxis(out, 0, -1)
+
+
+_DIAGONAL = View(_diagonal, None)  # read-only, as in NumPy
 
 
 def _on_diagonal(m: int, n: int, offset: int) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.create import lift
-from functrace.ops.inplace import link_reshaped
+from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped
 from functrace.ops.registry import Sample, implements, normal
 
 Axis = Any
@@ -134,7 +134,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
         shape = np.empty(old, np.bool_).reshape(shape).shape  # NumPy's own reading, and errors
     if order == "F":
         return np.transpose(_shape.reshape(np.transpose(a), shape[::-1]))
-    return link_reshaped(_shape.reshape(a, shape), a)
+    return reshaped(a, shape)
 
 
 @implements(np.transpose, [_X, Sample(normal((2, 3, 4)), {"axes": (1, 2, 0)}), Sample(normal((2, 3, 4)), {"axes": (-1, 0, 1)})])
@@ -144,7 +144,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     axes = tuple(range(a.ndim))[::-1] if axes is None else tuple(np.lib.array_utils.normalize_axis_index(k, a.ndim) for k in axes)
     if len(axes) != a.ndim or len(set(axes)) != a.ndim:
         raise ValueError("axes don't match array")
-    return link_reshaped(_shape.transpose(a, axes), a)
+    return permuted(a, axes)
 
 
 @implements(
@@ -155,7 +155,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """`np.broadcast_to`."""
     array = lift(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return array if shape == array.shape else _shape.broadcast_to(array, shape)
+    return array if shape == array.shape else linked(_shape.broadcast_to(array, shape), array, BROADCAST, shape)
 
 
 @implements(

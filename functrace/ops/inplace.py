@@ -16,33 +16,52 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.index import index, index_add, index_set, is_basic
+from functrace.ops import elementwise, shape
 from functrace.ops.shape import astype
+
+
+class View:
+    """A way in which NumPy lets an array share another's memory: how to read it from its base, and how to write it back."""
+
+    __slots__ = ("read", "write")
+
+    def __init__(self, read: Callable[..., Any], write: Callable[..., Any] | None) -> None:
+        self.read, self.write = read, write
+
+
+INDEX = View(index, index_set)
+RESHAPE = View(shape.reshape, lambda base, v, _shape: shape.reshape(v, base.shape))
+TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
+BROADCAST = View(shape.broadcast_to, None)
+REAL = View(elementwise.real, lambda base, v: v + elementwise.imag(base) * 1j)
+IMAG = View(elementwise.imag, lambda base, v: elementwise.real(base) + v * 1j)
 
 
 def view(x: Tracer, key: Any) -> Any:
     """`x[key]`, remembered as a view of `x` if NumPy would make one."""
     out = index(x, key)
-    if isinstance(out, Tracer) and out.shape and is_basic(key):
-        _link(out, x, key)
-    return out
+    return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
 
 
-def _link(out: Tracer, x: Tracer, key: Any) -> None:
-    out.parent = (x, key)
-    try:
-        x.views.append(weakref.ref(out))
-    except AttributeError:
-        x.views = [weakref.ref(out)]
-
-
-def link_reshaped(out: Any, x: Any) -> Any:
-    """Mark a reshaped or transposed array: NumPy would share memory, so a write through it is refused rather than lost."""
+def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
+    """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
-        out.parent = (x, _RESHAPED)
+        out.parent = (x, how, params)
+        try:
+            x.views.append(weakref.ref(out))
+        except AttributeError:
+            x.views = [weakref.ref(out)]
     return out
 
 
-_RESHAPED = object()
+def reshaped(x: Any, shape_: tuple[int, ...]) -> Any:
+    """`x` in another shape, a view of it."""
+    return linked(shape.reshape(x, shape_), x, RESHAPE, shape_)
+
+
+def permuted(x: Any, axes: tuple[int, ...]) -> Any:
+    """`x` with its axes in another order, a view of it."""
+    return linked(shape.transpose(x, axes), x, TRANSPOSE, axes)
 
 
 def _become(handle: Tracer, new: Tracer) -> None:
@@ -53,34 +72,23 @@ def _become(handle: Tracer, new: Tracer) -> None:
 
 def write(x: Tracer, new: Any) -> None:
     """Let the array that `x` stands for become `new`, in its bases and their other views too."""
-    base = getattr(x, "parent", None)
-    if base is not None and base[1] is _RESHAPED:
-        raise errors.UnsupportedError(
-            f"writing into a reshaped or transposed view of a traced array ({errors.describe(x)}).\n  At {errors.user_line()}.\n"
-            "  Write into the array itself, x[i] = v, or take a copy first."
-        )
-    _become(x, new)
-    chain = [x]
-    while base is not None:
-        parent, key = base
-        base = getattr(parent, "parent", None)
-        _become(parent, index_set(parent, chain[-1], key))
-        chain.append(parent)
-    for node in reversed(chain):
-        _refresh(node, keep=chain)
-
-
-def _refresh(x: Tracer, keep: list[Tracer]) -> None:
-    """Read the views of a written array again."""
-    todo = [x]
+    chain = [(x, new)]
+    while (parent := getattr(chain[-1][0], "parent", None)) is not None:
+        base, how, params = parent
+        if how.write is None:
+            raise ValueError(f"assignment destination is read-only: a broadcast view, at {errors.user_line()}")
+        chain.append((base, how.write(base, chain[-1][1], *params)))
+    for node, value in chain:
+        _become(node, value)
+    done = [node for node, _ in chain]
+    todo = list(done)
     while todo:
         node = todo.pop()
-        alive = [(v, r) for r in getattr(node, "views", ()) if (v := r()) is not None and v.parent[0] is node]
-        if alive:
-            node.views = [r for _, r in alive]
-        for v, _ in alive:
-            if not any(v is k for k in keep):
-                _become(v, index(node, v.parent[1]))
+        node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and v.parent[0] is node]
+        for v in [r() for r in node.views]:
+            if v is not None and not any(v is k for k in done):
+                _become(v, v.parent[1].read(node, *v.parent[2]))
+                done.append(v)
                 todo.append(v)
 
 
@@ -155,27 +163,43 @@ class _AtIndex:
 
     def multiply(self, v: Any) -> Any:
         """A copy with the elements at the index multiplied by `v`."""
-        return self.set(self.get() * v)
+        return self._each(np.multiply, v)
 
     def divide(self, v: Any) -> Any:
         """A copy with the elements at the index divided by `v`."""
-        return self.set(self.get() / v)
+        return self._each(np.divide, v)
 
     def power(self, v: Any) -> Any:
         """A copy with the elements at the index raised to `v`."""
-        return self.set(self.get() ** v)
+        return self._each(np.power, v)
 
     def min(self, v: Any) -> Any:
         """A copy with the smaller of the elements at the index and `v`."""
-        return self.set(np.minimum(self.get(), v))
+        return self._each(np.minimum, v)
 
     def max(self, v: Any) -> Any:
         """A copy with the larger of the elements at the index and `v`."""
-        return self.set(np.maximum(self.get(), v))
+        return self._each(np.maximum, v)
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
-        """A copy with `function` applied to the elements at the index."""
+        """A copy with `function` applied to the elements at the index, once to each."""
         return self.set(function(self.get()))
+
+    def _each(self, op: Callable[[Any, Any], Any], v: Any) -> Any:
+        """A copy with `op(element, v)` at the index; where a position is repeated, one after the other, as `op.at` does."""
+        if is_basic(self.key):
+            return self.set(op(self.get(), v))
+        positions = np.arange(self.x.size).reshape(self.x.shape)[self.key]
+        flat, values = np.reshape(self.x, (self.x.size,)), np.reshape(np.broadcast_to(v, positions.shape), (positions.size,))
+        positions = positions.reshape(-1)
+        order = np.argsort(positions, kind="stable")
+        starts = np.searchsorted(positions[order], positions[order])
+        turn = np.empty(positions.size, int)
+        turn[order] = np.arange(positions.size) - starts  # how often the position came before
+        for k in range(int(turn.max(initial=-1)) + 1):
+            chosen = np.flatnonzero(turn == k)
+            flat = updated(flat, positions[chosen], op(index(flat, positions[chosen]), index(values, chosen)), "set")
+        return np.reshape(flat, self.x.shape)
 
 
 def at(x: Any) -> _At:

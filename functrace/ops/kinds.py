@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from functrace.core.forward import transpose
-from functrace.core.primitive import Primitive, Rule, bind, saved
+from functrace.core.primitive import Primitive, Rule, bind, looks_into
+from functrace.ops.fast import fast
 from functrace.ops.registry import Declared, Sample, declare
 
 Op = Callable[..., Any]
@@ -88,8 +89,8 @@ def elementwise(
     """
     arity = len(maps)
     cell: list[Op] = []
-    primitive = Primitive(name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), params=False)
-    cell.append(primitive.op)
+    primitive = Primitive(name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell))
+    cell.append(fast(primitive, params=False))
     wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
     drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
     ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
@@ -135,7 +136,7 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], sc
         scatter=scatter,
         batch=lambda size, _flags, args, params: batch(size, args[0], *params),
     )
-    cell.append(primitive.op)
+    cell.append(fast(primitive, params=True))
     return primitive.op
 
 
@@ -150,8 +151,8 @@ def bilinear(name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], p
         return cell[0](x, t, *params)
 
     first.saves, second.saves = (False, False, True), (False, True, False)  # type: ignore[attr-defined]
-    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, params=params)
-    cell.append(primitive.op)
+    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch)
+    cell.append(fast(primitive, params))
     return primitive.op
 
 
@@ -180,7 +181,7 @@ def _transposed(rule: Rule | None, arity: int) -> Rule | None:
     if rule is None:
         return None
     jvp = jvp_from_vjp(rule)
-    jvp.saves = saved((rule,), (), arity)  # type: ignore[attr-defined]
+    jvp.saves = looks_into(rule, arity)  # type: ignore[attr-defined]
     return jvp
 
 
@@ -206,4 +207,4 @@ def general(
         batch=batch or (lambda size, flags, args, params: batch_by_loop(primitive)(size, flags, args, params)),
         multi=multi,
     )
-    return primitive.op
+    return fast(primitive, params=True)

@@ -13,13 +13,14 @@ from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
-from functrace.ops.inplace import at, inplace, setitem, view
-from functrace.ops.protocol import UFUNC_METHODS, UFUNCS
+from functrace.ops.create import lift
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, setitem, view
+from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS
 from functrace.ops.registry import TABLE
 
 
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: op(other, self)
+    return lambda self, other: op(lift(other) if isinstance(other, (list, tuple)) else other, self)
 
 
 _BINARY = {
@@ -110,8 +111,8 @@ for _name in (
 _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": _transposed,
     "mT": lambda self: np.swapaxes(self, -1, -2),
-    "real": lambda self: np.real(self),
-    "imag": lambda self: np.imag(self),
+    "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
+    "imag": lambda self: linked(e.imag(self), self, IMAG) if self.dtype.kind == "c" else e.imag(self),
     "at": at,
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": lambda self: self.size * self.dtype.itemsize,
@@ -129,10 +130,10 @@ for _name, _function in {
     "astype": _astype,
     "reshape": _reshape,
     "transpose": _transpose,
-    "copy": lambda self, order="C": e.positive(self),
-    "__copy__": lambda self: e.positive(self),
-    "__deepcopy__": lambda self, memo: e.positive(self),
-    "flatten": lambda self, order="C": e.positive(np.reshape(self, -1, order=order)),
+    "copy": lambda self, order="C": _astype(self, self.dtype),
+    "__copy__": lambda self: _astype(self, self.dtype),
+    "__deepcopy__": lambda self, memo: _astype(self, self.dtype),
+    "flatten": lambda self, order="C": _astype(np.reshape(self, -1, order=order), self.dtype),
     "fill": lambda self, v: _inplace.setitem(self, ..., v),
 }.items():
     setattr(Tracer, _name, _function)
@@ -175,3 +176,6 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
 
 
 UFUNC_METHODS["__call__"] = _call
+
+FUNCTIONS[np.real] = lambda val: val.real  # as the property, a view
+FUNCTIONS[np.imag] = lambda val: val.imag

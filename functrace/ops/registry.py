@@ -58,6 +58,17 @@ def declare(declared: Declared) -> None:
             FUNCTIONS[function] = traced
 
 
+def rules(op: str | Callable[..., Any]) -> Primitive:
+    """The primitive behind an op, or the op's name: `fun(*arrays, *params)`, and in `vjps[k](g, ans, *arrays, *params)` the
+    pullback of argument k, for those who differentiate one op at a time. Raises `TypeError` for a function made of several ops.
+    """
+    function = TABLE[op].function if isinstance(op, str) else op
+    primitive = getattr(getattr(function, "__wrapped__", function), "primitive", None)
+    if primitive is None:
+        raise TypeError(f"{op!r} is made of several ops, and has no rules of its own: use functrace.vjp")
+    return primitive  # type: ignore[no-any-return]
+
+
 def normal(*shapes: tuple[int, ...]) -> Sampler:
     """Arguments of these shapes, drawn from the normal distribution."""
     return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)

@@ -19,16 +19,17 @@ reshape = linear(
 transpose = linear(
     "transpose",
     np.transpose,  # axes is a full permutation
-    lambda g, _ans, _x, axes: np.transpose(g, _inverse(axes)),
+    lambda g, _ans, _x, axes: np.transpose(g, inverse(axes)),
     batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
 )
 
 
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    inverse = [0] * len(axes)
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    back = [0] * len(axes)
     for k, a in enumerate(axes):
-        inverse[a] = k
-    return tuple(inverse)
+        back[a] = k
+    return tuple(back)
 
 
 def _unspread(g: Any, _ans: Any, _x: Any, shape: tuple[int, ...]) -> Any:

@@ -190,7 +190,11 @@ def result_type(*operands: Any) -> dtype:
 
 def can_cast(source: dtype, to: dtype) -> bool:
     """Whether an in-place op may store a result of dtype `source` in a tensor of dtype `to`."""
-    return source.category <= to.category and not (to is bool_ and source is not bool_) and (source.is_signed <= to.is_signed or to.category != INT)
+    return (
+        source.category <= to.category
+        and not (to is bool_ and source is not bool_)
+        and (source.is_signed <= to.is_signed or to.category != INT)
+    )
 
 
 class Size(tuple[int, ...]):
@@ -227,7 +231,11 @@ class Size(tuple[int, ...]):
         return Size(out) if isinstance(index, slice) else out
 
     def __reduce__(self) -> tuple[Any, tuple[tuple[int, ...]]]:
-        return Size, (tuple(self),)
+        return _to_size, (tuple(self),)
+
+
+def _to_size(sizes: tuple[int, ...]) -> Size:
+    return Size(sizes)
 
 
 class device:
@@ -239,7 +247,9 @@ class device:
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         name, _, number = str(type).partition(":")
         if name != "cpu":
-            raise RuntimeError(f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False).")
+            raise RuntimeError(
+                f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False)."
+            )
         self.type = name
         self.index = int(number) if number else index
 

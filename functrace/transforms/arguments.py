@@ -35,6 +35,8 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
     """
     if argnums is None and argnames is None:
         argnums = 0
+    if not (argnums is None or isinstance(argnums, (int, np.integer, tuple, list))):
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {argnums!r}; for a name use argnames=.\n  At {errors.user_line()}.")
     numbers = () if argnums is None else (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
     several = not (isinstance(argnums, (int, np.integer)) and argnames is None or isinstance(argnames, str) and argnums is None)
@@ -138,11 +140,6 @@ class Flat:
             self.treedefs.append(treedef)
             self.wholes.append(leaves)
             self.places.append(places)
-
-    def copied(self) -> Flat:
-        """The same with copies of the inputs, which the caller may then change."""
-        self.inputs = [x.copy() if type(x) is np.ndarray else x for x in self.inputs]
-        return self
 
     def call(self, *inputs: Any) -> Any:
         """The function's result for these inputs."""

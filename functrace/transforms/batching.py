@@ -12,6 +12,7 @@ from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
+from functrace.pool import owned
 from functrace.transforms.arguments import name_of
 
 
@@ -86,19 +87,20 @@ def vmap(
             out_def.append(structure)
             return [x if isinstance(x, Tracer) else lift(x) for x in out]
 
-        outputs = batched(run, values, flags, size, what)
-        result = tree.unflatten(out_def[0], outputs)
+        results = batched(run, values, flags, size, what)
+        taken = {id(x) for x in leaves}
+        outputs = [owned(x, taken) for x, _ in results]
         if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
-            return tree.unflatten(out_def[0], [_plain(x) for x in outputs])
-        places = _axes(f"{what}: out_axes", out_axes, out_def[0], result)
+            return tree.unflatten(out_def[0], outputs)
+        places = _axes(f"{what}: out_axes", out_axes, out_def[0], tree.unflatten(out_def[0], outputs))
+        if any(a is None and depends for a, (_, depends) in zip(places, results)):
+            raise errors.BatchError(
+                f"{what}: out_axes says None for a result that differs between the examples.\n  At {errors.user_line()}.\n"
+                "  Give it an axis, or reduce it over the batch after the call."
+            )
         return tree.unflatten(out_def[0], [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
 
     return mapped
-
-
-def _plain(x: Any) -> Any:
-    """A result that does not depend on the batch was repeated as a read-only view: give it memory of its own."""
-    return x.copy() if type(x) is np.ndarray and not x.flags.writeable else x
 
 
 def _to_front(x: Any, axis: int | None) -> Any:

@@ -71,7 +71,7 @@ class _Call:
             flags = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
             return tree.map(trace.tracer, self.batched(trace, leaves, flags))
         mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
-        values = [x.value if m else x for x, m in zip(leaves, mine)]
+        values = [x.value if m else trace.constant(x, True) if isinstance(x, np.ndarray) else x for x, m in zip(leaves, mine)]
         out, residuals = self.forward(values)
         ys, self.outdef = tree.flatten(out)
         for y in ys:
@@ -141,9 +141,10 @@ _CALL = Primitive(  # params: the call, and its residuals
 
 def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, so that a rule sees them in one order however they were passed."""
-    if not kwargs:
+    try:
+        bound = inspect.signature(f).bind(*args, **kwargs)
+    except ValueError:  # a builtin without a signature
         return args
-    bound = inspect.signature(f).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
         raise errors.CustomRuleError(
@@ -325,7 +326,7 @@ class _JvpCall(_Call):
         return _JvpCall(self.function, self.treedef, self.f, self.rule)(leaves), None
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        full = [_zeros(t, x) if _is_float(x) else t for t, x in zip(ts, leaves)]
+        full = [_zeros(t, x) if _is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args(leaves), self.args(full))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out)")

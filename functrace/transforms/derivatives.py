@@ -20,12 +20,15 @@ from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, res
 from functrace.transforms.batching import vmap
 
 
+_AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
+
+
 class _Run:
     """A recorded call: its tape, and the trees of its results."""
 
     __slots__ = ("aux", "flat", "out", "tape", "treedef")
 
-    def __init__(self, what: str, flat: Flat, has_aux: bool) -> None:
+    def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int | None = None) -> None:
         self.flat = flat
         name = f"{what}({name_of(flat.f)})"
         trees: list[Any] = []
@@ -45,7 +48,7 @@ class _Run:
             trees.extend((treedef, len(leaves), extra_def))
             return leaves + extra
 
-        self.tape: Tape = record(run, flat.inputs, name)
+        self.tape: Tape = record(run, flat.inputs, name, copy=copy)
         self.treedef, count, aux_def = trees
         outputs = [_handed_out(x) for x in self.tape.outputs]
         self.aux = tree.unflatten(aux_def, outputs[count:]) if has_aux else None
@@ -117,7 +120,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     >>> pullback(1.0)
     (np.float64(0.0), np.float64(2.0))
     """
-    flat = Flat("vjp", f, primals, kwargs, range(len(primals))).copied()
+    flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
     run = _Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
@@ -136,7 +139,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     >>> f_jvp(1.0)
     np.float64(12.0)
     """
-    flat = Flat("linearize", f, primals, kwargs, range(len(primals))).copied()
+    flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
     run = _Run("linearize", flat, has_aux)
 
     def f_jvp(*tangents: Any) -> Any:
@@ -182,7 +185,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     if len(primals) != len(tangents):
         raise errors.CotangentError(f"jvp({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents")
     flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
-    run = _Run("jvp", flat, has_aux)
+    run = _Run("jvp", flat, has_aux, _AT_ONCE)
     out = (run.result(), _push(run, tangents))
     return (*out, run.aux) if has_aux else out
 
@@ -206,7 +209,7 @@ def value_and_grad(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
         flat = Flat("grad", f, args, kwargs, keys)
-        run = _Run("grad", flat, has_aux)
+        run = _Run("grad", flat, has_aux, _AT_ONCE)
         seed = _scalar_seed(f, run, flat, holomorphic)
         grads = flat.rebuild(pull(run.tape, [seed], consume=True))
         value = (run.out[0], run.aux) if has_aux else run.out[0]
@@ -298,7 +301,7 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
-        run = _Run(what, flat, has_aux)
+        run = _Run(what, flat, has_aux, _AT_ONCE)
         _check_complex(what, f, flat, run, holomorphic, mode)
         sizes = sum(x.size for x in flat.inputs), sum(x.size for x in run.out)
         reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
@@ -322,7 +325,9 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
 
 
 def _each(replay: Callable[..., Any], bases: list[Any], total: int) -> list[Any]:
-    return vmap(replay)(*bases) if total else replay(*bases)  # type: ignore[no-any-return]
+    if total:
+        return vmap(replay)(*bases)  # type: ignore[no-any-return]
+    return [np.zeros((0, *np.shape(x)), x.dtype) for x in replay(*(np.zeros(b.shape[1:], b.dtype) for b in bases))]
 
 
 def _split_rows(rows: list[Any], outs: Sequence[Any], k: int) -> list[Any]:

@@ -90,8 +90,16 @@ def _parameters(primitive: Primitive, count: int) -> list[str]:
 
 
 def _constant(x: Any) -> str:
+    """A constant or parameter, in full if it is short by nature."""
     x = value(x)
-    return repr(x) if getattr(x, "shape", ()) == () else errors.describe(x)
+    if isinstance(x, tuple) and all(isinstance(item, _SHORT) for item in x):
+        return repr(x)
+    if isinstance(x, _SHORT) or (hasattr(x, "dtype") and x.shape == ()) or hasattr(x, "function"):
+        return repr(x)
+    return errors.describe(x) if hasattr(x, "dtype") else "..."
+
+
+_SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)
 
 
 Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]

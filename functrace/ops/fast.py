@@ -1,0 +1,92 @@
+"""The hot path: what `bind` and `TapeTrace.process` do, written out for ops of one and two arguments.
+
+Nothing here says anything new. An eager gradient spends its time in these functions, so they have no loop, no tuple of flags and
+no second call; whatever is not the plain case goes to `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import _getframe
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import BINARY, LARGE, SCATTER, UNARY, Primitive, bind
+from functrace.core.tracer import TapeTracer, Tracer
+from functrace.pool import recycled
+
+NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
+
+
+def fast(primitive: Primitive, params: bool) -> Callable[..., Any]:
+    """The function that users call; `params` says whether the op has any."""
+    fun, lean = primitive.fun, primitive.lean
+    keep_x, keep_y = (primitive.needed((-1, 0))[1], primitive.needed((0, -1))[2]) if primitive.arity == 2 else (False, False)
+
+    def unary(x: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, v = x.owner, x.value
+            ans, args, slots = fun(v), (v,), (x.slot,)
+            kept = ans
+            if ans.size > LARGE:
+                ans = recycled(ans)
+                args, kept = lean(slots, args, ans)
+            slot = trace.next_slot()
+            trace.append((primitive, slot, slots, args, kept, ()))
+            frame = _getframe(1)
+            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
+
+    def unary_with_params(x: Any, *params: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, v = x.owner, x.value
+            ans, args, slots = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
+            kept = ans
+            if v.size > LARGE:
+                ans = recycled(ans)
+                args, kept = lean(slots, args, ans)
+            slot = trace.next_slot()
+            trace.append((primitive, slot, slots, args, kept, params))
+            frame = _getframe(1)
+            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
+
+    def binary(x: Any, y: Any) -> Any:
+        if type(x) is TapeTracer:
+            trace, a = x.owner, x.value
+            if type(y) is TapeTracer:
+                if y.owner is not trace:
+                    return bind(primitive, (x, y), ())
+                b, slots = y.value, (x.slot, y.slot)
+            elif isinstance(y, Tracer):
+                return bind(primitive, (x, y), ())
+            else:
+                b, slots = y if type(y) in NUMBERS else trace.constant(y, keep_y), (x.slot, -1)
+        elif type(y) is TapeTracer and not isinstance(x, Tracer):
+            trace, b, slots = y.owner, y.value, (-1, y.slot)
+            a = x if type(x) in NUMBERS else trace.constant(x, keep_x)
+        else:
+            return bind(primitive, (x, y), ())
+        ans, args = fun(a, b), (a, b)
+        kept = ans
+        if ans.size > LARGE:
+            ans = recycled(ans)
+            args, kept = lean(slots, args, ans)
+        slot = trace.next_slot()
+        trace.append((primitive, slot, slots, args, kept, ()))
+        frame = _getframe(1)
+        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+
+    op: Callable[..., Any] = primitive.op
+    if primitive.kind == UNARY and not params:
+        op = unary
+    elif primitive.kind in (UNARY, SCATTER):
+        op = unary_with_params
+    elif primitive.kind == BINARY and not params:
+        op = binary
+    if op is not primitive.op:
+        op.__name__ = op.__qualname__ = primitive.name
+        op.primitive = primitive  # type: ignore[attr-defined]
+        primitive.op = op
+    return op

@@ -1,0 +1,103 @@
+"""PyTorch's API over functrace: `import functrace.torch as torch`, or `python -m functrace.torch script.py`.
+
+Tensors are NumPy arrays that remember how they were made; `backward` runs the pullbacks that `functrace.vjp` gives. Values,
+dtypes, printing, error texts and random numbers are PyTorch's.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+from typing import Any as _Any
+
+from functrace.torch import _create as _create
+from functrace.torch import _dtypes as _dtypes
+from functrace.torch import _index as _index
+from functrace.torch import _operators as _operators
+from functrace.torch import _ops as _ops
+from functrace.torch import _random as _random
+from functrace.torch import _reduce as _reduce
+from functrace.torch import _select as _select
+from functrace.torch import _shape as _shape
+from functrace.torch import autograd as autograd
+from functrace.torch import nn as nn
+from functrace.torch._dtypes import Size as Size
+from functrace.torch._dtypes import can_cast as can_cast
+from functrace.torch._dtypes import contiguous_format as contiguous_format
+from functrace.torch._dtypes import device as device
+from functrace.torch._dtypes import dtype as dtype
+from functrace.torch._dtypes import finfo as finfo
+from functrace.torch._dtypes import get_default_dtype as get_default_dtype
+from functrace.torch._dtypes import iinfo as iinfo
+from functrace.torch._dtypes import preserve_format as preserve_format
+from functrace.torch._dtypes import promote_types as promote_types
+from functrace.torch._dtypes import result_type as result_type
+from functrace.torch._dtypes import set_default_dtype as set_default_dtype
+from functrace.torch._dtypes import strided as strided
+from functrace.torch._format import set_printoptions as set_printoptions
+from functrace.torch._missing import missing as _missing
+from functrace.torch._modes import enable_grad as enable_grad
+from functrace.torch._modes import inference_mode as inference_mode
+from functrace.torch._modes import is_grad_enabled as is_grad_enabled
+from functrace.torch._modes import no_grad as no_grad
+from functrace.torch._modes import set_grad_enabled as set_grad_enabled
+from functrace.torch._random import Generator as Generator
+from functrace.torch._random import default_generator as default_generator
+from functrace.torch._random import initial_seed as initial_seed
+from functrace.torch._random import manual_seed as manual_seed
+from functrace.torch._random import seed as seed
+from functrace.torch._tensor import Tensor as Tensor
+from functrace.torch._tensor import wrap as _wrap
+
+__version__ = "2.13.0+functrace"
+pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
+
+globals().update(_dtypes.NAMES)
+globals().update(_create.LEGACY)
+globals().update({name: f for name, f in _ops.FUNCTIONS.items() if not name.startswith("_")})
+
+
+def is_tensor(obj: _Any) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def get_rng_state() -> _Any:
+    """The state of the default generator, a uint8 tensor."""
+    return _wrap(default_generator.get_state())
+
+
+def set_rng_state(state: _Any) -> None:
+    """Go back to a state of the default generator."""
+    default_generator.set_state(state)
+
+
+def install() -> None:
+    """Let `import torch` find this module from now on."""
+    from functrace.torch._importer import install as put
+
+    put(_sys.modules[__name__])
+
+
+class cuda:
+    """`torch.cuda`: there is none."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """False."""
+        return False
+
+    @staticmethod
+    def device_count() -> int:
+        """0."""
+        return 0
+
+    @staticmethod
+    def manual_seed_all(seed: int) -> None:
+        """Nothing to seed."""
+
+
+__getattr__ = _missing("torch")
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if not name.startswith("_"))

@@ -1,0 +1,227 @@
+"""One door for all operations: compute with NumPy, wrap, and record a node if a gradient can flow.
+
+`call` applies a row of the binding table to tensors. `unary` and `binary` make of a row the function that users call, with the
+common case written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._dtypes import F32, F64
+from functrace.torch._engine import next_number
+from functrace.torch._modes import recording
+from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
+from functrace.torch._tensor import Tensor, new, wrap
+from functrace.torch._views import bad_argument, mismatch, view_of, viewed
+
+
+def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+    """Apply a row to tensors (or arrays and numbers) and parameters."""
+    arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
+    grad = recording() and any(isinstance(t, Tensor) and t._rg for t in inputs)
+    if grad and op.rules is None:
+        which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
+        fun = op.fun
+
+        def whole(*xs: Any) -> tuple[Any, ...]:
+            out = fun(*xs, *params)
+            return out if op.many else (out,)
+
+        results = pull_node(op, op.node, whole, inputs, arrays, which)
+        return results if op.many else results[0]
+    ans = op.fun(*arrays, *params)
+    if op.many:
+        return _several(op, inputs, arrays, ans, params, grad)
+    if type(ans) is not np.ndarray:
+        ans = np.asarray(ans)
+    if op.view:
+        return viewed(op, inputs[0], arrays, ans, params, grad)
+    t = new(Tensor)
+    t._a = ans
+    t._ver = [0]
+    t._rg = False
+    if grad and ans.dtype.kind in "fc":
+        t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver), 0)
+    return t
+
+
+def _several(
+    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Sequence[Any], params: tuple[Any, ...], grad: bool
+) -> tuple[Any, ...]:
+    cell = [0]
+    base = inputs[0]
+    tensors = [view_of(base, a, None, ()) if op.view else wrap(np.asarray(a)) for a in ans]
+    for k, t in enumerate(tensors):
+        if op.view:
+            t._chain = (*base._chain, _picking(op.fun, params, k))
+            t._origin = t._origin or "multi"
+            t._op = op.name
+    floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"]
+    if grad and floating:
+        answers = tuple(t._a for t in tensors)
+        node = record(op, inputs, arrays, answers, params, cell)
+        if len(answers) > 1:
+            node.outputs = len(answers)
+        for k in floating:
+            if op.view:
+                tensors[k]._made = (node, k)
+            else:
+                tensors[k]._rg, tensors[k]._edge, tensors[k]._ver = True, (node, k), cell
+    return tuple(tensors)
+
+
+def _picking(fun: Callable[..., Any], params: tuple[Any, ...], k: int) -> Callable[[Any], Any]:
+    return lambda a: fun(a, *params)[k]
+
+
+def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
+    """The function of an elementwise row of one argument. `floating`: integers are first cast to the default dtype."""
+    fun, cls, seen = op.fun, op.node, op.looks[0]
+    saves_x, saves_r = seen[1], seen[0]
+
+    def general(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            raise bad_argument(name, "input", 1, x)
+        if floating and x._a.dtype.kind in "biu":
+            return wrap(fun(x._a.astype(_dtypes.get_default_dtype().np)))
+        return call(op, (x,))
+
+    def function(input: Any, *, out: Any = None) -> Any:
+        if input.__class__ is not Tensor or out is not None:
+            return general(input) if out is None else out.copy_(general(input))
+        a = input._a
+        r = fun(a)
+        if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
+            return general(input)
+        if r.__class__ is not np.ndarray:
+            r = np.asarray(r)
+        t = new(Tensor)
+        t._a = r
+        cell = t._ver = [0]
+        if input._rg and recording():
+            node = new(cls)
+            edge = input._edge
+            node.edges = (edge,)
+            node.number = next_number()
+            if saves_x:
+                version = input._ver
+                node.saved = (a,), r, (), ((version, version[0], 0),)
+            elif saves_r:
+                node.saved = (a if a.size <= LARGE else Like(a),), r, (), ((cell, 0, -1),)
+            else:
+                node.saved = (a if a.size <= LARGE else Like(a),), r if r.size <= LARGE else Like(r), (), ()
+            t._rg = True
+            t._edge = (node, 0)
+        else:
+            t._rg = False
+        return t
+
+    if saves_x and saves_r:
+        function = _plain(general)
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _plain(general: Callable[..., Any]) -> Callable[..., Any]:
+    def function(input: Any, *, out: Any = None) -> Any:
+        return general(input) if out is None else out.copy_(general(input))
+
+    return function
+
+
+def promoted(op: Op, x: Any, y: Any, floating: bool = False) -> Any:
+    """Apply a row of two arguments under PyTorch's type promotion. `floating`: integers give the default dtype."""
+    d = _dtypes.result_type(x, y)
+    if floating and d.category < _dtypes.FLOAT:
+        d = _dtypes.get_default_dtype()
+    fun, target = op.fun, d.np
+
+    def cast(a: Any) -> Any:
+        return (
+            a.astype(target) if isinstance(a, np.ndarray) and a.dtype != target else target.type(a) if not isinstance(a, np.ndarray) else a
+        )
+
+    arrays = [t._a if isinstance(t, Tensor) else t for t in (x, y)]
+    try:
+        ans = np.asarray(fun(*(cast(a) for a in arrays)))
+    except ValueError:
+        raise (mismatch(*arrays) or RuntimeError(f"{op.name}: shapes do not fit")) from None
+    t = wrap(ans)
+    if recording() and (getattr(x, "_rg", False) or getattr(y, "_rg", False)) and ans.dtype.kind in "fc":
+        t._rg, t._edge = True, (record(op, (x, y), arrays, ans, (), t._ver), 0)
+    return t
+
+
+def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
+    """The function of an elementwise row of two arguments, tensors or numbers."""
+    fun, cls = op.fun, op.node
+    first, second = op.looks
+    # What is saved when only the first, only the second, or both arguments need a gradient: (x, y, result).
+    wants: list[tuple[bool, bool, bool]] = [(False, False, False)] * 4
+    for case in (1, 2, 3):
+        rows = [row for k, row in enumerate((first, second)) if case & (1 << k)]
+        wants[case] = (any(r[1] for r in rows), any(r[2] for r in rows), any(r[0] for r in rows))
+
+    def general(x: Any, y: Any) -> Any:
+        return promoted(op, x, y, floating)
+
+    def function(input: Any, other: Any) -> Any:
+        a = input._a
+        if other.__class__ is Tensor or isinstance(other, Tensor):
+            b = other._a
+            if a.dtype is not b.dtype:
+                return general(input, other)
+            rg = other._rg
+        elif other.__class__ in NUMBERS:
+            b, rg = other, False
+        elif isinstance(other, np.generic):
+            return general(input, other.item())
+        else:
+            return NotImplemented
+        try:
+            r = fun(a, b)
+        except ValueError:
+            return general(input, other)
+        if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
+            return general(input, other)
+        if r.__class__ is not np.ndarray:
+            r = np.asarray(r)
+        t = new(Tensor)
+        t._a = r
+        cell = t._ver = [0]
+        if (rg or input._rg) and recording():
+            node = new(cls)
+            if input._rg:
+                if rg:
+                    node.edges, (save_x, save_y, save_r) = (input._edge, other._edge), wants[3]
+                else:
+                    node.edges, (save_x, save_y, save_r) = (input._edge, None), wants[1]
+            else:
+                node.edges, (save_x, save_y, save_r) = (None, other._edge), wants[2]
+            node.number = next_number()
+            if r.size > LARGE or save_r:
+                node = record(op, (input, other), (a, b), r, (), cell)
+            elif save_x and save_y:
+                u, v = input._ver, other._ver
+                node.saved = (a, b), r, (), ((u, u[0], 0), (v, v[0], 1))
+            elif save_x:
+                u = input._ver
+                node.saved = (a, b), r, (), ((u, u[0], 0),)
+            elif save_y and b is not other:
+                v = other._ver
+                node.saved = (a, b), r, (), ((v, v[0], 1),)
+            else:
+                node.saved = (a, b), r, (), ()
+            t._rg = True
+            t._edge = (node, 0)
+        else:
+            t._rg = False
+        return t
+
+    function.__name__ = function.__qualname__ = name
+    return function

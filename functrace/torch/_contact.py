@@ -1,0 +1,31 @@
+"""The one place where the shim meets the library below: the public `vjp`, and the rules of declared ops.
+
+`rules(op)` is "the value and pullback of one declared op" without a trace: `fun(*arrays, *params)`, and for each argument k
+`vjps[k](g, ans, *args, *params)`, the cotangent of argument k, not yet summed over broadcast axes. A parameter of a rule whose
+name begins with an underscore says that the rule looks at most at its shape and dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrace import custom_vjp, vjp
+from functrace.core.primitive import looks_into
+from functrace.ops import index, shape
+from functrace.ops import reduce as reduction
+from functrace.ops.contract import matmul
+from functrace.ops.registry import rules
+
+__all__ = ["BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "custom_vjp", "looks", "rules", "vjp"]
+
+Rule = Callable[..., Any]
+
+
+def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
+    """Which of (result, *arguments) a rule looks into."""
+    return tuple(looks_into(rule, arity))
+
+
+RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
+SUM, MATMUL = rules(reduction.sum_), rules(matmul)

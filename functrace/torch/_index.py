@@ -1,0 +1,286 @@
+"""Indexing, assignment, and joining."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._dtypes import Size
+from functrace.torch._nodes import SCALARS, Op
+from functrace.torch._ops import public
+from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, axis, check_expands, reshaped, select_at, to, unsqueeze
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import inplace
+
+
+def _key(x: Any, index: Any) -> tuple[Any, Any]:
+    """The view that the plain parts of an index make, and the rest: None, or an index with arrays."""
+    single = not isinstance(index, tuple)
+    if isinstance(index, list) and any(isinstance(i, slice) or i is Ellipsis or i is None for i in index):
+        index, single = tuple(index), False
+    parts = (index,) if single else index
+    parts = tuple(_as_index(p) for p in parts)
+    taken = sum(_taken(p) for p in parts)
+    ndim = x._a.ndim
+    if taken > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    out, k = x, 0
+    arrays: dict[int, Any] = {}
+    for p in parts:
+        if isinstance(p, builtins.bool):
+            out = unsqueeze(out, k)
+            arrays[k] = np.array([p])
+            k += 1
+        elif isinstance(p, int):
+            out = select_at(out, k, p)
+        elif isinstance(p, slice):
+            out = _slice(out, k, p, single)
+            k += 1
+        elif p is None:
+            out = unsqueeze(out, k)
+            k += 1
+        elif p is Ellipsis:
+            k += ndim - taken
+        else:
+            arrays[k] = p
+            k += max(1, p.ndim) if p.dtype == np.bool_ else 1
+    if not arrays:
+        return (call(ALIAS, (x,), (Ellipsis,)) if out is x else out), None
+    full: list[Any] = []
+    for j in range(k):
+        if j in arrays:
+            full.append(arrays[j])
+        elif not any(i < j < i + a.ndim for i, a in arrays.items() if a.dtype == np.bool_):
+            full.append(slice(None))
+    _check_arrays(out, full)
+    return out, tuple(full)
+
+
+def _check_arrays(x: Any, index: Sequence[Any]) -> None:
+    k = 0
+    for p in index:
+        if isinstance(p, slice):
+            k += 1
+        elif p.dtype == np.bool_:
+            if p.shape != x._a.shape[k : k + p.ndim]:
+                raise IndexError(
+                    f"The shape of the mask {list(p.shape)} at index {k} does not match the shape of the indexed tensor "
+                    f"{list(x._a.shape)} at index {k}"
+                )
+            k += p.ndim
+        else:
+            n = x._a.shape[k]
+            bad = p[(p < -n) | (p >= n)] if p.size else p
+            if bad.size:
+                raise IndexError(f"index {bad.flat[0]} is out of bounds for dimension {k} with size {n}")
+            k += 1
+
+
+def _as_index(p: Any) -> Any:
+    if isinstance(p, (builtins.bool, slice)) or p is None or p is Ellipsis:
+        return p
+    if isinstance(p, (int, np.integer)):
+        return int(p)
+    if isinstance(p, Tensor):
+        p = p._a
+        if p.dtype.kind not in "iub":
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        return p.item() if not p.ndim else p.view(np.bool_) if p.dtype == np.uint8 else p
+    if isinstance(p, (list, tuple, range, np.ndarray)):
+        a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
+        if a.dtype.kind in "US":
+            raise TypeError("new(): invalid data type 'str'")
+        return a.astype(np.int64) if not a.size and a.dtype.kind == "f" else a
+    if isinstance(p, str):
+        raise TypeError("new(): invalid data type 'str'")
+    raise IndexError(
+        f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(p).__name__})"
+    )
+
+
+def _taken(p: Any) -> int:
+    if p is None or p is Ellipsis or isinstance(p, builtins.bool):
+        return 0
+    return p.ndim if isinstance(p, np.ndarray) and p.dtype == np.bool_ else 1
+
+
+def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
+    if not x._a.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if s.step is not None and int(s.step) <= 0:
+        raise ValueError("step must be greater than zero")
+    s = slice(*(None if v is None else int(v) for v in (s.start, s.stop, s.step)))
+    n = x._a.shape[k]
+    start, stop, step = s.indices(n)
+    if not single and (start, stop, step) == (0, n, 1):
+        return x
+    return call(SLICE, (x,), ((*(slice(None),) * k, slice(start, max(start, stop), step)),))
+
+
+def getitem(self: Any, index: Any) -> Any:
+    """`x[index]`: views for integers and slices, copies for tensors, lists and masks."""
+    if type(index) is int:
+        if not self._a.ndim:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+                "0-dim tensor to a number"
+            )
+        return select_at(self, 0, index)
+    part, arrays = _key(self, index)
+    return part if arrays is None else call(INDEX, (part,), (arrays,))
+
+
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """`x[index] = value`, which becomes part of `x`'s history."""
+    part, arrays = _key(self, index)
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (*SCALARS, np.ndarray)):
+            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.storage}")
+        value = wrap(np.asarray(value).astype(self._a.dtype))
+    if arrays is None:
+        extra = value._a.ndim - part._a.ndim
+        if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
+            value = reshaped(value, value._a.shape[extra:])
+        check_expands(value, part._a.shape, "expand")
+        inplace(COPY, part, (value,))
+        return
+    target = np.empty(part._a.shape, np.bool_)[arrays].shape
+    try:
+        np.broadcast_to(value._a, target)
+    except ValueError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value._a.shape)} cannot be broadcast to indexing result of shape {list(target)}"
+        ) from None
+    if value._a.dtype != part._a.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, "
+            f"got {part.dtype.scalar} for the destination and {value.dtype.scalar} for the source."
+        )
+    inplace(INDEX_PUT, part, (value,), (arrays, False))
+
+
+public(getitem, "__getitem__", torch=False)
+public(setitem, "__setitem__", torch=False)
+
+
+# joining
+
+
+def _cat(*args: Any) -> Any:
+    *arrays, k = args
+    return np.concatenate(arrays, axis=k)
+
+
+def _stack(*args: Any) -> Any:
+    *arrays, k = args
+    return np.stack(arrays, axis=k)
+
+
+def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], n: int) -> Op:
+    def rule(k: int) -> Any:
+        def pull(g: Any, _r: Any, *rest: Any) -> Any:
+            return part(k, g, *rest)
+
+        pull.saves = ()  # type: ignore[attr-defined]
+        return pull
+
+    return Op(node, fun, [rule(k) for k in range(n)], "Slice", frees=False)
+
+
+def _cat_part(k: int, g: Any, *rest: Any) -> Any:
+    *arrays, d = rest
+    start = sum(a.shape[d] for a in arrays[:k])
+    return g[(*(slice(None),) * d, slice(start, start + arrays[k].shape[d]))]
+
+
+def _stack_part(k: int, g: Any, *rest: Any) -> Any:
+    return g[(*(slice(None),) * rest[-1], k)]
+
+
+_joins: dict[tuple[str, int], Op] = {}
+
+
+def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
+    found = _joins.get((node, len(tensors)))
+    if found is None:
+        fun, part = (_cat, _cat_part) if node == "Cat" else (_stack, _stack_part)
+        found = _joins[node, len(tensors)] = _variadic(node, fun, part, len(tensors))
+    kind = _dtypes.result_type(*tensors)
+    return call(found, [to(x, kind) for x in tensors], (d,))
+
+
+@public
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors one after another along an axis."""
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    kept = [x for x in tensors if x._a.shape != (0,)] or tensors
+    n = kept[0]._a.ndim
+    for x in kept:
+        if x._a.ndim != n:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {n} and {x._a.ndim}")
+    if not n:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    d = axis(dim, n)
+    for i, x in enumerate(kept):
+        for k in range(n):
+            if k != d and x._a.shape[k] != kept[0]._a.shape[k]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {kept[0]._a.shape[k]} but got "
+                    f"size {x._a.shape[k]} for "
+                    f"tensor number {i} in the list."
+                )
+    joined = _join("Cat", kept, d)
+    return joined if out is None else out.copy_(joined)
+
+
+for _name in ("concat", "concatenate"):
+    public(cat, _name, method=False)
+
+
+@public
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors of one shape along a new axis."""
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, x in enumerate(tensors):
+        if x._a.shape != tensors[0]._a.shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0]._a.shape)} at entry 0 and "
+                f"{list(x._a.shape)} at entry {i}"
+            )
+    joined = _join("Stack", tensors, axis(dim, tensors[0]._a.ndim + 1))
+    return joined if out is None else out.copy_(joined)
+
+
+def _at_least(n: int) -> Callable[..., Any]:
+    def function(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+            tensors = tuple(tensors[0])
+        out = []
+        for x in tensors:
+            while x._a.ndim < n:
+                x = unsqueeze(x, 0 if x._a.ndim < 2 else -1)
+            out.append(x)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    return function
+
+
+for _n in (1, 2, 3):
+    public(_at_least(_n), f"atleast_{_n}d", method=False)
+public(lambda tensors: cat(list(map(_at_least(1), tensors)), 0 if tensors[0]._a.ndim < 2 else 1), "hstack", "column_stack", method=False)
+public(lambda tensors: cat(list(map(_at_least(2), tensors)), 0), "vstack", "row_stack", method=False)
+
+
+@public
+def size(self: Any, dim: int | None = None) -> Any:
+    """The shape, or one of its entries."""
+    return Size(self._a.shape) if dim is None else self._a.shape[axis(dim, self._a.ndim)]

@@ -1,0 +1,161 @@
+"""Whether operations are recorded: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`.
+
+The state is a ContextVar, so each thread and each asyncio task has its own. Generator functions are wrapped so that the mode
+holds while they run, and not while they are suspended.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from typing import Any
+
+_recording: ContextVar[bool] = ContextVar("functrace.torch.grad_mode", default=True)
+recording = _recording.get  # called by every op
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded."""
+    return recording()
+
+
+class _Mode:
+    """A context manager, and a decorator of functions, generator functions and coroutine functions."""
+
+    mode = True
+
+    def __init__(self) -> None:
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(recording())
+        _recording.set(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _recording.set(self._previous.pop())
+
+    def clone(self) -> _Mode:
+        """Another of the same kind, for a decorated function that calls itself."""
+        return type(self)()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                inner = function(*args, **kwargs)
+                send, given = inner.send, None
+                try:
+                    while True:
+                        with self.clone():
+                            try:
+                                item = send(given)
+                            except StopIteration as stop:
+                                return stop.value
+                        try:
+                            send, given = inner.send, (yield item)
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            send, given = inner.throw, error
+                finally:
+                    with self.clone():
+                        inner.close()
+
+            return generator
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self.clone():
+                    return await function(*args, **kwargs)
+
+            return coroutine
+
+        @functools.wraps(function)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return decorated
+
+
+def _decorates(cls: Any) -> Any:
+    """Let `@no_grad`, without parentheses, decorate too."""
+
+    def new(kind: Any, function: Any = None) -> Any:
+        self = object.__new__(kind)
+        if function is None:
+            return self
+        self.__init__()
+        return self(function)
+
+    cls.__new__ = new
+    return cls
+
+
+@_decorates
+class no_grad(_Mode):
+    """Operations inside are not recorded: their results do not require grad."""
+
+    __module__ = "torch.autograd.grad_mode"
+    mode = False
+
+
+@_decorates
+class enable_grad(_Mode):
+    """Operations inside are recorded, also within `no_grad`."""
+
+    __module__ = "torch.autograd.grad_mode"
+    mode = True
+
+
+class set_grad_enabled(_Mode):
+    """Switch recording on or off, at once; as a context manager, until its end."""
+
+    __module__ = "torch.autograd.grad_mode"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.before = recording()
+        self.mode = bool(mode)
+        _recording.set(self.mode)
+
+    def __enter__(self) -> None:
+        self._previous.append(self.before)
+        _recording.set(self.mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        _recording.set(self.before)
+        return super().__call__(function)
+
+    def clone(self) -> _Mode:
+        """Another of the same kind."""
+        mode = no_grad() if not self.mode else enable_grad()
+        assert isinstance(mode, _Mode)
+        return mode
+
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """Like `no_grad`; the results are ordinary tensors."""
+
+    __module__ = "torch.autograd.grad_mode"
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return object.__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.mode = not mode
+
+    def clone(self) -> inference_mode:
+        """Another of the same kind."""
+        new: inference_mode = type(self)(not self.mode)
+        return new

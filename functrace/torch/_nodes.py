@@ -1,0 +1,398 @@
+"""Nodes of operations: their rules, applied to arrays by `backward` and to tensors under `create_graph`.
+
+An `Op` is a row of the binding table: a function of arrays, its rules (where it has none, `functrace.vjp` of the function gives
+the pullback), and the name PyTorch gives its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _contact, _dtypes
+from functrace.torch._contact import vjp
+from functrace.torch._engine import FREED, Edge, Node, check_versions, fit, next_number, node_class
+from functrace.torch._modes import recording
+from functrace.torch._tensor import Tensor, new, wrap
+
+LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
+SCALARS = (float, int, complex, bool, np.generic)
+NUMBERS = frozenset((float, int, complex, bool))
+
+
+class Like:
+    """Shape and dtype of an array that is not kept."""
+
+    __slots__ = ("dtype", "ndim", "shape")
+
+    def __init__(self, a: Any) -> None:
+        self.shape, self.dtype, self.ndim = a.shape, a.dtype, a.ndim
+
+
+class Op:
+    """A row: `fun(*arrays, *params)`; `rules[k](g, ans, *arrays, *params)` for the gradient of argument k.
+
+    - `second[k]` names the node of that gradient's own graph.
+    - `frees`: whether PyTorch saves values for it, which a second `backward` then misses.
+    - `many`: the result is a tuple. `view`: it shares its first argument's memory.
+    - `flat`: its gradient depends piecewise constantly on the arguments, so that there is no second derivative.
+    - `algebra`: the rules are made of operators and ufuncs, so under `create_graph` they are applied to tensors as they stand,
+      each step an operation as in PyTorch.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        fun: Callable[..., Any],
+        rules: Sequence[Callable[..., Any] | None] | None = None,
+        second: str | Sequence[str] = "Mul",
+        *,
+        frees: bool | None = None,
+        view: bool = False,
+        many: bool = False,
+        flat: bool = False,
+        algebra: bool = False,
+    ) -> None:
+        self.name = node if "Backward" in node else node + "Backward0"
+        self.fun, self.rules, self.view, self.many, self.flat = fun, None if rules is None else tuple(rules), view, many, flat
+        self.algebra = algebra
+        seconds = (second,) * max(1, len(rules or ())) if isinstance(second, str) else second
+        self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
+        if self.rules is None:
+            self.frees = True if frees is None else frees
+            self.node = node_class(self.name, PullNode, self, op=self, frees=self.frees)
+            return
+        arity = len(self.rules)
+        self.looks = [_contact.looks(rule, arity) for rule in self.rules]
+        self.frees = any(any(row) for row in self.looks) if frees is None else frees
+        base = {1: UnaryNode, 2: BinaryNode}.get(arity, RuleNode)
+        self.node = node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
+        self.complex_node = node_class(
+            self.name, base, (self, "c"), op=self, rules=tuple(r and _conjugating(r) for r in self.rules), frees=self.frees
+        )
+
+    def rename(self, name: str) -> None:
+        """Give the nodes a name that does not end in Backward0."""
+        self.name = self.node.__name__ = self.complex_node.__name__ = name
+
+
+def _conjugating(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's gradient of complex arguments is the conjugate of functrace's."""
+    return lambda g, *rest: np.conjugate(rule(np.conjugate(g), *rest))
+
+
+class OpNode(Node):
+    """A node of an op."""
+
+    op: Op
+
+    def modified(self, checks: Sequence[Any], args: Sequence[Any], ans: Any) -> None:
+        """Raise, naming the saved value that was written."""
+        rows = []
+        for cell, version, k in checks:
+            edge: Edge | None = (self, 0)
+            if k >= 0:
+                edge = self.edges[k] if len(cell) == 1 else (cell[1] if id(args[k]) == cell[2] else "AsStrided", 0)
+            rows.append((cell, version, edge, ans if k < 0 else args[k]))
+        check_versions(self, rows)
+
+
+class RuleNode(OpNode):
+    """A node that has a rule for each argument; `saved` is (args, ans, params, checks)."""
+
+    rules: tuple[Callable[..., Any] | None, ...]
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Gradients of the arguments."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        args, ans, params, checks = self.saved
+        for cell, version, _ in checks:
+            if cell[0] != version:
+                self.modified(checks, args, ans)
+        g = self._complete(g, ans)
+        return [
+            None if edge is None or rule is None else fit(rule(g, ans, *args, *params), x)
+            for edge, rule, x in zip(self.edges, self.rules, args)
+        ]
+
+    def _complete(self, g: Any, ans: Any) -> Any:
+        """Zeros for those of several outputs that no gradient reached."""
+        if self.outputs == 1 and not isinstance(ans, tuple):
+            return g
+        return tuple(np.zeros(a.shape, a.dtype) if x is None else x for x, a in zip(g if self.outputs > 1 else (g,), ans))
+
+    def restate(self, g: Any) -> Sequence[Any]:
+        """Gradients of the arguments as tensors: each rule, fitted to its argument, is an operation on what was saved."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        args, ans, params, checks = self.saved
+        for cell, version, _ in checks:
+            if cell[0] != version:
+                self.modified(checks, args, ans)
+        flat = self.op.flat
+        tensors: list[Any] = [a if e is None or flat else unpacked(a, e) for a, e in zip(args, self.edges)]
+        many = isinstance(ans, tuple)
+        if many:
+            g = [_zeros(a) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], ans)]
+        out: list[Any] = []
+        for k, (edge, rule, x) in enumerate(zip(self.edges, self.rules, args)):
+            if edge is None or rule is None:
+                out.append(None)
+                continue
+            seen = self.op.looks[k]
+            result = ans if many or flat or not seen[0] else unpacked(ans, (self, 0))
+            given = [t if seen[j + 1] else a for j, (t, a) in enumerate(zip(tensors, args))]
+            like = Like(x)
+            if self.op.algebra and g._a.dtype.kind == "f":
+                operands = [wrap(t) if isinstance(t, np.ndarray) else t for t in (result, *given)]
+                out.append(_fit_tensor(rule(g, *operands, *params), like))
+                continue
+
+            if many:
+
+                def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(ans)) -> Any:
+                    return fit(rule(xs[:n], *xs[n:], *params), like)
+
+                out.append(graft(self.op.second[k], step, (*g, result, *given), forced=True))
+            elif rule is same and g._a.shape == like.shape and g._a.dtype == like.dtype:
+                out.append(g)
+            else:
+
+                def one(*xs: Any, rule: Any = rule, like: Any = like) -> Any:
+                    return fit(rule(*xs, *params), like)
+
+                out.append(graft(self.op.second[k], one, (g, result, *given), forced=True))
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        names = {"_saved_self": 0, "_saved_other": 1, "_saved_result": -1, "_saved_exponent": 1}
+        if name not in names:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        args, ans, params, checks = self.saved
+        self.modified(checks, args, ans)
+        k = names[name]
+        if k < 0:
+            return unpacked(ans, (self, 0))
+        if k >= len(args):
+            return params[k - len(args)]
+        edge = self.edges[k]
+        return unpacked(args[k], edge) if edge is not None else wrap(args[k]) if isinstance(args[k], np.ndarray) else args[k]
+
+
+class UnaryNode(RuleNode):
+    """One argument."""
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Gradient of the argument."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        args, ans, params, checks = saved
+        for cell, version, _ in checks:
+            if cell[0] != version:
+                self.modified(checks, args, ans)
+        if ans.__class__ is tuple:
+            g = self._complete(g, ans)
+        x = args[0]
+        d = self.rules[0](g, ans, x, *params)  # type: ignore[misc]
+        return (d if d.dtype is x.dtype and d.shape == x.shape else fit(d, x),)
+
+
+class BinaryNode(RuleNode):
+    """Two arguments."""
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Gradients of the arguments."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        args, ans, params, checks = saved
+        for cell, version, _ in checks:
+            if cell[0] != version:
+                self.modified(checks, args, ans)
+        first, second = self.edges
+        x, y = args
+        a = b = None
+        if first is not None:
+            a = self.rules[0](g, ans, x, y, *params)  # type: ignore[misc]
+            if a.dtype is not x.dtype or a.shape != x.shape:
+                a = fit(a, x)
+        if second is not None:
+            b = self.rules[1](g, ans, x, y, *params)  # type: ignore[misc]
+            if b.dtype is not y.dtype or b.shape != y.shape:
+                b = fit(b, y)
+        return a, b
+
+
+class PullNode(OpNode):
+    """A node whose pullback came from `vjp`; `saved` is (pull, fun, args, which, avals, checks)."""
+
+    def _open(self) -> Any:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        _pull, _fun, args, _which, avals, checks = self.saved
+        for cell, version, _ in checks:
+            if cell[0] != version:
+                self.modified(checks, args, avals[0])
+        return self.saved
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Gradients of the arguments."""
+        pull, _, args, which, avals, _ = self._open()
+        row = g if self.outputs > 1 else [g]
+        cts = [np.zeros(a.shape, a.dtype) if x is None else np.asarray(x, a.dtype) for x, a in zip(row, avals)]
+        ds = pull(tuple(map(np.conjugate, cts)) if any(a.dtype.kind == "c" for a in avals) else tuple(cts))
+        out: list[Any] = [None] * len(self.edges)
+        for k, d in zip(which, ds):
+            out[k] = fit(np.conjugate(d) if d.dtype.kind == "c" else d, args[k])
+        return out
+
+    def restate(self, g: Any) -> Sequence[Any]:
+        """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
+        _, fun, args, which, avals, _ = self._open()
+        row = [_zeros(a) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], avals)]
+        n = len(row)
+
+        def step(*xs: Any) -> Any:
+            inputs = list(args)
+            for k, x in zip(which, xs[n:]):
+                inputs[k] = x
+            return _pull_back(fun, inputs, which, xs[:n], avals)
+
+        tensors = [args[k] if self.op.flat else unpacked(args[k], self.edges[k]) for k in which]
+        found = graft(self.op.second[0], step, (*row, *tensors), many=True)
+        out: list[Any] = [None] * len(self.edges)
+        for k, d in zip(which, found):
+            out[k] = d
+        return out
+
+
+def _fit_tensor(d: Any, like: Like) -> Any:
+    """A gradient, a tensor, summed back to the shape and cast to the dtype of its argument."""
+    shape, old = like.shape, d._a.shape
+    if old != shape:
+        lead = len(old) - len(shape)
+        axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and old[lead + k] != 1))
+        if axes:
+            d = d.sum(axes, True)
+        if lead > 0:
+            d = d.view(*shape)
+        elif d._a.shape != shape:
+            d = d.expand(*shape)
+    return d if d._a.dtype == like.dtype else d.to(_dtypes.of(like.dtype))
+
+
+def _zeros(a: Any) -> Any:
+    return wrap(np.zeros(a.shape, a.dtype))
+
+
+def unpacked(a: Any, edge: Edge | None) -> Any:
+    """A saved array as the tensor that it was."""
+    if not isinstance(a, np.ndarray):
+        return a
+    t = wrap(a)
+    t._rg, t._edge = True, edge
+    return t
+
+
+def _pull_back(
+    fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int], cts: Sequence[Any], avals: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Gradients in PyTorch's sense of `fun`, which returns a tuple, with respect to some of its inputs."""
+    _, pull = vjp(_of(fun, inputs, which), *(inputs[k] for k in which))
+    if any(a.dtype.kind == "c" for a in avals):
+        cts = tuple(map(np.conjugate, cts))
+    ds = pull(tuple(cts))
+    return tuple(fit(np.conjugate(d) if d.dtype.kind == "c" else d, inputs[k]) for k, d in zip(which, ds))
+
+
+def _of(fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int]) -> Callable[..., Any]:
+    def function(*xs: Any) -> Any:
+        full = list(inputs)
+        for k, x in zip(which, xs):
+            full[k] = x
+        return fun(*full)
+
+    return function
+
+
+def graft(name: str, fun: Callable[..., Any], inputs: Sequence[Any], many: bool = False, forced: bool = False) -> Any:
+    """Apply a function of arrays that has no row of its own: a gradient under `create_graph`.
+
+    A result that the tape shows not to depend on the inputs requires no grad, unless `forced`.
+    """
+    arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
+    which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
+    whole = fun if many else lambda *xs: (fun(*xs),)
+    if not which or not recording():
+        out = tuple(wrap(np.asarray(x)) for x in whole(*arrays))
+        return out if many else out[0]
+    results = pull_node(_GRAFT, node_class(name, PullNode, op=_GRAFT), whole, inputs, arrays, which, forced)
+    return results if many else results[0]
+
+
+def pull_node(
+    op: Op, cls: Any, whole: Callable[..., Any], inputs: Sequence[Any], arrays: list[Any], which: list[int], forced: bool = True
+) -> tuple[Any, ...]:
+    depends: list[bool] = []
+
+    def noting(*xs: Any) -> Any:
+        out = _of(whole, arrays, which)(*xs)
+        depends.extend(forced or not isinstance(r, (np.ndarray, np.generic)) for r in out)  # traced: it depends on the arguments
+        return out
+
+    # Views, for the library below locks large arrays that it records; here version counters do that, as in PyTorch.
+    answers, pull = vjp(noting, *(arrays[k][...] if isinstance(arrays[k], np.ndarray) else arrays[k] for k in which))
+    node = new(cls)
+    node.op = op
+    node.edges = tuple(inputs[k]._edge if k in which else None for k in range(len(inputs)))
+    node.number = next_number()
+    tensors = []
+    for k, r in enumerate(answers):
+        t = wrap(np.asarray(r))
+        if t._a.dtype.kind in "fc" and depends[k]:
+            t._rg, t._edge = True, (node, k)
+        tensors.append(t)
+    if len(tensors) > 1:
+        node.outputs = len(tensors)
+    checks = tuple((t._ver, t._ver[0], k) for k, t in enumerate(inputs) if isinstance(t, Tensor)) if op.frees else ()
+    node.saved = pull, whole, arrays, which, [Like(t._a) for t in tensors], checks
+    return tuple(tensors)
+
+
+_GRAFT = Op("Graft", lambda x: x)
+
+
+def record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]) -> Any:
+    """The node of an application of a row with rules."""
+    edges = tuple([t._edge if isinstance(t, Tensor) and t._rg else None for t in inputs])
+    results = ans if isinstance(ans, tuple) else (ans,)
+    holds_complex = any(a.dtype.kind == "c" for a in (*results, *arrays) if hasattr(a, "dtype"))
+    node = new(op.complex_node if holds_complex else op.node)
+    node.edges = edges
+    node.number = next_number()
+    seen = [False] * (len(arrays) + 1)
+    for edge, row in zip(edges, op.looks):
+        if edge is not None:
+            seen = [a or b for a, b in zip(seen, row)]
+    checks = [(t._ver, t._ver[0], k) for k, t in enumerate(inputs) if seen[k + 1] and isinstance(t, Tensor)]
+    if seen[0]:
+        checks.append((cell, cell[0], -1))
+    if any(getattr(a, "size", 0) > LARGE for a in (*results, *arrays)):
+        arrays = [a if s or not isinstance(a, np.ndarray) else Like(a) for a, s in zip(arrays, seen[1:])]
+        if not seen[0]:
+            ans = tuple(map(Like, ans)) if isinstance(ans, tuple) else Like(ans)
+    node.saved = arrays, ans, params, checks
+    return node
+
+
+def same(g: Any, *_rest: Any) -> Any:
+    return g
+
+
+same.saves = ()  # type: ignore[attr-defined]

@@ -1,0 +1,271 @@
+"""Arithmetic: Python's operators on tensors, NumPy's functions on them, and `torch.add` to `torch.fmod`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call, promoted
+from functrace.torch._nodes import SCALARS, Op
+from functrace.torch._ops import (
+    ADD_SCALED,
+    BINARY,
+    FAST,
+    FMOD0,
+    FUNCTIONS,
+    PLAIN,
+    POW0,
+    POW2,
+    REMAINDER0,
+    RSUB,
+    RSUB0,
+    SUB_SCALED,
+    check_result_type,
+    comparison,
+    operator,
+    public,
+    refusing,
+)
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import bad_argument, inplace
+
+_UFUNCS: dict[Any, str] = {
+    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.negative: "neg", np.power: "pow", np.sin: "sin",
+    np.cos: "cos", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos", np.arctan: "atan", np.sinh: "sinh", np.cosh: "cosh",
+    np.tanh: "tanh", np.exp: "exp", np.exp2: "exp2", np.expm1: "expm1", np.log: "log", np.log2: "log2", np.log10: "log10",
+    np.log1p: "log1p", np.sqrt: "sqrt", np.absolute: "abs", np.sign: "sign", np.square: "square", np.reciprocal: "reciprocal",
+    np.maximum: "maximum", np.minimum: "minimum", np.arctan2: "atan2", np.hypot: "hypot", np.matmul: "matmul", np.floor: "floor",
+    np.ceil: "ceil", np.trunc: "trunc", np.equal: "eq", np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt",
+    np.greater_equal: "ge",
+}  # fmt: skip
+
+
+def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """NumPy's functions on tensors are PyTorch's, where there is one; else the elements are taken, without a gradient."""
+    name = _UFUNCS.get(ufunc)
+    if name is not None and method == "__call__" and not kwargs:
+        given = [
+            x if isinstance(x, Tensor) else wrap(x) if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x
+            for x in inputs
+        ]
+        return FUNCTIONS[name](*given)
+    out = getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+    return wrap(np.asarray(out)) if isinstance(out, (np.ndarray, np.generic)) else out
+
+
+Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
+
+
+def _as_tensor(name: str, x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, SCALARS):
+        return wrap(np.asarray(x, _dtypes.of_scalar(x).np))
+    raise bad_argument(name, "input", 1, x)
+
+
+def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
+    plain = operator(name, _sub if name == "sub" else FAST[name])
+
+    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+        if alpha == 1:
+            return plain(input, other, out=out)
+        return call(scaled, (_as_tensor(name, input), other), (alpha,))
+
+    function.__name__ = name
+    return function
+
+
+_sub = refusing("sub", FAST["sub"])
+public(_scaled("add", ADD_SCALED), "add")
+public(_scaled("sub", SUB_SCALED), "sub", "subtract")
+
+
+def _cast(x: Any, d: _dtypes.dtype) -> Any:
+    return x if x._a.dtype is d.np else x.to(d)
+
+
+@public
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """`other - alpha * input`."""
+    if isinstance(other, Tensor) or alpha != 1:
+        return call(RSUB0, (input, other), (alpha,)) if isinstance(other, Tensor) else FUNCTIONS["sub"](other, input, alpha=alpha)
+    if not isinstance(other, SCALARS):
+        return NotImplemented
+    d = _dtypes.result_type(input, other).np
+    if input._a.dtype == np.bool_:
+        return _sub(input, other)
+    return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (other,))
+
+
+def _pow(self: Any, exponent: Any) -> Any:
+    number: Any = exponent
+    if isinstance(exponent, Tensor):
+        return promoted(BINARY["pow"], self, exponent) if exponent._a.dtype.kind != "b" else NotImplemented
+    if not isinstance(exponent, SCALARS):
+        return NotImplemented
+    d = _dtypes.result_type(self, exponent)
+    if d.category <= _dtypes.INT and number < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return call(POW0, (_cast(self, d),), (exponent,))
+
+
+@public
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """`input` to the power `exponent`; either may be a number."""
+    if not isinstance(input, Tensor):
+        if not isinstance(exponent, Tensor):
+            raise bad_argument("pow", "input", 1, input)
+        return _rpow(exponent, input)
+    result = _pow(input, exponent)
+    if result is NotImplemented:
+        raise bad_argument("pow", "exponent", 2, exponent)
+    return result if out is None else out.copy_(result)
+
+
+def _rpow(self: Any, base: Any) -> Any:
+    if not isinstance(base, SCALARS):
+        return NotImplemented
+    d = _dtypes.result_type(self, base)
+    return call(POW2, (_cast(self, d),), (base,))
+
+
+@public
+def square(input: Any) -> Any:
+    """`input ** 2`."""
+    return _pow(input, 2)
+
+
+@public
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """To the nearest integer, halves to even; or to `decimals` digits."""
+    if not decimals:
+        return FUNCTIONS["_round"](input)
+    return FUNCTIONS["_round"](input * 10**decimals) / 10**decimals
+
+
+def _div(self: Any, other: Any) -> Any:
+    return FAST["div"](self, other)
+
+
+@public
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+    """`input / other`, rounded down ("floor") or towards zero ("trunc") on demand."""
+    if rounding_mode is None:
+        return _true_divide(input, other, out=out)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode != "trunc":
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    quotient = _true_divide(input, other).trunc()
+    return quotient.to(_dtypes.result_type(input, other))
+
+
+_true_divide = operator("div", _div)
+for _name in ("true_divide", "divide"):
+    public(div, _name)
+
+
+@public
+def floor_divide(input: Any, other: Any) -> Any:
+    """`input // other`, rounded down. It has no derivative."""
+    if not isinstance(input, Tensor):
+        input = wrap(np.asarray(input))
+    elif not isinstance(other, (Tensor, *SCALARS)):
+        return NotImplemented
+    d = _dtypes.result_type(input, other)
+    b = other._a if isinstance(other, Tensor) else other
+    if d.category <= _dtypes.INT and np.any(np.equal(b, 0)):
+        raise RuntimeError("ZeroDivisionError")
+    return call(_FLOORED, (input, other), (d.np,))
+
+
+def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
+    def function(input: Any, other: Any) -> Any:
+        if isinstance(other, SCALARS) and isinstance(input, Tensor):
+            d = _dtypes.result_type(input, other)
+            return call(by_number, (_cast(input, d),), (other,))
+        return operator(name, FAST[name])(input, other)
+
+    function.__name__ = name
+    return function
+
+
+# The rule of the argument, not the number, is all there is where the divisor is a number.
+REMAINDER0.fun, FMOD0.fun = (lambda x, c: np.remainder(x, x.dtype.type(c))), (lambda x, c: np.fmod(x, x.dtype.type(c)))
+public(_modulo("remainder", REMAINDER0), "remainder")
+public(_modulo("fmod", FMOD0), "fmod")
+
+
+def _inplace_pow(self: Any, exponent: Any) -> Any:
+    if isinstance(exponent, Tensor):
+        return inplace(BINARY["pow"], self, (exponent,))
+    check_result_type(self, exponent, "pow")
+    return inplace(POW0, self, (), (exponent,))
+
+
+def _inplace_floor_divide(self: Any, other: Any) -> Any:
+    return inplace(_FLOORED, self, (other,), (_dtypes.result_type(self, other).np,))
+
+
+def _underivable(_g: Any, *_rest: Any) -> Any:
+    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+
+
+_underivable.saves = ()  # type: ignore[attr-defined]
+_FLOORED = Op(
+    "NotImplemented",
+    lambda x, y, d: np.floor_divide(x.astype(d), y.astype(d) if isinstance(y, np.ndarray) else y),
+    [_underivable, _underivable],
+)
+_FLOORED.rename("NotImplemented")
+
+
+def _reversed(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return apply(_as_tensor("operator", other), self) if isinstance(other, SCALARS) else NotImplemented
+
+    return method
+
+
+def _rdiv(self: Any, other: Any) -> Any:
+    if not isinstance(other, SCALARS):
+        return NotImplemented
+    return FUNCTIONS["reciprocal"](self) * other
+
+
+def _neg(self: Any) -> Any:
+    if self._a.dtype == np.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    return FUNCTIONS["neg"](self)
+
+
+def _eq(name: str) -> Callable[[Any, Any], Any]:
+    compare = comparison(name, PLAIN[name])
+
+    def method(self: Any, other: Any) -> Any:
+        return compare(self, other)
+
+    return method
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": rsub, "mul": FAST["mul"], "rmul": FAST["mul"],
+    "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
+    "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": _neg, "pos": lambda self: self, "abs": FUNCTIONS["abs"],
+    "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,  # type: ignore[attr-defined]
+    "ifloordiv": _inplace_floor_divide, "imod": Tensor.remainder_, "invert": lambda self: FUNCTIONS["bitwise_not"](self),  # type: ignore[attr-defined]
+    "and": comparison("and", np.bitwise_and), "or": comparison("or", np.bitwise_or), "xor": comparison("xor", np.bitwise_xor),
+    "rand": comparison("and", np.bitwise_and), "ror": comparison("or", np.bitwise_or), "rxor": comparison("xor", np.bitwise_xor),
+    **{name: _eq(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+}  # fmt: skip
+for _name, _method in _OPERATORS.items():
+    setattr(Tensor, f"__{_name}__", _method)
+Tensor.pow_, Tensor.floor_divide_ = _inplace_pow, _inplace_floor_divide  # type: ignore[attr-defined]
+Tensor.square_ = lambda self: _inplace_pow(self, 2)  # type: ignore[attr-defined]

@@ -1,0 +1,379 @@
+"""The binding table of elementwise operations: a name, the NumPy function, and what PyTorch calls its node.
+
+A row's rules are those of the declared op of `functrace.numpy`, unless PyTorch saves other values for them, or has another
+convention at a kink; then they are written here, with an underscore before arguments that they do not look into.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import binary, promoted, unary
+from functrace.torch._contact import custom_vjp, rules
+from functrace.torch._dtypes import F32, F64
+from functrace.torch._nodes import SCALARS, Op, same
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import bad_argument, inplace
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the names of `torch.`
+
+
+def public(function: Callable[..., Any], *names: str, method: bool = True, torch: bool = True) -> Callable[..., Any]:
+    """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
+    for name in names or (function.__name__,):
+        if torch:
+            FUNCTIONS[name] = function
+        if method:
+            setattr(Tensor, name, function)
+    return function
+
+
+_ALGEBRAIC: tuple[Any, ...] = ("Mul", "Div", "Neg", ("Div", "Mul"), ("Sub", "Neg"), "Add")  # rules made of operators and ufuncs
+
+
+def row(node: str, numpy: Any, second: str | tuple[str, ...] = "Mul", *own: Callable[..., Any], flat: bool = False) -> Op:
+    """A row of the table: the NumPy function, or the name of its declaration; its own rules if they differ."""
+    declared = None if own else rules(numpy)
+    algebra = second in _ALGEBRAIC and not flat
+    if declared:
+        return Op(node, declared.fun, declared.vjps, second, algebra=algebra)
+    return Op(node, numpy, own, second, flat=flat, algebra=algebra)
+
+
+def in_float64(fun: Any) -> Callable[[Any], Any]:
+    """A function computed in float64 for float32: NumPy's own is off by up to 3 units in the last place, PyTorch's by 1."""
+
+    def function(x: Any) -> Any:
+        return fun(x, dtype=F64).astype(F32) if x.dtype is F32 and type(x) in (np.ndarray, np.float32) else fun(x)
+
+    return function
+
+
+def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]) -> Op:
+    """A row of the table whose function is computed in float64."""
+    declared = rules(numpy)
+    return Op(node, in_float64(declared.fun), own or declared.vjps, second, algebra=second in _ALGEBRAIC)
+
+
+def zero(g: Any, *_rest: Any) -> Any:
+    return np.zeros(g.shape, g.dtype)
+
+
+zero.saves = ()  # type: ignore[attr-defined]
+
+
+def logistic(x: Any) -> Any:
+    if type(x) is np.ndarray and x.dtype is F32:
+        return logistic(x.astype(F64)).astype(F32)
+    positive = x >= 0
+    z = np.exp(np.where(positive, -x, x))
+    return np.where(positive, 1, z) / (1 + z)
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of Python's `math` on arrays."""
+    whole = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(whole(x)).astype(x.dtype)
+
+
+def _rounded(x: Any) -> Any:
+    return np.rint(x) if x.dtype.kind in "fc" else x
+
+
+_SQRT_PI = math.sqrt(math.pi)
+erf = custom_vjp(_elementwise(math.erf))
+erf.defvjp(lambda x: (erf(x), x), lambda x, g: (g * (2 / _SQRT_PI) * np.exp(-(x * x)),))
+UNARY: dict[str, Op] = {
+    "sin": row("Sin", "sin"),
+    "cos": row("Cos", "cos"),
+    "tan": precise("Tan", "tan"),
+    "asin": precise("Asin", "arcsin", "Mul", lambda g, _r, x: g * (1 / np.sqrt(1 - x * x))),
+    "acos": precise("Acos", "arccos", "Mul", lambda g, _r, x: g * -(1 / np.sqrt(1 - x * x))),
+    "atan": precise("Atan", "arctan", "Div"),
+    "sinh": precise("Sinh", "sinh"),
+    "cosh": precise("Cosh", "cosh"),
+    "tanh": precise("Tanh", "tanh", "TanhBackward"),
+    "asinh": precise("Asinh", "arcsinh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x + 1))),
+    "acosh": precise("Acosh", "arccosh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x - 1))),
+    "atanh": precise("Atanh", "arctanh", "Div"),
+    "exp": precise("Exp", "exp"),
+    "exp2": precise("Exp2Backward0", "exp2", "MulBackward1"),
+    "expm1": precise("Expm1Backward0", "expm1"),
+    "log": precise("Log", "log", "Div"),
+    "log2": precise("Log2Backward0", "log2", "Div"),
+    "log10": precise("Log10Backward0", "log10", "Div"),
+    "log1p": precise("Log1PBackward0", "log1p", "Div"),
+    "sqrt": row("Sqrt", "sqrt", "Div"),
+    "rsqrt": row("Rsqrt", lambda x: 1 / np.sqrt(x), "Mul", lambda g, r, _x: -0.5 * g * r * r * r),
+    "reciprocal": row("Reciprocal", np.reciprocal, "Mul", lambda g, r, _x: -g * (r * r)),
+    "abs": row("Abs", np.absolute, "Mul", lambda g, r, x: g * np.sign(x) if isinstance(x, Tensor) else rules("absolute").vjps[0](g, r, x)),
+    "sign": row("Sign", np.sign, "Zero", zero),
+    "deg2rad": row("Deg2RadBackward0", "deg2rad"),
+    "rad2deg": row("Rad2DegBackward0", "rad2deg"),
+    "sigmoid": row("Sigmoid", logistic, "SigmoidBackward", lambda g, r, _x: g * (1 - r) * r),
+    "erf": row("Erf", erf, "Mul", lambda g, _r, x: g * (2 / _SQRT_PI) * np.exp(-(x * x))),
+    "erfc": row("Erfc", _elementwise(math.erfc), "Mul", lambda g, _r, x: g * (-2 / _SQRT_PI) * np.exp(-(x * x))),
+    "sinc": row("Sinc", np.sinc, "Where", lambda g, _r, x: g * _sinc_slope(x)),
+}
+WHOLE: dict[str, Op] = {  # on integers too they give integers
+    "neg": row("Neg", "negative", "Neg"),
+    "relu": row("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "ThresholdBackward", lambda g, r, _x: g * (r > 0).astype(g.dtype)),
+    "floor": row("Floor", np.floor, "Zero", zero),
+    "ceil": row("Ceil", np.ceil, "Zero", zero),
+    "trunc": row("Trunc", np.trunc, "Zero", zero),
+    "frac": row("Frac", lambda x: x - np.trunc(x), "Frac", same),
+    "_round": row("Round", _rounded, "Zero", zero),
+    "conj_physical": row("ConjPhysical", np.conjugate, "Conj", lambda g, _r, _x: np.conjugate(g)),
+}
+_ALIASES = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "absolute": "abs",
+    "negative": "neg", "fix": "trunc", "expit": "sigmoid", "sgn": "sign",
+}  # fmt: skip
+
+
+def _sinc_slope(x: Any) -> Any:
+    u = np.pi * np.where(x == 0, 1, x)
+    return np.where(x == 0, 0, (u * np.cos(u) - np.sin(u)) / (u * u) * np.pi)
+
+
+def _larger(g: Any, _r: Any, x: Any, y: Any) -> Any:
+    return np.where(x < y, np.zeros((), g.dtype), np.where(x == y, g / 2, g))
+
+
+def _smaller(g: Any, _r: Any, x: Any, y: Any) -> Any:
+    return np.where(x > y, np.zeros((), g.dtype), np.where(x == y, g / 2, g))
+
+
+def power(x: Any, p: Any) -> Any:
+    """x**p, for the common exponents by multiplication as PyTorch does it."""
+    if isinstance(x, Tensor):
+        return x**p
+    if p.__class__ is int or p.__class__ is float:
+        if p == 2:
+            return x * x
+        if p == 3:
+            return x * x * x
+        if p == 1:
+            return x * 1
+        if x.dtype.kind == "f":
+            if p == 0.5:
+                return np.sqrt(x)
+            if p == -1:
+                return 1 / x
+            if p == -0.5:
+                return 1 / np.sqrt(x)
+            if p == -2:
+                return 1 / (x * x)
+        if x.dtype is F32 and type(x) in (np.ndarray, np.float32):
+            return np.power(x.astype(F64), p).astype(F32)
+    return np.power(x, p)
+
+
+def _power_of_number(g: Any, _r: Any, x: Any, p: Any) -> Any:
+    if p == 0:
+        return wrap(np.zeros_like(g._a)) if isinstance(g, Tensor) else np.zeros(g.shape, g.dtype)
+    return g * (p * power(x, p - 1))
+
+
+def _power_self(g: Any, _r: Any, x: Any, y: Any) -> Any:
+    return np.where(y == 0, np.zeros((), g.dtype), g * (y * np.power(x, y - 1)))
+
+
+def _power_exponent(g: Any, r: Any, x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y >= 0), np.zeros((), g.dtype), g * (r * np.log(x)))
+
+
+def _exponent_of_number(g: Any, r: Any, _y: Any, base: Any) -> Any:
+    return np.zeros(g.shape, g.dtype) if base == 0 else g * (r * np.log(base))
+
+
+BINARY: dict[str, Op] = {
+    "add": row("Add", np.add, "Add", same, same),
+    "sub": row("Sub", np.subtract, ("Sub", "Neg"), same, lambda g, _r, _x, _y: -g),
+    "mul": row("Mul", "multiply"),
+    "div": row("Div", np.true_divide, ("Div", "Mul"), lambda g, _r, _x, y: g / y, lambda g, _r, x, y: -g * ((x / y) / y)),
+    "pow": row("PowBackward1", np.power, ("Where", "Mul"), _power_self, _power_exponent),
+    "atan2": row(
+        "Atan2Backward0", np.arctan2, "Mul", lambda g, _r, x, y: g * (y / (x * x + y * y)), lambda g, _r, x, y: g * (-x / (x * x + y * y))
+    ),
+    "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, lambda g, _r, x, y: _larger(g, None, y, x), flat=True),
+    "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, lambda g, _r, x, y: _smaller(g, None, y, x), flat=True),
+    "fmax": row(
+        "Fmax",
+        np.fmax,
+        "MaskedFill",
+        lambda g, _r, x, y: np.where((x >= y) | (y != y), g, 0),
+        lambda g, _r, x, y: np.where((x < y) | (x != x), g, 0),
+        flat=True,
+    ),
+    "fmin": row(
+        "Fmin",
+        np.fmin,
+        "MaskedFill",
+        lambda g, _r, x, y: np.where((x <= y) | (y != y), g, 0),
+        lambda g, _r, x, y: np.where((x > y) | (x != x), g, 0),
+        flat=True,
+    ),
+    "fmod": row("FmodBackward1", np.fmod, ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
+    "remainder": row("RemainderBackward1", np.remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
+    "hypot": row("Hypot", np.hypot, "Div", lambda g, r, x, _y: g * x / r, lambda g, r, _x, y: g * y / r),
+    "logaddexp": row(
+        "Logaddexp", np.logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
+    ),
+}
+_FLOATING = ("div", "atan2", "hypot", "logaddexp")
+PLAIN: dict[str, Any] = {  # results without a gradient
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+}  # fmt: skip
+_PREDICATES: dict[str, Any] = {
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "logical_not": np.logical_not,
+    "bitwise_not": np.invert,
+    "signbit": np.signbit,
+}
+
+POW0 = Op("PowBackward0", power, [_power_of_number], algebra=True)
+POW2 = Op("PowBackward2", lambda y, base: np.power(np.asarray(base, y.dtype), y), [_exponent_of_number])
+RSUB = Op("RsubBackward1", lambda x, c: c - x, [lambda g, _r, _x, _c: -g], "Neg", algebra=True)
+RSUB0 = Op("Rsub", lambda x, y, c: y - c * x, [lambda g, _r, _x, _y, c: -c * g, same])
+ADD_SCALED = Op("Add", lambda x, y, c: x + c * y, [same, lambda g, _r, _x, _y, c: g * c])
+SUB_SCALED = Op("Sub", lambda x, y, c: x - c * y, [same, lambda g, _r, _x, _y, c: -c * g])
+REMAINDER0 = Op("RemainderBackward0", np.remainder, [same])
+FMOD0 = Op("FmodBackward0", np.fmod, [same])
+
+FAST: dict[str, Callable[..., Any]] = {name: binary(name, op, name in _FLOATING) for name, op in BINARY.items()}
+
+
+_TENSORS_ONLY = ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "logical_and", "logical_or", "logical_xor")
+
+
+def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A function of `torch.` from an operator, which answers NotImplemented to what it does not take."""
+    taken = (Tensor,) if name in _TENSORS_ONLY else (Tensor, *SCALARS)
+
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        for position, (argument, x) in enumerate((("input", input), ("other", other)), 1):
+            if not isinstance(x, taken):
+                raise bad_argument(name, argument, position, x)
+        result = apply(input if isinstance(input, Tensor) else wrap(np.asarray(input)), other)
+        return result if out is None else out.copy_(result)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
+    def function(self: Any, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            a, b = self._a, other._a
+            if a.dtype is not b.dtype:
+                d = _dtypes.result_type(self, other).np
+                a, b = a.astype(d), b.astype(d)
+        elif isinstance(other, SCALARS):
+            a, b = self._a, other
+            d = _dtypes.result_type(self, other).np
+            if a.dtype != d:
+                a = a.astype(d)
+        else:
+            return NotImplemented
+        try:
+            return wrap(np.asarray(fun(a, b)))
+        except ValueError:
+            return promoted(_COMPARED, self, other)
+
+    function.__name__ = name
+    return function
+
+
+_COMPARED = Op("Compare", np.equal, [zero, zero])
+
+
+def _unary_inplace(op: Op) -> Callable[[Any], Any]:
+    return lambda self: inplace(op, self)
+
+
+def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
+    def method(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+        if not isinstance(other, (Tensor, *SCALARS)):
+            return NotImplemented
+        check_result_type(self, other, name)
+        if alpha != 1:
+            return inplace(ADD_SCALED if name == "add" else SUB_SCALED, self, (_fitted(self, other),), (alpha,))
+        return inplace(op, self, (_fitted(self, other),))
+
+    method.__name__ = name + "_"
+    return method
+
+
+def _fitted(self: Any, other: Any) -> Any:
+    return other
+
+
+def check_result_type(self: Any, other: Any, name: str) -> None:
+    d = _dtypes.result_type(self, other)
+    if name in _FLOATING and d.category < _dtypes.FLOAT:
+        d = _dtypes.get_default_dtype()
+    if not _dtypes.can_cast(d, self.dtype):
+        raise RuntimeError(f"result type {d.scalar} can't be cast to the desired output type {self.dtype.scalar}")
+
+
+def refusing(name: str, fast: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Subtraction and negation of bools is refused."""
+
+    def method(self: Any, other: Any) -> Any:
+        if self._a.dtype == np.bool_ and (getattr(other, "dtype", None) is _dtypes.bool_ or isinstance(other, bool)):
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+            )
+        return fast(self, other)
+
+    return method
+
+
+def _attach() -> None:
+    for name, op in {**UNARY, **WHOLE}.items():
+        public(unary(name, op, name in UNARY and name not in ("abs", "sign")), name)
+        setattr(Tensor, name + "_", _unary_inplace(op))
+    for alias, name in _ALIASES.items():
+        public(FUNCTIONS[name], alias, method=alias != "expit")
+    for name, op in BINARY.items():
+        setattr(Tensor, name + "_", _binary_inplace(name, op))
+        if name not in ("add", "sub", "div", "pow", "fmod", "remainder"):
+            public(operator(name, FAST[name]), name)
+    fun: Any
+    for name, fun in PLAIN.items():
+        public(operator(name, comparison(name, fun)), name)
+    for name, fun in _PREDICATES.items():
+        public(_predicate(name, fun), name)
+    for alias, name in {
+        "multiply": "mul",
+        "greater": "gt",
+        "less": "lt",
+        "greater_equal": "ge",
+        "less_equal": "le",
+        "not_equal": "ne",
+    }.items():
+        public(FUNCTIONS[name], alias)
+
+
+def _predicate(name: str, fun: Any) -> Callable[..., Any]:
+    def function(input: Any) -> Any:
+        if not isinstance(input, Tensor):
+            raise bad_argument(name, "input", 1, input)
+        return wrap(np.asarray(fun(input._a)))
+
+    function.__name__ = name
+    return function
+
+
+_attach()
+Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]

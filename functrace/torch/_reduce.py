@@ -1,0 +1,439 @@
+"""Reductions, orderings, matrix products, selections: `torch.` functions that also are methods."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._contact import SUM
+from functrace.torch._nodes import Op
+from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._shape import axes_of, axis, clone, need, to, unsqueeze
+from functrace.torch._tensor import Tensor, wrap
+
+Dim = Any
+
+
+class _Result(tuple[Any, ...]):
+    """A named result, as `torch.return_types.max`."""
+
+    fields: tuple[str, ...] = ("values", "indices")
+
+    def __repr__(self) -> str:
+        rows = ",\n".join(f"{name}={x!r}" for name, x in zip(self.fields, self))
+        return f"torch.return_types.{type(self).__name__}(\n{rows})"
+
+
+def result_class(name: str, *fields: str) -> type[_Result]:
+    """The class of a named result."""
+    fields = fields or ("values", "indices")
+    places = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
+    return type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", **places})
+
+
+def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """A reduced gradient with the reduced axes put back."""
+    if keepdim or not ndim:
+        return g
+    shape = iter(g.shape)
+    return np.reshape(g, tuple(1 if k in axes else next(shape) for k in range(ndim)))
+
+
+def _mean(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return SUM.fun(x, axes, keepdim) / _count(x, axes)
+
+
+def _count(x: Any, axes: tuple[int, ...]) -> Any:
+    return math.prod(x.shape[k] for k in axes) or math.nan
+
+
+def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return np.broadcast_to(restored(g, len(_x.shape), axes, keepdim), _x.shape) / _count(_x, axes)
+
+
+_SUMS = [Op(f"SumBackward{k}", SUM.fun, SUM.vjps, "Expand", frees=False) for k in (0, 1)]
+_MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False) for k in (0, 1)]
+
+
+def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
+    def whole(x: Any) -> Any:
+        return pick(x)
+
+    def evenly(g: Any, r: Any, x: Any, axes: Any = None, keepdim: bool = False) -> Any:
+        axes = tuple(range(x.ndim)) if axes is None else axes
+        chosen = x == restored(r, x.ndim, axes, keepdim)
+        return restored(g, x.ndim, axes, keepdim) * chosen / np.sum(chosen, axis=axes, keepdims=True)
+
+    def along(x: Any, k: int, keepdim: bool) -> Any:
+        indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
+        values = np.take_along_axis(x, indices, k) if x.ndim else x
+        return (values, indices) if keepdim or not x.ndim else (np.squeeze(values, k), np.squeeze(indices, k))
+
+    return (
+        Op(f"{name}Backward1", whole, [lambda g, r, x: evenly(g, r, x)], flat=True),
+        Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
+        Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True),
+    )
+
+
+def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
+    """The gradient of `values` put where `indices` say."""
+    indices, g = r[1], g[0]
+    if not len(_x.shape):
+        return g
+    if not keepdim:
+        indices, g = np.expand_dims(indices, k), np.expand_dims(g, k)
+    rest = np.arange(_x.shape[k]).reshape((-1, *(1,) * (len(_x.shape) - k - 1)))
+    if indices.shape[k] == 1:
+        return np.where(rest == indices, g, np.zeros((), g.dtype))
+    place = np.argsort(indices, axis=k)
+    if indices.shape[k] == _x.shape[k]:
+        return taken_along(g, place, k)
+    parts = [
+        taken_along(np.where(rest == np.take(indices, [j], k), np.ones((), g.dtype), np.zeros((), g.dtype)), None, k)
+        for j in range(indices.shape[k])
+    ]
+    total = 0
+    for j, mask in enumerate(parts):
+        total = total + mask * g[(*(slice(None),) * k, slice(j, j + 1))]
+    return total
+
+
+def taken_along(g: Any, index: Any, k: int) -> Any:
+    if index is None:
+        return g
+    grid = np.ix_(*(np.arange(n) for n in index.shape))
+    return g[(*grid[:k], index, *grid[k + 1 :])]
+
+
+_MAX1, _MAX0, _AMAX = _extreme("Max", np.max)
+_MIN1, _MIN0, _AMIN = _extreme("Min", np.min)
+
+
+def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]:
+    def function(
+        input: Any,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Dim = None,
+        keepdims: bool | None = None,
+        out: Any = None,
+    ) -> Any:
+        x = need(name, input)
+        dim = axis if dim is None else dim
+        if isinstance(dim, str):
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, "
+                "torch.dtype dtype = None)\n"
+                " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
+            )
+        keepdim = keepdim if keepdims is None else keepdims
+        if dtype is not None:
+            x = to(x, dtype)
+        elif x._a.dtype.kind in "biu":
+            if floating:
+                raise RuntimeError(
+                    f"{name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
+                    f"dtype. Got: {x.dtype.scalar}"
+                )
+            x = wrap(x._a.astype(np.int64))
+        total = dim is None and not keepdim
+        result = call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim))
+        return result if out is None else out.copy_(result)
+
+    function.__name__ = name
+    return public(function)
+
+
+sum_, mean = _by_dim(_SUMS, "sum", False), _by_dim(_MEANS, "mean", True)
+
+
+def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
+    found = result_class(name)
+
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis_: Any = None) -> Any:
+        x = need(name, input)
+        if isinstance(dim, Tensor) or other is not None:
+            return FUNCTIONS[paired](x, other if other is not None else dim)
+        if dim is None:
+            if not x._a.size:
+                raise RuntimeError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                    "with the 'dim' argument."
+                )
+            return call(whole, (x,))
+        return found(call(along, (x,), (axis(dim, x._a.ndim), keepdim)))
+
+    function.__name__ = name
+    public(function)
+
+
+_extremes("max", _MAX1, _MAX0, "maximum")
+_extremes("min", _MIN1, _MIN0, "minimum")
+public(lambda input, dim=(), keepdim=False: call(_AMAX, (input,), (axes_of(dim, input._a.ndim), keepdim)), "amax")
+public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, input._a.ndim), keepdim)), "amin")
+
+
+def _plain_reduction(name: str, fun: Any) -> None:
+    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        a = need(name, input)._a
+        return wrap(np.asarray(fun(a, axis=None if dim is None else dim, keepdims=keepdim)))
+
+    function.__name__ = name
+    public(function)
+
+
+for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": np.any, "all": np.all}.items():
+    _plain_reduction(_name, _fun)
+public(lambda input, dim=None: wrap(np.asarray(np.count_nonzero(input._a, axis=dim))), "count_nonzero")
+
+
+# Composites: functions of arrays whose pullback is `vjp`'s
+
+
+def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    d = x - np.mean(x, axis=axes, keepdims=True)
+    return np.sum(d * d, axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
+
+
+def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
+    return max(math.prod(x.shape[k] for k in axes) - correction, 0) or math.nan
+
+
+def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    d = x - np.mean(x, axis=axes, keepdims=True)
+    return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
+
+
+def _unstd(g: Any, r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    scale = np.where(r == 0, np.zeros((), g.dtype), g / np.where(r == 0, np.ones((), g.dtype), 2 * r))
+    return _unvariance(scale, None, x, axes, correction, keepdim)
+
+
+_VAR = Op("Var", _variance, [_unvariance])
+_STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd])
+
+
+def _spread(name: str, op: Op) -> None:
+    def function(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if input._a.dtype.kind not in "fc":
+            raise RuntimeError(f"{name} and {name}_mean only support floating point and complex dtypes")
+        c = (1 if unbiased else 0) if correction is None else correction
+        return call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
+
+    function.__name__ = name
+    public(function)
+
+
+_spread("var", _VAR)
+_spread("std", _STD)
+
+
+def _norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    size = np.abs(x)
+    if p == math.inf:
+        return np.max(size, axis=axes, keepdims=keepdim)
+    if p == -math.inf:
+        return np.min(size, axis=axes, keepdims=keepdim)
+    if p == 0:
+        return np.sum(x != 0, axis=axes, keepdims=keepdim).astype(size.dtype)
+    if p == 1:
+        return np.sum(size, axis=axes, keepdims=keepdim)
+    if p == 2:
+        return np.sqrt(np.sum(size * size, axis=axes, keepdims=keepdim))
+    return np.sum(size**p, axis=axes, keepdims=keepdim) ** (1 / p)
+
+
+def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    g, r = restored(g, x.ndim, axes, keepdim), restored(r, x.ndim, axes, keepdim)
+    if p == 0:
+        return np.zeros(x.shape, g.dtype) * x
+    if p == 1:
+        return g * np.sign(x)
+    zero = r == 0
+    safe = np.where(zero, np.ones((), r.dtype), r)
+    if math.isinf(p):
+        chosen = np.abs(x) == r
+        return np.sign(x) * (g * chosen / np.sum(chosen, axis=axes, keepdims=True))
+    ratio = x / safe if p == 2 else np.sign(x) * (np.abs(x) / safe) ** (p - 1)
+    return g * np.where(zero, np.zeros((), r.dtype), ratio)
+
+
+_NORM = Op("LinalgVectorNorm", _norm, [_unnorm])
+
+
+@public
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The p-norm of the elements, over all axes or those given."""
+    x = to(input, dtype) if dtype is not None else input
+    order = 2.0 if p in ("fro", None) else float(p)
+    return call(_NORM, (x,), (order, axes_of(dim, x._a.ndim), keepdim))
+
+
+def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """`torch.linalg.vector_norm`."""
+    return norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def _logsumexp(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    top = np.max(x, axis=axes, keepdims=True)
+    top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
+    out = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
+    return out if keepdim else np.squeeze(out, axes)
+
+
+_LOGSUMEXP = Op(
+    "Logsumexp",
+    _logsumexp,
+    [lambda g, r, x, axes, keepdim: restored(g, x.ndim, axes, keepdim) * np.exp(x - restored(r, x.ndim, axes, keepdim))],
+)
+public(lambda input, dim, keepdim=False: call(_LOGSUMEXP, (input,), (axes_of(dim, input._a.ndim), keepdim)), "logsumexp")
+
+
+def _softmax(x: Any, k: int) -> Any:
+    e = np.exp(x - np.max(x, axis=k, keepdims=True))
+    return e / np.sum(e, axis=k, keepdims=True)
+
+
+def _log_softmax(x: Any, k: int) -> Any:
+    d = x - np.max(x, axis=k, keepdims=True)
+    return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
+
+
+_SOFTMAX = Op("Softmax", _softmax, [lambda g, r, _x, k: g * r - r * np.sum(g * r, axis=k, keepdims=True)], "SoftmaxBackwardDataBackward0")
+_LOG_SOFTMAX = Op(
+    "LogSoftmax", _log_softmax, [lambda g, r, _x, k: g - np.exp(r) * np.sum(g, axis=k, keepdims=True)], "LogSoftmaxBackwardDataBackward0"
+)
+
+
+def _soft(name: str, op: Op) -> Callable[..., Any]:
+    def function(input: Any, dim: int, dtype: Any = None) -> Any:
+        x = to(input, dtype) if dtype is not None else input
+        if x._a.dtype.kind not in "fc":
+            raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{x.dtype.scalar}'")
+        return call(op, (x,), (axis(dim, x._a.ndim),)) if x._a.ndim else call(op, (unsqueeze(x, 0),), (0,)).squeeze(0)
+
+    function.__name__ = name
+    return public(function)
+
+
+softmax, log_softmax = _soft("softmax", _SOFTMAX), _soft("log_softmax", _LOG_SOFTMAX)
+
+
+def _composite(node: str, fun: Callable[..., Any], **more: Any) -> Op:
+    return Op(node, fun, **more)
+
+
+_PROD = [_composite(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim)) for k in (0, 1)]
+_CUMSUM = Op(
+    "Cumsum", lambda x, k: np.cumsum(x, axis=k), [lambda g, _r, _x, k: np.flip(np.cumsum(np.flip(g, k), axis=k), k)], frees=False, flat=True
+)
+_CUMPROD = _composite("Cumprod", lambda x, k: np.cumprod(x, axis=k))
+_FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
+_ROLL = _composite("Roll", lambda x, shifts, dims: np.roll(x, shifts, dims), frees=False, flat=True)
+_REPEAT = _composite("Repeat", lambda x, sizes: np.tile(x, sizes), frees=False, flat=True)
+_TRI = {n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize()) for n, f in (("tril", np.tril), ("triu", np.triu))}
+_TRACE = _composite("Trace", np.trace, frees=False, flat=True)
+_EINSUM = "Einsum"
+_DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
+
+
+@public
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product of the elements."""
+    x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
+    return call(_PROD[dim is not None], (x,), (None if dim is None else axis(dim, x._a.ndim), keepdim))
+
+
+def _cumulative(name: str, op: Op) -> None:
+    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+        x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
+        return call(op, (x,), (axis(dim, x._a.ndim),)) if x._a.ndim else clone(x)
+
+    public(function, name)
+
+
+_cumulative("cumsum", _CUMSUM)
+_cumulative("cumprod", _CUMPROD)
+
+
+def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:
+    return _dtypes.to_shape(values)
+
+
+public(lambda input, *dims: call(_FLIP, (input,), (_ints(dims),)), "flip")
+public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, dims)), "roll")
+public(lambda self, *sizes: call(_REPEAT, (self,), (_ints(sizes),)), "repeat", torch=False)
+public(lambda input, *dims: call(_REPEAT, (input,), (_ints(dims),)), "tile")
+public(lambda input: call(_TRACE, (input,)), "trace")
+
+
+def _triangle(name: str) -> None:
+    def function(input: Any, diagonal: int = 0) -> Any:
+        if input._a.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return call(_TRI[name], (input,), (diagonal,))
+
+    public(function, name)
+
+
+_triangle("tril")
+_triangle("triu")
+
+
+@public
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The diagonal of a matrix, or the matrix that has this vector as diagonal."""
+    return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else clone(FUNCTIONS["diagonal"](input, diagonal))
+
+
+# orderings
+
+
+def _sorted(x: Any, k: int, descending: bool) -> Any:
+    order = np.argsort(-x if descending and x.dtype.kind == "f" else x, axis=k, kind="stable")
+    if descending and x.dtype.kind != "f":
+        order = np.flip(np.argsort(np.flip(x, k), axis=k, kind="stable"), k)
+        order = x.shape[k] - 1 - order
+    return np.take_along_axis(x, order, k), order
+
+
+_SORT = Op("Sort", _sorted, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
+_TOPK = Op(
+    "Topk",
+    lambda x, n, k, largest: tuple(np.take(a, range(n), k) for a in _sorted(x, k, largest)),
+    [lambda g, r, _x, _n, k, _l: unpick(g, r, _x, k, True)],
+    "Gather",
+    many=True,
+    frees=True,
+    flat=True,
+)
+_sort_result, _topk_result = result_class("sort"), result_class("topk")
+
+
+@public
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The elements in order along an axis, and where they were."""
+    return _sort_result(call(_SORT, (input,), (axis(dim, input._a.ndim), descending)))
+
+
+@public
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Where the elements in order are."""
+    return wrap(_sorted(input._a, axis(dim, input._a.ndim), descending)[1])
+
+
+@public
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along an axis, and where they were."""
+    return _topk_result(call(_TOPK, (input,), (k, axis(dim, input._a.ndim), largest)))

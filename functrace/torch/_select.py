@@ -1,0 +1,351 @@
+"""Matrix products, selections, and questions about tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
+from functrace.torch._nodes import Op, same
+from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._shape import UNSAFE_VIEW, axis, expand, need, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import inplace, mismatch
+
+Dim = Any
+
+
+def _shapes(x: Any) -> str:
+    return "x".join(map(str, x._a.shape))
+
+
+def _agree(x: Any, y: Any, what: str) -> None:
+    if x._a.dtype != y._a.dtype:
+        if what == "dot":
+            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.scalar} and {y.dtype.scalar}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_ctype(x)} != {_ctype(y)}")
+
+
+def _ctype(x: Any) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "float16": "c10::Half", "bool": "bool"}
+    return str(names.get(x._a.dtype.name, x._a.dtype.name))
+
+
+_DOT = Op("Dot", MATMUL.fun, MATMUL.vjps, "Mul")
+_MM, _MV, _BMM = (Op(n, MATMUL.fun, MATMUL.vjps, n) for n in ("Mm", "Mv", "Bmm"))
+_SQUEEZE4 = Op("SqueezeBackward4", RESHAPE.fun, RESHAPE.vjps, "Unsqueeze")
+
+
+@public
+def dot(input: Any, tensor: Any) -> Any:
+    """The product of two vectors."""
+    x, y = need("dot", input), need("dot", tensor, "tensor", 2)
+    if x._a.ndim != 1 or y._a.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {x._a.ndim}D and {y._a.ndim}D tensors")
+    _agree(x, y, "dot")
+    if x._a.shape != y._a.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{len(x)}] and src [{len(y)}] to have the same number of elements, "
+            f"but got {len(x)} and "
+            f"{len(y)} elements respectively"
+        )
+    return call(_DOT, (x, y))
+
+
+@public
+def mv(input: Any, vec: Any) -> Any:
+    """A matrix times a vector."""
+    if input._a.ndim != 2 or vec._a.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {vec._a.ndim}, {input._a.ndim}, {vec._a.ndim}")
+    if input._a.shape[1] != vec._a.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({input._a.shape[0]}), mat ({_shapes(input)}), vec ({len(vec)})")
+    _agree(input, vec, "mv")
+    return call(_MV, (input, vec))
+
+
+@public
+def mm(input: Any, mat2: Any) -> Any:
+    """A matrix times a matrix."""
+    x, y = need("mm", input), need("mm", mat2, "mat2", 2)
+    for z, what in ((x, "self"), (y, "mat2")):
+        if z._a.ndim != 2:
+            raise RuntimeError(f"{what} must be a matrix")
+    _check_mm(x, y)
+    return call(_MM, (x, y))
+
+
+def _check_mm(x: Any, y: Any) -> None:
+    left = _shapes(x) if x._a.ndim > 1 else f"1x{len(x)}"
+    if x._a.shape[-1] != y._a.shape[-2]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left} and {_shapes(y)})")
+    _agree(x, y, "mm")
+
+
+@public
+def bmm(input: Any, mat2: Any) -> Any:
+    """Matrices times matrices, one by one."""
+    for z, what in ((input, "batch1"), (mat2, "batch2")):
+        if z._a.ndim != 3:
+            raise RuntimeError(f"{what} must be a 3D tensor")
+    _check_bmm(input, mat2)
+    return call(_BMM, (input, mat2))
+
+
+def _check_bmm(x: Any, y: Any) -> None:
+    if x._a.shape[0] != y._a.shape[0] or x._a.shape[2] != y._a.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{x._a.shape[0]}, {x._a.shape[2]}] but got: "
+            f"[{y._a.shape[0]}, {y._a.shape[1]}]."
+        )
+    _agree(x, y, "bmm")
+
+
+@public
+def matmul(input: Any, other: Any) -> Any:
+    """`input @ other`: vectors, matrices, or batches of matrices."""
+    x, y = need("matmul", input), need("matmul", other, "other", 2)
+    m, n = x._a.ndim, y._a.ndim
+    if not m or not n:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
+    if m == 1 and n == 1:
+        return dot(x, y)
+    if m == 2 and n == 1:
+        return mv(x, y)
+    if m == 2 and n == 2:
+        return mm(x, y)
+    if n == 2:
+        if m == 1:
+            _check_mm(x, y)
+            return call(_SQUEEZE4, (mm(unsqueeze(x, 0), y),), ((y._a.shape[1],),))
+        rows = reshape(x, -1, x._a.shape[-1])
+        _check_mm(rows, y)
+        return call(UNSAFE_VIEW, (mm(rows, y),), ((*x._a.shape[:-1], y._a.shape[1]),))
+    if n == 1:
+        return call(UNSAFE_VIEW, (mv(reshape(x, -1, x._a.shape[-1]), y),), (x._a.shape[:-1],))
+    if m == 1:
+        x = unsqueeze(x, 0)
+    try:
+        lead = np.broadcast_shapes(x._a.shape[:-2], y._a.shape[:-2])
+    except ValueError:
+        raise (mismatch(np.empty(x._a.shape[:-2]), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
+    x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), -1, *z._a.shape[-2:]) for z in (x, y))
+    out = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
+    return squeeze(out, -2) if m == 1 else out
+
+
+def _matmul_operator(self: Any, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+setattr(Tensor, "__matmul__", _matmul_operator)  # noqa: B010
+
+
+@public
+def outer(input: Any, vec2: Any) -> Any:
+    """All products of the elements of two vectors."""
+    need("outer", input), need("outer", vec2, "vec2", 2)
+    return view(input, -1, 1) * vec2
+
+
+public(outer, "ger")
+_ADDMM = Op(
+    "Addmm",
+    lambda c, x, y, beta, alpha: (c if beta == 1 else beta * c) + (np.matmul(x, y) if alpha == 1 else alpha * np.matmul(x, y)),
+    [
+        lambda g, _r, _c, _x, _y, beta, _alpha: g if beta == 1 else g * beta,
+        lambda g, _r, _c, _x, y, _beta, alpha: np.matmul(g, y.T) if alpha == 1 else np.matmul(g, y.T) * alpha,
+        lambda g, _r, _c, x, _y, _beta, alpha: np.matmul(x.T, g) if alpha == 1 else np.matmul(x.T, g) * alpha,
+    ],
+    ("Mul", "Mm", "Mm"),
+    frees=True,
+)
+
+
+@public
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """`beta * input + alpha * (mat1 @ mat2)`."""
+    _check_mm(mat1, mat2)
+    return call(_ADDMM, (input, mat1, mat2), (beta, alpha))
+
+
+@public
+def einsum(equation: str, *operands: Any) -> Any:
+    """Einstein's summation."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    return call(Op("View", lambda *xs: np.einsum(equation, *xs)), operands)
+
+
+# choosing
+
+_AT = Op("Gather", GETITEM.fun, GETITEM.vjps, frees=True, flat=True)
+
+_INDEX_AT = Op("IndexSelect", GETITEM.fun, GETITEM.vjps, frees=True, flat=True)
+
+_MASKED_SELECT = Op(
+    "MaskedSelect",
+    lambda x, m: np.broadcast_to(x, np.broadcast_shapes(x.shape, m.shape))[np.broadcast_to(m, np.broadcast_shapes(x.shape, m.shape))],
+    frees=True,
+    flat=True,
+)
+
+
+_WHERE = Op(
+    "Where",
+    lambda x, y, c: np.where(c, x, y),
+    [lambda g, _r, _x, _y, c: np.where(c, g, np.zeros((), g.dtype)), lambda g, _r, _x, _y, c: np.where(c, np.zeros((), g.dtype), g)],
+    "Where",
+    frees=True,
+)
+
+
+@public
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
+    if input is None:
+        return tuple(wrap(i) for i in np.nonzero(condition._a))
+    d = _dtypes.result_type(*(x for x in (input, other)))
+    arrays = [to(x, d) if isinstance(x, Tensor) else wrap(np.asarray(x, d.np)) for x in (input, other)]
+    return call(_WHERE, arrays, (condition._a,))
+
+
+Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+
+
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    x = np.maximum(x, x.dtype.type(low)) if low is not None else x
+    return np.minimum(x, x.dtype.type(high)) if high is not None else x
+
+
+def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
+    inside = np.ones(x.shape, bool)
+    inside = inside & (x >= low) if low is not None else inside
+    inside = inside & (x <= high) if high is not None else inside
+    return np.where(inside, g, np.zeros((), g.dtype))
+
+
+_CLAMP = Op("ClampBackward1", _clamp, [_unclamp], "Where", frees=True, flat=True)
+
+
+@public
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """The elements, kept between `min` and `max`."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        x = FUNCTIONS["maximum"](input, min) if min is not None else input
+        return FUNCTIONS["minimum"](x, max) if max is not None else x
+    d = _dtypes.result_type(input, *(b for b in (min, max) if b is not None))
+    return call(_CLAMP, (to(input, d),), (min, max))
+
+
+public(clamp, "clip")
+Tensor.clamp_ = lambda self, min=None, max=None: inplace(_CLAMP, self, (), (min, max))  # type: ignore[attr-defined]
+Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
+for _name, _bound in (("clamp_min", "min"), ("clamp_max", "max")):
+    public(lambda input, value, _b=_bound: clamp(input, **{_b: value}), _name)
+
+_MASKED_FILL = Op(
+    "MaskedFill",
+    lambda x, m, v: np.where(m, x.dtype.type(v), x),
+    [lambda g, _r, _x, m, _v: np.where(m, np.zeros((), g.dtype), g)],
+    "MaskedFill",
+    frees=True,
+)
+public(
+    lambda input, mask, value: call(_MASKED_FILL, (input,), (mask._a, value.item() if isinstance(value, Tensor) else value)), "masked_fill"
+)
+Tensor.masked_fill_ = lambda self, mask, value: inplace(_MASKED_FILL, self, (), (mask._a, value))  # type: ignore[attr-defined]
+public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,)), "masked_select")
+
+
+@public
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """`out[i][j] = input[index[i][j]][j]` along axis 0, and so on."""
+    k = axis(dim, input._a.ndim)
+    grid = np.ix_(*(np.arange(n) for n in index._a.shape))
+    key = (*grid[:k], index._a, *grid[k + 1 :])
+    return call(_AT, (input,), (key,))
+
+
+public(lambda input, dim, index: call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), index._a),)), "index_select")
+
+
+_LERP0 = Op(
+    "LerpBackward0", lambda x, y, w: x + w * (y - x), [lambda g, _r, _x, _y, w: g * (1 - w), lambda g, _r, _x, _y, w: g * w], frees=False
+)
+_LERP1 = Op(
+    "LerpBackward1",
+    lambda x, y, w: x + w * (y - x),
+    [lambda g, _r, _x, _y, w: g * (1 - w), lambda g, _r, _x, _y, w: g * w, lambda g, _r, x, y, _w: g * (y - x)],
+)
+_ADDCMUL = Op(
+    "Addcmul",
+    lambda x, y, z, c: x + c * y * z,
+    [same, lambda g, _r, _x, _y, z, c: g * (z * c), lambda g, _r, _x, y, _z, c: g * (y * c)],
+)
+_ADDCDIV = Op(
+    "Addcdiv",
+    lambda x, y, z, c: x + c * (y / z),
+    [same, lambda g, _r, _x, _y, z, c: g * (c / z), lambda g, _r, _x, y, z, c: -g * (c * y / (z * z))],
+)
+
+
+@public
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """`input + weight * (end - input)`."""
+    return call(_LERP1, (input, end, weight)) if isinstance(weight, Tensor) else call(_LERP0, (input, end), (weight,))
+
+
+public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCMUL, (input, tensor1, tensor2), (value,)), "addcmul")
+public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCDIV, (input, tensor1, tensor2), (value,)), "addcdiv")
+for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
+    setattr(Tensor, _name + "_", lambda self, tensor1, tensor2, *, value=1, _op=_op: inplace(_op, self, (tensor1, tensor2), (value,)))
+Tensor.lerp_ = lambda self, end, weight: inplace(_LERP0, self, (end,), (weight,))  # type: ignore[attr-defined]
+
+# questions
+
+
+public(lambda input, other: bool(input._a.shape == other._a.shape and np.array_equal(input._a, other._a)), "equal")
+public(lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: bool(np.allclose(input._a, other._a, rtol, atol, equal_nan)), "allclose")
+public(
+    lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan))),
+    "isclose",
+)
+public(lambda input: int(input._a.size), "numel")
+public(lambda self: int(self._a.size), "nelement", torch=False)
+public(lambda self: int(self._a.ndim), "dim", "ndimension", torch=False)
+public(lambda input: input._a.dtype.kind == "f", "is_floating_point")
+public(lambda input: input._a.dtype.kind == "c", "is_complex")
+public(lambda self: int(self._a.itemsize), "element_size", torch=False)
+public(lambda self: bool(self._a.flags.c_contiguous), "is_contiguous", torch=False)
+public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
+public(lambda input: wrap(np.argwhere(input._a)), "nonzero")
+public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength)), "bincount")
+
+
+@public
+def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The different elements, in order."""
+    find: Any = np.unique
+    found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
+
+
+def stride(self: Any, dim: int | None = None) -> Any:
+    """Elements from one entry to the next along each axis."""
+    steps = tuple(s // self._a.itemsize for s in self._a.strides)
+    return steps if dim is None else steps[axis(dim, self._a.ndim)]
+
+
+def storage_offset(self: Any) -> int:
+    """Elements from the start of the memory."""
+    base = self._base
+    return 0 if base is None else int(self._a.ctypes.data - base._a.ctypes.data) // int(self._a.itemsize)
+
+
+public(stride, torch=False)
+public(storage_offset, torch=False)

@@ -1,0 +1,497 @@
+"""Operations that move elements: views, copies and casts, indexing and assignment, joining and splitting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE
+from functrace.torch._dtypes import to_shape
+from functrace.torch._nodes import Op, same
+from functrace.torch._ops import public, zero
+from functrace.torch._tensor import Tensor
+from functrace.torch._views import bad_argument, inplace
+
+
+def _shape_view(node: str, second: str) -> Op:
+    return Op(node, RESHAPE.fun, RESHAPE.vjps, second, view=True)
+
+
+def _axes_view(node: str) -> Op:
+    return Op(node, TRANSPOSE.fun, TRANSPOSE.vjps, node, view=True)
+
+
+def _part_view(node: str, second: str) -> Op:
+    return Op(node, GETITEM.fun, GETITEM.vjps, second, view=True)
+
+
+VIEW = _shape_view("View", "View")
+UNSAFE_VIEW = Op("UnsafeView", RESHAPE.fun, RESHAPE.vjps, "View")
+UNSQUEEZE = _shape_view("Unsqueeze", "SqueezeBackward1")
+SQUEEZE = {k: _shape_view(f"SqueezeBackward{k}", "Unsqueeze") for k in (0, 1, 2, 4)}
+T, TRANSPOSED, PERMUTED = _axes_view("T"), _axes_view("Transpose"), _axes_view("Permute")
+SELECT, SLICE, ALIAS = _part_view("Select", "SelectBackward"), _part_view("Slice", "SliceBackward"), _part_view("Alias", "Alias")
+EXPAND = Op("Expand", BROADCAST.fun, BROADCAST.vjps, "SumBackward1", view=True)
+DIAGONAL = Op(
+    "Diagonal",
+    lambda a, o, i, j: np.diagonal(a, o, i, j),
+    [lambda g, _r, _x, o, i, j: _undiagonal(g, _x, o, i, j)],
+    "DiagonalBackward",
+    view=True,
+)
+INDEX = Op("Index", GETITEM.fun, GETITEM.vjps, "IndexPut", frees=True)
+CLONE = Op("Clone", np.array, [same], "Clone")
+COPIED = Op("CopyBackwards", np.array, [same], "Clone")
+TO = Op("ToCopy", lambda a, d: a.astype(d), [same], "ToCopy")
+COPY = Op("CopyBackwards", lambda a, v: np.broadcast_to(v, a.shape).astype(a.dtype), [zero, same], ("Zero", "Copy"))
+FILL = Op("Fill", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero")
+ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
+
+
+def _put(a: Any, v: Any, index: Any, accumulate: bool) -> Any:
+    out = np.array(a)
+    if accumulate:
+        np.add.at(out, index, v)
+    else:
+        out[index] = v
+    return out
+
+
+def _unput(g: Any, _r: Any, _x: Any, _v: Any, index: Any, accumulate: bool) -> Any:
+    if accumulate:
+        return g
+    return np.where(_marked(_x.shape, index), np.zeros((), g.dtype), g)
+
+
+def _marked(shape: tuple[int, ...], index: Any) -> Any:
+    mask = np.zeros(shape, bool)
+    mask[index] = True
+    return mask
+
+
+INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index, _accumulate: g[index]], ("IndexPut", "Index"), frees=True)
+
+
+def _undiagonal(g: Any, x: Any, offset: int, i: int, j: int) -> Any:
+    flat = np.arange(math.prod(x.shape)).reshape(x.shape)
+    out = np.zeros(math.prod(x.shape), g.dtype)
+    return np.reshape(_put_functional(out, g, np.diagonal(flat, offset, i, j)), x.shape)
+
+
+def _put_functional(out: Any, g: Any, index: Any) -> Any:
+    return GETITEM.vjps[0](g, None, out, index)
+
+
+def axis(dim: int, ndim: int) -> int:
+    """A non-negative axis. Raises IndexError as PyTorch does."""
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim % n
+
+
+def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Non-negative axes from an int or a sequence; None and () mean all."""
+    if dim is None:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        return tuple(range(ndim))
+    found: list[int] = []
+    for d in dims:
+        k = axis(d, ndim)
+        if k in found:
+            raise RuntimeError(f"dim {k} appears multiple times in the list of dims")
+        found.append(k)
+    return tuple(found) if ndim else ()
+
+
+def need(name: str, x: Any, argument: str = "input", position: int = 1) -> Any:
+    """`x`, which must be a tensor."""
+    if not isinstance(x, Tensor):
+        raise bad_argument(name, argument, position, x)
+    return x
+
+
+# views
+
+
+def _sized(x: Any, sizes: Sequence[Any]) -> tuple[int, ...]:
+    shape = to_shape(sizes)
+    n = x._a.size
+    if shape.count(-1) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    if any(s < -1 for s in shape):
+        raise RuntimeError(f"invalid shape dimension {min(shape)}")
+    if -1 in shape:
+        rest = math.prod(s for s in shape if s != -1)
+        if rest == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value "
+                "and is ambiguous"
+            )
+        if n % rest == 0:
+            shape = tuple(n // rest if s == -1 else s for s in shape)
+    if math.prod(shape) != n or -1 in shape:
+        raise RuntimeError(f"shape '{list(to_shape(sizes))}' is invalid for input of size {n}")
+    return shape
+
+
+def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
+    return x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
+
+
+def view(self: Any, *sizes: Any, dtype: Any = None) -> Any:
+    """The same memory with another shape. Raises RuntimeError where that needs a copy."""
+    if sizes and isinstance(sizes[0], _dtypes.dtype) or dtype is not None:
+        raise NotImplementedError("Tensor.view(dtype): reinterpreting bytes is not there; use .to(dtype) to convert values.")
+    shape = _sized(self, sizes)
+    if not _is_view(self, shape):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+            "subspaces). Use .reshape(...) instead."
+        )
+    return call(VIEW, (self,), (shape,))
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    if _is_view(x, shape):
+        return call(VIEW, (x,), (shape,))
+    return call(UNSAFE_VIEW, (contiguous(x),), (shape,))
+
+
+@public
+def reshape(input: Any, *shape: Any, **named: Any) -> Any:
+    """Another shape: a view where possible, else a copy."""
+    return reshaped(need("reshape", input), _sized(input, shape or (named["shape"],)))
+
+
+@public
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The axes from `start_dim` to `end_dim` as one."""
+    x = need("flatten", input)
+    first, last = axis(start_dim, x._a.ndim), axis(end_dim, x._a.ndim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    s = x._a.shape
+    if first == last and s:
+        return x
+    return reshaped(x, (*s[:first], math.prod(s[first : last + 1]), *s[last + 1 :]))
+
+
+@public
+def ravel(input: Any) -> Any:
+    """All elements along one axis."""
+    x = contiguous(need("ravel", input))
+    return call(VIEW, (x,), ((x._a.size,),))
+
+
+@public
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """One axis as several."""
+    k = axis(dim, input._a.ndim)
+    known = math.prod(s for s in sizes if s != -1)
+    sizes = tuple(input._a.shape[k] // known if s == -1 else s for s in sizes)
+    return view(input, *input._a.shape[:k], *sizes, *input._a.shape[k + 1 :])
+
+
+public(lambda self, other: view(self, *other.shape), "view_as", torch=False)
+public(lambda self, other: reshape(self, other.shape), "reshape_as", torch=False)
+public(view, torch=False)
+
+
+@public
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Two axes exchanged."""
+    x = need("transpose", input)
+    n = x._a.ndim
+    i, j = axis(dim0, n), axis(dim1, n)
+    order = list(range(n))
+    if n:
+        order[i], order[j] = order[j], order[i]
+    return call(TRANSPOSED, (x,), (tuple(order),))
+
+
+for _name in ("swapaxes", "swapdims"):
+    public(transpose, _name)
+
+
+@public
+def t(input: Any) -> Any:
+    """A matrix transposed; a vector or number as it is."""
+    n = need("t", input)._a.ndim
+    if n > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
+    return call(T, (input,), (tuple(range(n))[::-1],))
+
+
+@public
+def permute(input: Any, *dims: Any, **named: Any) -> Any:
+    """The axes in another order."""
+    n = need("permute", input)._a.ndim
+    order = to_shape(dims or (named["dims"],))
+    if len(order) != n:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+            f"i.e. input.dim() = {n} is not equal to len(dims) = {len(order)}"
+        )
+    order = tuple(axis(d, n) for d in order)
+    if len(set(order)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return call(PERMUTED, (input,), (order,))
+
+
+@public
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """Some axes moved to other places."""
+    order = list(np.moveaxis(np.empty((1,) * input._a.ndim), source, destination).shape)
+    marks = np.moveaxis(np.empty(tuple(range(1, input._a.ndim + 1))), source, destination).shape
+    order = [n - 1 for n in marks]
+    return call(PERMUTED, (input,), (tuple(order),))
+
+
+public(movedim, "moveaxis")
+
+
+def _transposed_property(self: Any) -> Any:
+    n = self._a.ndim
+    if n != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw "
+            "an error in a future "
+            "release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
+            "dimensions of a tensor.",
+            stacklevel=2,
+        )
+    return call(PERMUTED, (self,), (tuple(range(n))[::-1],))
+
+
+Tensor.T = property(_transposed_property)  # type: ignore[attr-defined]
+Tensor.mT = property(lambda self: transpose(self, -2, -1))  # type: ignore[attr-defined]
+Tensor.mH = property(lambda self: transpose(self, -2, -1).conj_physical() if self._a.dtype.kind == "c" else transpose(self, -2, -1))  # type: ignore[attr-defined]
+Tensor.H = Tensor.mH  # type: ignore[attr-defined]
+
+
+@public
+def unsqueeze(input: Any, dim: int) -> Any:
+    """An axis of length 1 put in."""
+    x = need("unsqueeze", input)
+    k = axis(dim, x._a.ndim + 1)
+    return call(UNSQUEEZE, (x,), ((*x._a.shape[:k], 1, *x._a.shape[k:]),))
+
+
+@public
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Axes of length 1 left out: all, or those named."""
+    x = need("squeeze", input)
+    chosen = axes_of(dim, x._a.ndim)
+    shape = tuple(n for k, n in enumerate(x._a.shape) if n != 1 or k not in chosen)
+    return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (x,), (shape,))
+
+
+def expand(self: Any, *sizes: Any) -> Any:
+    """Axes of length 1 repeated, without a copy; -1 keeps a length."""
+    shape, old = to_shape(sizes), self._a.shape
+    if len(shape) < len(old):
+        raise RuntimeError(
+            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
+            f"({len(shape)}) must be greater "
+            f"or equal to the number of dimensions in the tensor ({len(old)})"
+        )
+    lead = len(shape) - len(old)
+    full = []
+    for k, n in enumerate(shape):
+        m = old[k - lead] if k >= lead else 1
+        n = m if n == -1 else n
+        if m not in (1, n):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension {k}.  Target sizes: "
+                f"{list(shape)}.  Tensor sizes: {list(old)}"
+            )
+        full.append(n)
+    return call(EXPAND, (self,), (tuple(full),))
+
+
+public(expand, torch=False)
+public(lambda self, other: expand(self, *other.shape), "expand_as", torch=False)
+public(lambda input, size: expand(input, *to_shape((size,))), "broadcast_to")
+
+
+@public
+def select(input: Any, dim: int, index: Any) -> Any:
+    """One entry along an axis."""
+    return select_at(need("select", input), axis(dim, input._a.ndim), int(index))
+
+
+def select_at(x: Any, k: int, i: int) -> Any:
+    n = x._a.shape[k] if x._a.ndim else 0
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for dimension {k} with size {n}")
+    return call(SELECT, (x,), ((*(slice(None),) * k, i, ...),))  # the ellipsis makes it a view, 0-d too
+
+
+@public
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """`length` entries along an axis from `start`."""
+    return call(SLICE, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), slice(int(start), int(start) + length)),))
+
+
+@public
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of a matrix, as the last axis."""
+    return call(DIAGONAL, (input,), (offset, axis(dim1, input._a.ndim), axis(dim2, input._a.ndim)))
+
+
+def _parts(a: Any, k: int, bounds: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(a[(*(slice(None),) * k, slice(i, j))] for i, j in itertools.pairwise(bounds))
+
+
+def _joined(g: Any, _r: Any, _x: Any, k: int, _bounds: Any) -> Any:
+    return np.concatenate(g, axis=k)
+
+
+SPLIT, SPLIT_SIZES = (Op(node, _parts, [_joined], "Cat", many=True, view=True) for node in ("Split", "SplitWithSizes"))
+UNBIND = Op(
+    "Unbind",
+    lambda a, k: tuple(a[(*(slice(None),) * k, i, ...)] for i in range(a.shape[k])),
+    [lambda g, _r, _x, k: np.stack(g, axis=k)],
+    "Stack",
+    many=True,
+    view=True,
+)
+
+
+@public
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+    """Parts along an axis: all of one length (the last may be shorter), or of the lengths given."""
+    k = axis(dim, tensor._a.ndim)
+    n = tensor._a.shape[k]
+    if isinstance(split_size_or_sections, int):
+        step = split_size_or_sections
+        bounds = (*range(0, n, step), n) if n else (0, 0)
+        return call(SPLIT, (tensor,), (k, bounds))
+    sizes = tuple(split_size_or_sections)
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {k}), but got "
+            f"split_sizes={list(sizes)}"
+        )
+    return call(SPLIT_SIZES, (tensor,), (k, tuple(np.cumsum((0, *sizes)).tolist())))
+
+
+@public
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """At most `chunks` parts of one length along an axis."""
+    n = input._a.shape[axis(dim, input._a.ndim)]
+    return split(input, max(1, -(-n // chunks)), dim)
+
+
+@public
+def unbind(input: Any, dim: int = 0) -> Any:
+    """The entries along an axis."""
+    return call(UNBIND, (input,), (axis(dim, input._a.ndim),))
+
+
+# copies and casts
+
+
+@public
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy, through which gradients flow."""
+    return call(CLONE, (need("clone", input),))
+
+
+def contiguous(self: Any, memory_format: Any = None) -> Any:
+    """Itself, or a copy whose elements lie in order."""
+    return self if self._a.flags.c_contiguous else call(_CONTIGUOUS, (self,))
+
+
+_CONTIGUOUS = Op("Clone", lambda a: np.array(a, order="C"), [same], "Clone")
+public(contiguous, torch=False)
+
+
+def to(
+    self: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
+) -> Any:
+    """With another dtype (or the dtype of another tensor); the device can only be the CPU. Itself if nothing changes."""
+    for x in args:
+        if isinstance(x, _dtypes.dtype):
+            dtype = x
+        elif isinstance(x, Tensor):
+            dtype = x.dtype
+        elif isinstance(x, (str, _dtypes.device)):
+            device = x
+    if device is not None:
+        _dtypes.device(device)
+    if (dtype is None or dtype.np == self._a.dtype) and not copy:
+        return self
+    return call(TO, (self,), ((dtype or self.dtype).np,))
+
+
+public(to, torch=False)
+for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat", "cdouble"):
+    public(lambda self, _d=_dtypes.NAMES[_name]: to(self, _d), _name, torch=False)
+public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
+public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
+public(lambda self, *_: self, "cpu", torch=False)
+public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
+
+
+def type_(self: Any, dtype: Any = None) -> Any:
+    """The name of its type, as 'torch.FloatTensor'; or itself converted."""
+    if dtype is None:
+        return f"torch.{self.dtype.storage}"
+    if isinstance(dtype, str):
+        dtype = next(d for d in _dtypes.NAMES.values() if d.storage == dtype.removeprefix("torch."))
+    return to(self, dtype)
+
+
+public(type_, "type", torch=False)
+
+
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Write the elements of `src`, broadcast and cast, into it."""
+    from_ = need("copy_", src, "other")
+    check_expands(from_, self._a.shape, "copy")
+    return inplace(COPY, self, (from_,))
+
+
+def check_expands(x: Any, shape: tuple[int, ...], how: str) -> None:
+    """Raise unless a tensor broadcasts to a shape."""
+    old = x._a.shape
+    for k in range(1, max(len(old), len(shape)) + 1):
+        m, n = (old[-k] if k <= len(old) else 1), (shape[-k] if k <= len(shape) else None)
+        if n is None or m not in (1, n):
+            if how == "copy":
+                if n is None:
+                    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(old)}")
+                raise RuntimeError(
+                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {len(shape) - k}"
+                )
+            expand(x, shape)
+
+
+def fill_(self: Any, value: Any) -> Any:
+    """Write one number everywhere."""
+    if isinstance(value, Tensor):
+        if value._a.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
+        return inplace(COPY, self, (value,))
+    return inplace(FILL, self, (), (value,))
+
+
+def zero_(self: Any) -> Any:
+    """Write zeros."""
+    return inplace(ZERO, self)
+
+
+for _function in (copy_, fill_, zero_):
+    public(_function, torch=False)
+Tensor._copied = lambda self, g: call(COPIED, (g,))  # type: ignore[method-assign]

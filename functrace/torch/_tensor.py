@@ -1,0 +1,428 @@
+"""`Tensor`: a NumPy array, what made it, and its gradient.
+
+    _a        the array; views share its memory
+    _ver      a cell [n] that counts the writes to that memory, shared by all tensors on it
+    _rg       whether it requires grad
+    _edge     (node, number) of the operation that made it; for a leaf, of its accumulator
+    _base     of a view, the tensor whose memory it is; `_chain` leads from the base's array to the view's
+
+`_rg` and `_edge` are plain attributes of ordinary tensors. A view keeps neither, so that reading them comes to the class
+and follows the base: a write to the base changes the history of all its views. Operations and methods are attached by `_ops`.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes, _format
+from functrace.torch._dtypes import Size
+from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
+
+new: Callable[[Any], Any] = object.__new__
+_NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+    "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
+    "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more information."
+)
+_CHANGE_FLAGS = (
+    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
+    "require differentiation use var_no_grad = var.detach()."
+)
+
+
+class _Probe:
+    """Finds how many references the interpreter itself holds to an array that the engine hands over, and nobody else sees."""
+
+    def count(self, g: Any, tensors: bool) -> int:
+        return sys.getrefcount(g)
+
+
+_ALONE = _Probe().count({0: np.zeros(1)}.pop(0), False)
+
+
+class _Inherited:
+    """An attribute that a tensor may not have of its own: then `find(tensor)` says what it is."""
+
+    def __init__(self, find: Callable[[Any], Any]) -> None:
+        self.find = find
+
+    def __get__(self, t: Any, cls: Any = None) -> Any:
+        return self if t is None else self.find(t)
+
+
+def _find_edge(t: Any) -> Edge | None:
+    base = t._base
+    if base is None:
+        return accumulator(t) if t._rg else None
+    if base._rg and t._seen != t._ver[0]:
+        t._made, t._seen = t._regenerate(), t._ver[0]
+    if t._made is None and t._rg:
+        return accumulator(t)
+    return t._made  # type: ignore[no-any-return]
+
+
+def _find_requires_grad(t: Any) -> bool:
+    return t._base is not None and (t._own_rg or t._made is not None or t._base._rg)
+
+
+def _no_regenerate(t: Any) -> Edge | None:
+    raise NotImplementedError
+
+
+class Tensor:
+    """An n-dimensional array that can remember how it was computed."""
+
+    __module__ = "torch"
+    __array_priority__ = 1000
+
+    _rg: Any = _Inherited(_find_requires_grad)
+    _edge: Any = _Inherited(_find_edge)
+    _base: Any = None
+    _chain: tuple[Callable[[Any], Any], ...] = ()
+    _origin = ""  # why writing through the view is refused: "no_grad", or "multi"
+    _grad: Any = None
+    _own_rg = False
+    _made: Edge | None = None
+    _regenerate: Callable[[Any], Edge | None] = _no_regenerate
+    _a: Any
+    _ver: list[int]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls._construct(*args, **kwargs)
+
+    @classmethod
+    def _construct(cls, *args: Any, dtype: Any = None) -> Any:
+        d = (dtype or _dtypes.get_default_dtype()).np
+        if len(args) == 1 and not isinstance(args[0], (int, Size)):
+            x = args[0]
+            a = x._a if isinstance(x, Tensor) else np.array(x, d)
+            return wrap(a.astype(d, copy=False), cls)
+        return wrap(np.empty(_dtypes.to_shape(args) if args else (0,), d), cls)
+
+    # what it is
+    @property
+    def shape(self) -> Size:
+        """Shape, a `torch.Size`."""
+        return Size(self._a.shape)
+
+    @property
+    def dtype(self) -> _dtypes.dtype:
+        """Type of the elements."""
+        return _dtypes.of(self._a.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._a.ndim  # type: ignore[no-any-return]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._a.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._a.nbytes  # type: ignore[no-any-return]
+
+    device = _dtypes.CPU
+    layout = _dtypes.strided
+    is_cuda = is_sparse = is_quantized = is_meta = is_mps = False
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient can flow to it. Settable on leaves."""
+        return self._rg  # type: ignore[no-any-return]
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._set_requires_grad(bool(value), "only Tensors of floating point and complex dtype can require gradients")
+
+    def _set_requires_grad(self, value: bool, complaint: str) -> None:
+        if not self.is_leaf:
+            if not value:
+                raise RuntimeError(_CHANGE_FLAGS)
+            return
+        if value and self._a.dtype.kind not in "fc":
+            raise RuntimeError(complaint)
+        if self._base is not None:
+            self._own_rg = value
+        else:
+            self._rg = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Let operations on it be recorded from now on. Raises RuntimeError for integer tensors and non-leaves."""
+        self._set_requires_grad(bool(requires_grad), "only Tensors of floating point dtype can require gradients")
+        return self
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the operation that made it; None for a leaf."""
+        if self.is_leaf:
+            return None
+        return self._edge[0]  # type: ignore[no-any-return]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` it is."""
+        return 0 if self.is_leaf else self._edge[1]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by the user rather than by a recorded operation."""
+        if self._base is None:
+            return not self._rg or "_edge" not in self.__dict__ or type(self._edge[0]) is AccumulateGrad
+        edge = self._edge
+        return edge is None or type(edge[0]) is AccumulateGrad
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward` added up, None before."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(_NON_LEAF_GRAD, stacklevel=2)
+        return self._grad  # type: ignore[no-any-return]
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value._a.shape != self._a.shape:
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(value._a.shape)}' to a tensor of size '{list(self._a.shape)}'. Please "
+                    "ensure that the gradient and the tensor are the same size"
+                )
+            if value._a.dtype != self._a.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype.scalar.lower()}' to a tensor with grad_dtype "
+                    f"'{self.dtype.scalar}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
+                    "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. "
+                    "Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they match."
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether it is a non-leaf on which `retain_grad` was called."""
+        return not self.is_leaf and "_retains" in self.__dict__
+
+    @property
+    def _version(self) -> int:
+        return self._ver[0]
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor on the same memory that autograd knows nothing of: writes to it are not noticed."""
+        return wrap(self._a)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._a = value._a
+
+    def detach(self) -> Tensor:
+        """A tensor on the same memory that is not part of the graph. Writes to it are noticed."""
+        t: Tensor = wrap(self._a)
+        t._ver = self._ver
+        return t
+
+    def detach_(self) -> Tensor:
+        """Take it out of the graph: it becomes a leaf."""
+        if self._base is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
+                "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+                "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+                "torch/optim/optimizer.py as the solution."
+            )
+        self._rg = False
+        self.__dict__.pop("_edge", None)
+        return self
+
+    # gradients
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+        """Add to the `.grad` of the leaves the gradient of this tensor, times `gradient` (1 if it is a scalar).
+
+        Raises RuntimeError where the graph was freed by an earlier `backward`, or a saved value was written since.
+        """
+        self._run(gradient, retain_graph, create_graph, None, inputs)
+
+    def _run(self, *args: Any) -> None:
+        raise NotImplementedError
+
+    def _accumulate(self, g: Any, tensors: bool) -> None:
+        """Add an arriving gradient to `.grad`: in place, unless the additions are recorded too."""
+        old = self._grad
+        if tensors:
+            self._grad = self._copied(g) if old is None else old + g
+        elif old is None:
+            alone = type(g) is np.ndarray and g.base is None and g.flags.writeable and sys.getrefcount(g) <= _ALONE
+            self._grad = wrap(g if alone else np.array(g))
+        elif old._rg:
+            self._grad = wrap(old._a + g)
+        else:
+            old._a += g
+            old._ver[0] += 1
+        for hook in list(self.__dict__.get("_post_accumulate", ())):
+            hook(self)
+
+    def _copied(self, g: Any) -> Any:
+        raise NotImplementedError
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a non-leaf in its `.grad` too."""
+        if not self._rg:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if not self.is_leaf and not self.retains_grad:
+            node, k = self._edge
+            node.retains = {**(node.retains or {}), k: weakref.ref(self)}
+            self._retains = True
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call `hook(grad)` when the gradient of this tensor is complete; what it returns replaces the gradient."""
+        if not self._rg:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.is_leaf:
+            hooks = self.__dict__.setdefault("_leaf_hooks", [])
+            self._edge[0].pre = {0: hooks}
+        else:
+            node, k = self._edge
+            node.pre = node.pre or {}
+            hooks = node.pre.setdefault(k, [])
+        hooks.append(hook)
+        return Handle(hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call `hook(tensor)` after each addition to the `.grad` of a leaf."""
+        if not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        hooks = self.__dict__.setdefault("_post_accumulate", [])
+        hooks.append(hook)
+        return Handle(hooks, hook)
+
+    # Python and NumPy
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The elements as an ndarray on the same memory; read-only if the tensor requires grad."""
+        a = self._a
+        if self._rg and not force:
+            a = a.view()
+            a.flags.writeable = False
+        return a  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        a = self.numpy()
+        return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
+
+    def __array_wrap__(self, a: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return wrap(np.asarray(a))
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises RuntimeError if there are several."""
+        if self._a.size != 1:
+            raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
+        return self._a.item()
+
+    def tolist(self) -> Any:
+        """The elements as (nested lists of) Python numbers."""
+        return self._a.tolist()
+
+    def __bool__(self) -> bool:
+        if self._a.size != 1:
+            which = "more than one value" if self._a.size else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {which} is ambiguous")
+        return bool(self._a.item())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def _number(self) -> Any:
+        if self._a.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self._a.item()
+
+    def __index__(self) -> int:
+        if self._a.size != 1 or self._a.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._a.item())
+
+    def __len__(self) -> int:
+        if not self._a.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._a)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._a.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __contains__(self, x: Any) -> bool:
+        if not isinstance(x, (Tensor, int, float, bool, complex)):
+            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(x)}.")
+        return bool((self._a == (x._a if isinstance(x, Tensor) else x)).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        fn = self.grad_fn
+        return _format.to_string(np.asarray(self._a), self._rg, type(fn).__name__ if fn is not None else "")
+
+    def __format__(self, spec: str) -> str:
+        if not self._a.ndim and type(self) is Tensor:
+            return format(self.item(), spec) if spec else str(self.item())
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+                "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+                "https://github.com/pytorch/pytorch/pull/103001"
+            )
+        if id(self) not in memo:
+            t = memo[id(self)] = wrap(self._a.copy(), type(self))
+            t._rg = self._rg
+            t._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild, (np.ascontiguousarray(self._a).reshape(self._a.shape), self.is_leaf and self._rg)
+
+
+def _rebuild(a: Any, requires_grad: bool) -> Any:
+    t = wrap(a)
+    t._rg = requires_grad
+    return t
+
+
+def wrap(a: Any, cls: type[Tensor] = Tensor) -> Any:
+    """A tensor on the memory of an array, without history."""
+    t = new(cls)
+    t._a = a if type(a) is np.ndarray else np.asarray(a)
+    t._ver = [0]
+    t._rg = False
+    return t
+
+
+Node.wrap = staticmethod(wrap)

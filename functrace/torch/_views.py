@@ -1,0 +1,213 @@
+"""Views and in-place operations: PyTorch's rules of base, view and version.
+
+A view knows its base and the chain of functions that leads from the base's array to its own. A write through it gives the base a
+`CopySlices` node, and all views of that base read it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._contact import vjp
+from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._modes import recording
+from functrace.torch._nodes import LARGE, Op, graft, record
+from functrace.torch._tensor import Tensor, new
+
+
+def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
+    t = new(Tensor)
+    t._a = a
+    t._ver = x._ver
+    t._base = x if x._base is None else x._base
+    t._chain = chain
+    t._seen = x._ver[0]
+    t._made = edge
+    t._origin = x._origin if x._base is not None and x._origin == "multi" else "" if recording() else "no_grad"
+    if t._origin == "multi":
+        t._op = x._op
+    return t
+
+
+def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], grad: bool) -> Any:
+    edge = (record(op, (x,), arrays, ans, params, x._ver), 0) if grad else None
+    return view_of(x, ans, edge, (*x._chain, lambda a: op.fun(a, *params)))
+
+
+def follow(a: Any, chain: Sequence[Callable[[Any], Any]]) -> Any:
+    for step in chain:
+        a = step(a)
+    return a
+
+
+def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
+    return vjp(lambda a: follow(a, chain), np.zeros(_x.shape, g.dtype))[1](g)[0]
+
+
+AS_STRIDED = Op("AsStrided", follow, [unfollow], "AsStrided")
+
+
+def _regenerate(t: Any) -> Edge | None:
+    """The history of a view whose base was written: it reads the base anew."""
+    base = t._base
+    return record(AS_STRIDED, (base,), [base._a], t._a, (t._chain,), t._ver), 0
+
+
+Tensor._regenerate = _regenerate
+
+
+class CopySlices(Node):
+    """A write through a view: the base's history runs through the operation on the part, and round it for the rest."""
+
+    frees = False
+
+    def name(self) -> str:
+        """Its name in PyTorch."""
+        return "torch::autograd::CopySlices"
+
+    def __init__(self, base: Any, chain: Any, inner: Any) -> None:
+        self.chain, self.inner, self.like = chain, inner, np.empty_like(base._a) if base._a.size <= LARGE else base._a
+        self.edges = (base._edge if base._rg else None, *inner.edges[1:])
+        self.saved = True
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Gradients of the base, and of the other arguments of the operation."""
+        whole = np.empty_like(self.like, dtype=g.dtype)  # laid out as the base is, so that the view is one of it too
+        whole[...] = g
+        part = follow(whole, self.chain)
+        first, *others = self.inner.backward(part.copy())
+        part[...] = 0 if first is None else first
+        return [whole if self.edges[0] is not None else None, *others]
+
+    def restate(self, g: Any) -> Sequence[Any]:
+        """The same on tensors."""
+        chain, like = self.chain, self.like
+        mask = np.empty_like(like, dtype=bool)
+        mask[...] = False
+        follow(mask, chain)[...] = True
+        part = graft("AsStridedBackward0", lambda a: follow(a, chain), (g,))
+        first, *others = self.inner.restate(part)
+        if self.edges[0] is None:
+            return [None, *others]
+
+        def rest(whole: Any, d: Any = None) -> Any:
+            placed = np.zeros(like.shape, whole.dtype) if d is None else unfollow(d, None, like, chain)
+            return np.where(mask, placed, whole)
+
+        return [graft("CopySlices", rest, (g,) if first is None else (g, first)), *others]
+
+
+# in-place operations
+
+
+def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = ()) -> Any:
+    """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
+    recorded = recording() and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
+    if recording():
+        _check_writable(x, recorded)
+    a = x._a
+    if not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape))):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
+            "the tensor before performing the operation."
+        )
+    inputs = (x, *others)
+    arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
+    for b in arrays[1:]:
+        if isinstance(b, np.ndarray) and b is not a and _partly(a, b):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                "Please clone() the tensor before performing the operation."
+            )
+    try:
+        ans = np.asarray(op.fun(*arrays, *params))
+    except ValueError:
+        raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
+    if ans.shape != a.shape:
+        raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(ans.shape)}")
+    if ans.dtype != a.dtype and not _dtypes.can_cast(_dtypes.of(ans.dtype), x.dtype):
+        raise RuntimeError(f"result type {_dtypes.of(ans.dtype).scalar} can't be cast to the desired output type {x.dtype.scalar}")
+    if not (recorded and a.dtype.kind in "fc"):
+        a[...] = ans
+        x._ver[0] += 1
+        return x
+    if op.rules is None:
+        raise NotImplementedError(f"{op.name}: no in-place form; use the operation that returns a new tensor.")
+    if any(row[1] for row in op.looks):
+        arrays[0] = a.copy()  # the rules want the values from before
+    node = record(op, inputs, arrays, a, params, x._ver)
+    old = [(cell, version, k) for cell, version, k in node.saved[3] if k > 0]
+    a[...] = ans
+    x._ver[0] += 1
+    args, answer, params, checks = node.saved
+    if any(k < 0 for _, _, k in checks):
+        old.append((x._ver, x._ver[0], -1))
+    node.saved = args, answer, params, old
+    _rebase(x, node)
+    return x
+
+
+def _partly(a: Any, b: Any) -> bool:
+    """Whether two dense arrays share some, not all, of their memory."""
+    if not np.may_share_memory(a, b) or (a.strides == b.strides and a.shape == b.shape and a.ctypes.data == b.ctypes.data):
+        return False
+    return bool(_dense(a) and _dense(b))
+
+
+def _dense(a: Any) -> bool:
+    return bool(a.flags.c_contiguous or a.flags.f_contiguous)
+
+
+def _check_writable(x: Any, recorded: bool) -> None:
+    if x._base is None:
+        if x._rg and "_edge" not in x.__dict__:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        return
+    if x._origin == "multi" and x._rg:
+        name = x._op[: -len("Backward0")]
+        raise RuntimeError(
+            f"Output {x._made[1] if x._made else 0} of {name} is a view and is being modified inplace. This view is the "
+            "output of a function "
+            "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
+            "inplace operation by an out-of-place one."
+        )
+    if x._origin == "no_grad" and recorded:
+        raise RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
+            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
+            "inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+            "tracked)."
+        )
+    if x._base._rg and x._base.is_leaf:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _rebase(x: Any, node: Any) -> None:
+    base = x._base
+    if base is None:
+        x._rg, x._edge = True, (node, 0)
+        x._ver[1:] = [node.name(), id(x._a)]  # for the error text, should an older node have saved this
+        return
+    slices = CopySlices(base, x._chain, node)
+    slices.number = next_number()
+    base._rg, base._edge = True, (slices, 0)
+    x._ver[1:] = [slices.name(), id(base._a)]
+
+
+def bad_argument(name: str, argument: str, position: int, found: Any) -> TypeError:
+    """PyTorch's complaint about something that is not a tensor."""
+    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(found).__name__}")
+
+
+def mismatch(a: Any, b: Any) -> RuntimeError | None:
+    x, y = np.shape(a), np.shape(b)
+    n = max(len(x), len(y))
+    x, y = (1,) * (n - len(x)) + x, (1,) * (n - len(y)) + y
+    for k in range(n - 1, -1, -1):
+        if x[k] != y[k] and 1 not in (x[k], y[k]):
+            return RuntimeError(f"The size of tensor a ({x[k]}) must match the size of tensor b ({y[k]}) at non-singleton dimension {k}")
+    return None

@@ -1,0 +1,323 @@
+"""Kinks, ties, zeros and NaN in NumPy's wider functions; writing functions; and what must be refused."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace import errors
+
+NAN, INF = np.nan, np.inf
+
+
+def same(a, b):
+    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+# zeros
+
+
+@pytest.mark.parametrize("x", [[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])
+def test_prod_and_cumprod_at_zeros_to_second_order(x):
+    x = np.array(x)
+    a, b, c = x
+    same(ft.grad(np.prod)(x), [b * c, a * c, a * b])
+    same(ft.hessian(np.prod)(x), [[0, c, b], [c, 0, a], [b, a, 0]])
+    same(ft.jacrev(np.cumprod)(x), [[1, 0, 0], [b, a, 0], [b * c, a * c, a * b]])
+    same(ft.jacfwd(np.cumprod)(x), ft.jacrev(np.cumprod)(x))
+    same(ft.hessian(lambda x: np.cumprod(x)[2])(x), [[0, c, b], [c, 0, a], [b, a, 0]])
+    same(ft.hessian(lambda x: np.cumprod(x)[1])(x), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def test_cumprod_third_order():
+    third = ft.jacfwd(ft.hessian(lambda x: np.cumprod(x)[-1]))(np.array([0.0, 0.0, 5.0]))
+    assert third[0, 1, 2] == third[2, 1, 0] == 1
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e8, -3.3])
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_std_has_zero_subgradient_where_all_are_equal(value, n):
+    x = np.full(n, value)
+    for f in (np.std, np.nanstd, lambda x: np.std(x, where=np.ones(n, bool))):
+        same(ft.grad(f)(x), np.zeros(n))
+        same(ft.jvp(f, (x,), (np.arange(float(n)),))[1], 0)
+
+
+def test_std_of_nothing_spreads_no_nan_to_second_order():
+    assert np.isfinite(ft.hessian(np.std)(np.ones(3))).all()
+
+
+def test_sinc_is_smooth_at_zero_to_every_order():
+    f = np.sinc
+    assert ft.grad(f)(0.0) == 0
+    same(ft.grad(ft.grad(f))(0.0), -(np.pi**2) / 3)
+    same(ft.grad(ft.grad(ft.grad(ft.grad(f))))(0.0), np.pi**4 / 5)
+    x = 1e-5
+    same(ft.grad(f)(x), -(np.pi**2) * x / 3 + np.pi**4 * x**3 / 30)
+
+
+def test_angle_and_i0_at_zero():
+    assert ft.grad(lambda t: np.angle(t + 0j))(0.0) == 0
+    same(ft.grad(ft.grad(np.i0))(0.0), 0.5)
+    same(ft.grad(np.i0)(3.0), 3.9533702174026093)
+
+
+# ties
+
+
+def test_clip_is_minimum_of_maximum():
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 2.0])
+    clip, both = (lambda x: np.clip(x, 0.0, 1.0).sum()), (lambda x: np.minimum(np.maximum(x, 0.0), 1.0).sum())
+    same(ft.grad(clip)(x), ft.grad(both)(x))
+    same(ft.grad(clip)(x), [0, 0.5, 1, 0.5, 0])
+    same(ft.grad(lambda x: x.clip(0.0).sum())(x), [0, 0.5, 1, 1, 1])
+    same(ft.grad(lambda lo: np.clip(x, lo, 1.0).sum())(0.0), 1.5)
+
+
+@pytest.mark.parametrize("f", [np.maximum, np.minimum])
+def test_running_extremes_share_evenly_at_ties(f):
+    x = np.array([1.0, 1.0, 1.0]) * (1 if f is np.maximum else -1)
+    same(ft.jacrev(f.accumulate)(x), [[1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]])
+    same(ft.jacfwd(f.accumulate)(x), ft.jacrev(f.accumulate)(x))
+    mixed = np.array([2.0, 1.0, 2.0, 3.0, 0.0]) * x[0]
+    same(ft.jacrev(f.accumulate)(mixed).sum(axis=1), np.ones(5))
+
+
+@pytest.mark.parametrize("f", [np.ptp, np.median, np.nanmedian, lambda x: np.quantile(x, 0.3), np.nanmax, np.nanmin])
+def test_shares_sum_to_what_a_shift_does(f):
+    x = np.array([2.0, 1.0, 2.0, 1.0, 2.0, 1.0])
+    same(ft.grad(f)(x).sum(), 0 if f is np.ptp else 1)
+    same(ft.jvp(f, (x,), (np.ones(6),))[1], 0 if f is np.ptp else 1)
+
+
+def test_sort_is_stable_and_its_rules_agree():
+    x = np.array([2.0, 1.0, 2.0, 1.0])
+    want = np.eye(4)[[1, 3, 0, 2]]
+    same(ft.jacrev(np.sort)(x), want)
+    same(ft.jacfwd(lambda x: np.sort(x, kind="heapsort"))(x), want)
+    same(ft.jacrev(lambda x: np.unique(x))(x), np.eye(4)[[1, 0]])
+
+
+def test_logaddexp_reduce_at_minus_infinity():
+    same(ft.grad(np.logaddexp.reduce)(np.array([-INF, -INF])), [0.5, 0.5])
+    same(ft.grad(np.logaddexp.reduce)(np.array([-INF, 1.0])), [0, 1])
+    same(ft.grad(np.logaddexp.reduce)(np.array([1.0, 1.0, 1.0, 1.0])), np.full(4, 0.25))
+
+
+# NaN
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.nansum, np.nanmean, np.nanvar, np.nanstd, np.nanprod, np.nanmax, np.nanmin, np.nanmedian]
+    + [lambda x: np.nanquantile(x, 0.3), lambda x: np.nancumsum(x).sum(), lambda x: np.nancumprod(x).sum()]
+    + [lambda x: np.nan_to_num(x).sum(), lambda x: np.nanpercentile(x, [10, 60]).sum()],
+)
+def test_nan_entries_have_zero_derivative(f):
+    x = np.array([1.0, NAN, 3.0, 0.5, NAN])
+    g = ft.grad(f)(x)
+    assert (g[[1, 4]] == 0).all() and np.isfinite(g).all() and (g != 0).any()
+    h = ft.hessian(f)(x)
+    assert np.isfinite(h).all()
+    if f is not np.nanprod:
+        rest = ft.grad(f)(x[[0, 2, 3]])
+        if f in (np.nansum, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin, np.nanmedian):
+            same(g[[0, 2, 3]], rest)
+
+
+def test_slices_that_are_all_nan_warn_as_numpy_does():
+    x = np.array([[NAN, NAN], [1.0, 2.0]])
+    for f in (np.nanmean, np.nanvar, np.nanmax, np.nanmedian):
+        with pytest.warns(RuntimeWarning):
+            want = f(x, axis=1)
+        with pytest.warns(RuntimeWarning):
+            out, pull = ft.vjp(lambda x, f=f: f(x, axis=1), x)
+        np.testing.assert_array_equal(out, want)
+        (g,) = pull(np.array([0.0, 1.0]))
+        assert np.isfinite(g[1]).all()
+
+
+def test_nan_in_a_plain_quantile_gives_nan():
+    x = np.array([[1.0, NAN], [1.0, 2.0]])
+    out = ft.jvp(lambda x: np.quantile(x, 0.5, axis=1), (x,), (np.ones((2, 2)),))[0]
+    np.testing.assert_array_equal(out, np.quantile(x, 0.5, axis=1))
+
+
+# functions that write
+
+
+def writes(f):
+    """The derivative of what `f` makes of a traced copy of its argument."""
+
+    def run(x):
+        y = x.copy()
+        f(y)
+        return (y * np.arange(1.0, 1 + y.size).reshape(y.shape)).sum()
+
+    return run
+
+
+WRITERS = [
+    lambda y: np.copyto(y, 2 * y, where=np.array([True, False, True, False])),
+    lambda y: np.putmask(y, np.array([True, False, True, False]), y[:3] ** 2),
+    lambda y: np.place(y, np.array([True, False, True, True]), y[:2] ** 2),
+    lambda y: np.put(y, [0, 3], y[1] ** 2),
+    lambda y: y.put([0, -1], y[1:3] ** 2),
+    lambda y: np.put_along_axis(y, np.array([3, 0]), y[1:3] ** 2, axis=0),
+    lambda y: np.add.at(y, [0, 0, 1], y[2] ** 2),
+    lambda y: np.multiply.at(y, [0, 0, 1, 0], y[2] ** 2),
+    lambda y: np.subtract.at(y, np.array([3, 1, 3]), y[:3] ** 2),
+    lambda y: np.negative.at(y, [0, 2]),
+    lambda y: y.sort(),
+    lambda y: y.partition(2),
+]
+
+
+@pytest.mark.parametrize("k", range(len(WRITERS)))
+def test_writing_functions(k):
+    f, x = writes(WRITERS[k]), np.array([0.4, -1.3, 2.2, 0.9])
+    assert np.isclose(float(ft.value(f(x))), float(ft.vjp(f, x)[0]))
+    ft.check_grads(f, x)
+
+
+def test_fill_diagonal():
+    def f(x, v):
+        y = x.copy()
+        np.fill_diagonal(y, v)
+        return (y * np.arange(6.0).reshape(3, 2)).sum()
+
+    x, v = np.ones((3, 2)), np.array([2.0, 3.0])
+    gx, gv = ft.grad(f, (0, 1))(x, v)
+    same(gx, [[0, 1], [2, 0], [4, 5]])
+    same(gv, [0, 3])
+
+
+def test_writing_into_a_plain_array_is_refused():
+    for f in (lambda x: np.copyto(np.zeros(3), x), lambda x: np.put(np.zeros(3), [0], x[0]), lambda x: np.add.at(np.zeros(3), [0], x[0])):
+        with pytest.raises(errors.ArrayStoreError):
+            ft.grad(f)(np.ones(3))
+
+
+# shapes that depend on values
+
+
+def test_functions_whose_shape_depends_on_values():
+    x = np.array([0.0, 0.0, 1.0, 0.0, 2.0, 0.0])
+    for trim in ("fb", "f", "b"):
+        out, pull = ft.vjp(lambda x, trim=trim: np.trim_zeros(x, trim), x)
+        np.testing.assert_array_equal(out, np.trim_zeros(x, trim))
+        assert pull(np.ones_like(out))[0].sum() == len(out)
+    for f in (np.flatnonzero, np.argwhere, np.nonzero, lambda x: np.unique(np.round(x))):
+        with pytest.raises(errors.UnsupportedError, match="shape of the result differs"):
+            ft.vmap(lambda x, f=f: f(x))(
+                np.array([[0.0, 1.0], [1.0, 2.0]]) if f is not np.flatnonzero else np.array([[0.0, 1], [1, 2]])
+            ) if (f in (np.flatnonzero, np.argwhere, np.nonzero)) else ft.vmap(f)(np.array([[1.0, 1.0], [1.0, 2.0]]))
+
+
+# what is refused, and what is plain
+
+
+def test_plain_arguments_go_to_numpy():
+    x = np.array([3, 1, 2])
+    assert fnp.sort(x).dtype == x.dtype and type(fnp.var(x)) is np.float64
+    out = np.zeros(2)
+    assert fnp.var(np.ones((3, 2)), axis=0, out=out) is out
+    with pytest.raises(np.exceptions.AxisError):
+        fnp.expand_dims(x, 5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.var(x, out=np.zeros(())),
+        lambda x: np.cumsum(x, out=np.zeros(3)),
+        lambda x: np.sort(x, order="a"),
+        lambda x: np.pad(x, 1, mode=lambda *a: None),
+        lambda x: np.ravel(np.stack([x, x]), order="K"),
+        lambda x: np.arctan2.accumulate(x),
+        lambda x: np.power.reduce(x),
+    ],
+)
+def test_what_is_not_honoured_raises(call):
+    with pytest.raises(errors.UnsupportedError):
+        ft.grad(lambda x: call(x).sum())(np.ones(3))
+
+
+BAD = [
+    (np.expand_dims, (5,)),
+    (np.squeeze, (0,)),
+    (np.moveaxis, (0, 5)),
+    (np.swapaxes, (0, 3)),
+    (np.flip, (4,)),
+    (np.roll, (1, 3)),
+    (np.take, ([7],)),
+    (np.take, (np.array([0.5]),)),
+    (np.split, (4,)),
+    (np.diff, (-1,)),
+    (np.cumsum, (2,)),
+    (np.sort, (2,)),
+    (np.quantile, (1.5,)),
+    (np.diagonal, (0, 1, 1)),
+    (np.delete, (9,)),
+    (np.insert, (9, 1.0)),
+    (np.pad, (-1,)),
+    (np.pad, (1, "no")),
+    (np.tile, (-1,)),
+    (np.var, (3,)),
+    (np.prod, (2,)),
+]
+
+
+@pytest.mark.parametrize("function, rest", BAD)
+def test_mistakes_raise_what_numpy_raises(function, rest):
+    x = np.ones((2, 3))
+    with pytest.raises(Exception) as plain:  # noqa: PT011
+        function(x, *rest)
+    with pytest.raises(type(plain.value)):
+        ft.grad(lambda x: np.sum(function(x, *rest)))(x)
+
+
+def test_methods():
+    x = np.array([[3.0, 1.0, 2.0], [0.5, 4.0, -1.0]])
+    for f in (
+        lambda x: x.cumsum(axis=1),
+        lambda x: x.prod(0),
+        lambda x: x.ravel("F"),
+        lambda x: x.repeat(2, axis=0),
+        lambda x: x.squeeze(),
+        lambda x: x.swapaxes(0, 1),
+        lambda x: x.take([0, 4]),
+        lambda x: x.trace(1),
+        lambda x: x.diagonal(1),
+        lambda x: x.var(axis=0, ddof=1),
+        lambda x: x.std(),
+        lambda x: x.clip(0, 2.5),
+        lambda x: x.compress([True, False, True], axis=1),
+        lambda x: x.argsort(axis=0) * x,
+        lambda x: x.argmax() * x,
+        lambda x: x.argpartition(1, axis=0) * x,
+        lambda x: x.round(1) * x,
+        lambda x: x.any(axis=0) * x,
+        lambda x: x.all() * x,
+        lambda x: x[x.nonzero()],
+        lambda x: x[0].searchsorted(0.5) * x,
+    ):
+        out, _ = ft.vjp(f, x)
+        np.testing.assert_array_equal(out, f(x))
+        ft.check_grads(lambda x, f=f: f(x), x)
+
+
+def test_nested_batches_of_indices():
+    x, i = np.arange(24.0).reshape(2, 3, 4) ** 1.5, np.array([[[1, 0], [3, 3], [2, 1]], [[0, 0], [1, 2], [3, 0]]])
+    f = lambda x, i: (np.take(x, i) ** 2).sum()
+    want = np.array([[ft.grad(f)(x[a, b], i[a, b]) for b in range(3)] for a in range(2)])
+    same(ft.vmap(ft.vmap(ft.grad(f)))(x, i), want)
+    same(ft.vmap(ft.grad(lambda x, i: sum(f(x[b], i[b]) for b in range(3))))(x, i), want)
+
+
+def test_ends_of_ranges_and_index_helpers():
+    same(ft.grad(lambda b: np.linspace(0.0, b, 5).sum())(2.0), 2.5)
+    same(ft.grad(lambda b: fnp.full((2, 2), b).sum())(2.0), 4)
+    x = np.array([[0.0, 3.0], [2.0, 1.0]])
+    same(ft.grad(lambda x: x[np.unravel_index(np.argmax(x), x.shape)])(x), [[0, 1], [0, 0]])
+    same(ft.vmap(lambda x: x[np.unravel_index(np.argmax(x), x.shape)])(np.stack([x, -x])), [3.0, 0.0])

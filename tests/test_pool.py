@@ -1,0 +1,125 @@
+"""The pool of large buffers: nothing but the time of a computation may show that it is there."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import pool
+
+N = 50_000  # 400 kB an array
+
+
+def f(x):
+    for _ in range(5):
+        x = np.tanh(x) * np.exp(-x * x) + np.log1p(x * x) - x / 3
+    return np.sum(x)
+
+
+@pytest.fixture(autouse=True)
+def empty_pool():
+    pool.clear()
+    yield
+    pool.clear()
+
+
+@pytest.fixture
+def without_pool(monkeypatch):
+    def run(function, *args):
+        with monkeypatch.context() as m:
+            m.setattr(pool, "SMALLEST", sys.maxsize)
+            return function(*args)
+
+    return run
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_results_are_the_same_bits(dtype, without_pool):
+    x = np.linspace(0.1, 1, N).astype(dtype)
+    g = ft.grad(lambda x: f(x).real)
+    want = without_pool(g, x)
+    for _ in range(3):
+        got = g(x)
+        assert type(got) is np.ndarray and got.dtype == dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_layouts_and_broadcasts(without_pool):
+    x = np.linspace(0.1, 1, N).reshape(100, 500)
+
+    def g(x):
+        y = np.sin(x.T) * x.T + x[0][:, None] * 2
+        z = np.maximum(y, 0.5) ** 3 + np.where(y > 0.3, y, -y)
+        return np.sum(z[::2] @ z[::2].T) + np.sum(np.cumsum(z, axis=0)[:, ::3])
+
+    want = without_pool(ft.grad(g), x)
+    np.testing.assert_array_equal(ft.grad(g)(x), want)
+    np.testing.assert_array_equal(ft.grad(g)(np.asfortranarray(x)), without_pool(ft.grad(g), np.asfortranarray(x)))
+
+
+def test_a_result_is_never_written_to_again():
+    x = np.linspace(0.1, 1, N)
+    kept = [ft.grad(f)(x + k) for k in range(4)]
+    copies = [g.copy() for g in kept]
+    views = [g[::2] for g in kept]
+    del kept
+    for k in range(4):
+        ft.grad(f)(x - k)
+    for view, copy in zip(views, copies):
+        np.testing.assert_array_equal(view, copy[::2])
+
+
+def test_what_the_user_sees_is_plain():
+    x = np.linspace(0.1, 1, N)
+    out, pull = ft.vjp(lambda x: (np.sin(x), {"y": x * 2}), x)
+    seen = []
+    ft.grad(lambda x: seen.append(ft.value(np.sin(x))) or f(x))(x)
+    arrays = [out[0], out[1]["y"], pull(out)[0], ft.jvp(np.sin, (x,), (x,))[1], ft.vmap(np.sin)(x.reshape(10, -1)), *seen]
+    for a in arrays:
+        assert type(a) is np.ndarray
+    before = arrays[0].copy()
+    pull(out)
+    np.testing.assert_array_equal(arrays[0], before)
+
+
+def test_the_pool_is_bounded_and_steady(monkeypatch):
+    x = np.linspace(0.1, 1, N)
+    ft.grad(f)(x)
+    held = pool._pool.bytes
+    assert 0 < held < 60 * x.nbytes
+    for _ in range(5):
+        ft.grad(f)(x)
+    assert pool._pool.bytes == held
+    monkeypatch.setattr(pool, "LIMIT", 4 * x.nbytes)
+    pool.clear()
+    for n in (N, N + 1, N + 2):
+        ft.grad(f)(np.linspace(0.1, 1, n))
+        assert pool._pool.bytes <= 4 * (x.nbytes + 16)
+
+
+def test_each_thread_has_its_own():
+    want = ft.grad(f)(np.linspace(0.1, 1, N))
+    wrong = []
+
+    def work(k):
+        for _ in range(5):
+            if not np.array_equal(ft.grad(f)(np.linspace(0.1, 1, N)), want):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_exceptions_leave_it_usable():
+    x = np.linspace(0.1, 1, N)
+    want = ft.grad(f)(x)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            ft.grad(lambda x: f(x) / (1 // 0))(x)
+    np.testing.assert_array_equal(ft.grad(f)(x), want)

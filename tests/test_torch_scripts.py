@@ -1,0 +1,99 @@
+"""Scripts written for PyTorch print under the shim what they print under PyTorch: `tests/seeds/*.py` and their recorded outputs.
+
+`lesson_*.py` are five tutorials, extracted by `seeds/extract.py`; the others list expressions and small programs. The outputs in
+`*.txt` were printed by PyTorch 2.13; with PyTorch installed a test checks that they still are, and
+
+    python tests/test_torch_scripts.py
+
+writes them anew. Addresses of objects are left out.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from functrace.torch.__main__ import main
+
+HERE = Path(__file__).parent
+SCRIPTS = sorted(path.stem for path in (HERE / "seeds").glob("*.py") if path.stem != "extract")
+SEEDS = (0, 1, 7)
+
+
+def sources(name):
+    """The texts of a script's runs: a lesson is run after `manual_seed` of each seed."""
+    text = (HERE / "seeds" / f"{name}.py").read_text(encoding="utf-8")
+    return [f"import torch; torch.manual_seed({seed})\n{text}" for seed in (SEEDS if name.startswith("lesson") else (0,))]
+
+
+def run(source, tmp_path, *module):
+    script = tmp_path / "script.py"
+    script.write_text(source, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONWARNINGS": "ignore", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, *module, str(script)], capture_output=True, text=True, encoding="utf-8", env=environment, check=False
+    )
+    return re.sub(r"0x[0-9a-f]+", "0x", done.stdout), done.stderr, done.returncode
+
+
+def recorded(name):
+    return (HERE / "seeds" / f"{name}.txt").read_text(encoding="utf-8").split("=" * 40 + "\n")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_prints_what_pytorch_prints(name, tmp_path):
+    for source, expected in zip(sources(name), recorded(name)):
+        printed, errors, code = run(source, tmp_path, "-m", "functrace.torch")
+        assert (printed, errors, code) == (expected, "", 0)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_recorded_outputs_are_pytorchs(name, tmp_path):
+    torch = pytest.importorskip("torch", reason="the oracle: PyTorch is not installed")
+    if not torch.__version__.startswith("2.13"):
+        pytest.skip(f"the outputs are of PyTorch 2.13, here is {torch.__version__}")
+    for source, expected in zip(sources(name), recorded(name)):
+        assert run(source, tmp_path)[0] == expected
+
+
+def test_lessons_are_the_code_of_their_notebooks():
+    for name in SCRIPTS:
+        ast.parse(sources(name)[0])
+    lesson = sources("lesson_4")[0]
+    assert "print(repr(Q.shape))" in lesson and "except Exception" in lesson and "$$" not in lesson
+
+
+def test_runs_like_python(tmp_path):
+    printed, errors, code = run(
+        "import sys, torch, torch.nn.functional as F\nfrom torch import nn, autograd\nfrom torch.nn import functional\n"
+        "assert F is functional is nn.functional and autograd.grad is torch.autograd.grad\n"
+        "print(__name__, __file__ == sys.argv[0], torch.__name__, sys.path[0] == __import__('os').path.dirname(__file__))\n"
+        "def f():\n    return torch.ones(2) @ torch.ones(3)\nf()\n",
+        tmp_path,
+        "-m",
+        "functrace.torch",
+    )
+    assert printed == "__main__ True functrace.torch True\n" and code == 1
+    assert errors.startswith("Traceback (most recent call last):\n") and 'script.py", line 8, in <module>' in errors
+    assert "__main__.py" not in errors and errors.rstrip().endswith("2 and 3 elements respectively")
+    assert run("import sys\nsys.exit(5)", tmp_path, "-m", "functrace.torch")[2] == 5
+
+
+def test_usage(capsys):
+    assert main([]) == 2 and "usage" in capsys.readouterr().out
+    assert main(["no-such-file.py"]) == 2 and "can't open file" in capsys.readouterr().err
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    for script_name in SCRIPTS:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = [run(source, Path(folder)) for source in sources(script_name)]
+        for _, stderr, _ in runs:
+            print(script_name, stderr)
+        (HERE / "seeds" / f"{script_name}.txt").write_text(("=" * 40 + "\n").join(out for out, _, _ in runs), encoding="utf-8")
