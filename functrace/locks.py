@@ -34,8 +34,8 @@ class Lock:
         """Raise if the array was changed."""
         if _digest(self.array) != self.digest:
             raise errors.MutatedError(
-                f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative would be "
-                f"of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
+                f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative "
+                f"would be of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
             )
 
     def __del__(self) -> None:

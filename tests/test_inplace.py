@@ -316,7 +316,19 @@ def test_writing_a_batched_value_into_an_array_that_is_not_batched():
 
 # x.at[...]: JAX's functional updates
 
-INDICES = [0, -1, slice(1, None), (slice(None), 1), (0, 2), [0, 2], (slice(None), [1, 3]), X > 0.9, (1, slice(None, None, -1)), ..., (None, 0)]
+INDICES = [
+    0,
+    -1,
+    slice(1, None),
+    (slice(None), 1),
+    (0, 2),
+    [0, 2],
+    (slice(None), [1, 3]),
+    X > 0.9,
+    (1, slice(None, None, -1)),
+    ...,
+    (None, 0),
+]
 METHODS = {
     "set": lambda a, i, v: a.__setitem__(i, v),
     "add": lambda a, i, v: np.add.at(a, i, v),
@@ -336,7 +348,9 @@ def test_at(method, index):
     f = lambda x, v: getattr(fnp.at(x)[index], method)(v)  # noqa: E731
     np.testing.assert_allclose(f(X, 0.83), want, rtol=1e-15)
     seen = []
-    gx, gv = ft.grad(lambda x, v: (lambda out: seen.append(ft.value(out)) or observed(x, lambda _: [out]))(getattr(x.at[index], method)(v)), (0, 1))(X, 0.83)
+    gx, gv = ft.grad(
+        lambda x, v: (lambda out: seen.append(ft.value(out)) or observed(x, lambda _: [out]))(getattr(x.at[index], method)(v)), (0, 1)
+    )(X, 0.83)
     np.testing.assert_allclose(seen[0], want, rtol=1e-15)
     np.testing.assert_allclose(gx, differences(lambda x: observed(x, lambda x: [f(x, 0.83)]), X), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(gv, differences(lambda v: observed(X, lambda x: [f(x, v)]), 0.83), rtol=1e-7, atol=1e-9)
@@ -403,7 +417,9 @@ STEP = st.one_of(
     st.tuples(st.just("set"), st.sampled_from("yabcd"), POSITION, st.sampled_from(["2.0", "S(y).mean()", "%s * 1.5", "%s[::-1]", "T(%s)"])),
     st.tuples(st.just("aug"), st.sampled_from("yabcd"), POSITION, st.sampled_from(["+= 0.5", "*= 1.25", "-= y.mean()", "/= 2 + %s * %s"])),
     st.tuples(st.just("whole"), st.sampled_from("yabcd"), st.sampled_from(["+= 0.5", "*= y.mean()", "*= %s"])),
-    st.tuples(st.just("new"), st.sampled_from("abcd"), st.sampled_from("yabcd"), st.sampled_from(["S(%s)", "%s * 2", "%s.copy()", "%s + y.sum()"])),
+    st.tuples(
+        st.just("new"), st.sampled_from("abcd"), st.sampled_from("yabcd"), st.sampled_from(["S(%s)", "%s * 2", "%s.copy()", "%s + y.sum()"])
+    ),
 )
 
 

@@ -88,7 +88,9 @@ def torch_vjp(torch, f, args, w):
 
 def weights(shape, dtype=float):
     w = np.cos(np.arange(int(np.prod(shape, dtype=int)))).reshape(shape)
-    return (w + 0.5j * w[..., ::-1] if w.ndim and np.dtype(dtype).kind == "c" else w + (0.5j if np.dtype(dtype).kind == "c" else 0)).astype(dtype)
+    return (w + 0.5j * w[..., ::-1] if w.ndim and np.dtype(dtype).kind == "c" else w + (0.5j if np.dtype(dtype).kind == "c" else 0)).astype(
+        dtype
+    )
 
 
 def close(got, want, rtol, what):
@@ -271,7 +273,9 @@ def test_differences_that_are_listed_are_real(jax, torch):
     for (name, which), reason in DIFFERENT.items():
         args = [UNARY[name][0]] if name in UNARY else list(pairs(name))
         module, vjp = (jax, jax_vjp) if which == "jax" else (torch, torch_vjp)
-        theirs = getattr(jax.numpy if which == "jax" else torch, name if which == "jax" else (BINARY | {k: v[1] for k, v in UNARY.items()})[name])
+        theirs = getattr(
+            jax.numpy if which == "jax" else torch, name if which == "jax" else (BINARY | {k: v[1] for k, v in UNARY.items()})[name]
+        )
         try:
             agree(getattr(np, name), theirs, module, vjp, args)
         except (AssertionError, RuntimeError, NotImplementedError):

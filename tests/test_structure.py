@@ -199,7 +199,11 @@ def test_tree_functions_have_examples(name):
     assert ">>> " in inspect.getdoc(getattr(ft.tree, name))
 
 
-MODULES = [m.name for m in pkgutil.walk_packages([str(PACKAGE)], "functrace.") if "torch" not in m.name and "scipy" not in m.name and "__main__" not in m.name]
+MODULES = [
+    m.name
+    for m in pkgutil.walk_packages([str(PACKAGE)], "functrace.")
+    if "torch" not in m.name and "scipy" not in m.name and "__main__" not in m.name
+]
 
 
 @pytest.mark.parametrize("module", ["functrace", *MODULES])

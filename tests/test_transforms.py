@@ -856,7 +856,16 @@ def test_checkpoint_closure_in_a_container_default_or_global():
 
         return ft.checkpoint(lambda y: scale(y))(x * 0 + 2.0)
 
-    for f in (in_a_list, in_an_attribute, in_a_default, in_a_keyword_default, in_a_partial, in_an_inner_function, in_a_method, beside_a_traced_argument):
+    for f in (
+        in_a_list,
+        in_an_attribute,
+        in_a_default,
+        in_a_keyword_default,
+        in_a_partial,
+        in_an_inner_function,
+        in_a_method,
+        beside_a_traced_argument,
+    ):
         for derivative in (ft.grad(f), lambda x, f=f: ft.jvp(f, (x,), (1.0,))[1]):
             try:
                 got = derivative(3.0)

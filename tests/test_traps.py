@@ -45,7 +45,9 @@ def test_ties_of_two_arguments_share(f):
     exact(both(lambda x: f(x, np.zeros(3)).sum(), np.zeros(3)), [0.5] * 3)
 
 
-@pytest.mark.parametrize("f", [np.max, np.min, np.amax, lambda x: x.max(), lambda x: np.max(x, axis=0), lambda x: x.min(axis=-1, keepdims=True).sum()])
+@pytest.mark.parametrize(
+    "f", [np.max, np.min, np.amax, lambda x: x.max(), lambda x: np.max(x, axis=0), lambda x: x.min(axis=-1, keepdims=True).sum()]
+)
 def test_ties_in_a_reduction_share(f):
     exact(both(f, np.array([2.0, 2.0, 2.0, 2.0])), [0.25] * 4)
     assert both(f, np.array([1.0, 2.0, 1.0])).sum() == 1.0
@@ -151,7 +153,9 @@ def test_cumprod_with_zeros(x):
     exact(ft.jacfwd(np.cumprod)(x), want)
     w = np.array([1.0, 10.0, 100.0])
     h = ft.hessian(lambda x: np.cumprod(x) @ w)(x)
-    np.testing.assert_allclose(h, np.stack([differences(lambda y: ft.grad(lambda z: np.cumprod(z) @ w)(y)[k], x) for k in range(3)]), atol=1e-7)
+    np.testing.assert_allclose(
+        h, np.stack([differences(lambda y: ft.grad(lambda z: np.cumprod(z) @ w)(y)[k], x) for k in range(3)]), atol=1e-7
+    )
 
 
 def test_logaddexp_at_minus_infinity_and_ties():
@@ -166,7 +170,9 @@ def test_logaddexp_at_minus_infinity_and_ties():
         assert ft.grad(np.logaddexp, (0, 1))(0.0, -1000.0) == (1.0, 0.0)
     assert both(lambda x: np.logaddexp(x, x), 3.0) == 1.0
     np.testing.assert_allclose(ft.grad(ft.grad(lambda x: np.logaddexp(x, 0.0)))(0.0), 0.25)
-    np.testing.assert_allclose(ft.grad(ft.grad(lambda x: np.logaddexp(x, 1.0)))(0.5), differences(ft.grad(lambda x: np.logaddexp(x, 1.0)), 0.5))
+    np.testing.assert_allclose(
+        ft.grad(ft.grad(lambda x: np.logaddexp(x, 1.0)))(0.5), differences(ft.grad(lambda x: np.logaddexp(x, 1.0)), 0.5)
+    )
 
 
 def test_sinc_at_zero():
@@ -184,7 +190,18 @@ def test_arctan2_at_the_origin_and_far_out():
 # Shape and type
 
 
-SHAPES = [((), (3,)), ((1,), (3,)), ((3, 1), (3,)), ((2, 3), (3,)), ((1, 1), (2, 3)), ((0,), (1,)), ((2, 1, 3), (4, 1)), ((0, 3), (3,)), ((1,), ()), ((1, 0), (2, 1))]
+SHAPES = [
+    ((), (3,)),
+    ((1,), (3,)),
+    ((3, 1), (3,)),
+    ((2, 3), (3,)),
+    ((1, 1), (2, 3)),
+    ((0,), (1,)),
+    ((2, 1, 3), (4, 1)),
+    ((0, 3), (3,)),
+    ((1,), ()),
+    ((1, 0), (2, 1)),
+]
 
 
 @pytest.mark.parametrize(("a", "b"), SHAPES, ids=str)

@@ -92,7 +92,22 @@ def test_dicts_keep_their_order():
 
 
 def test_structures_differ():
-    trees = [1, [1], (1,), {"a": 1}, {"b": 1}, [1, 2], [[1]], None, Point(1, 2), (1, 2), Box(1), Box(1, static="t"), Frozen(1), Registered(1)]
+    trees = [
+        1,
+        [1],
+        (1,),
+        {"a": 1},
+        {"b": 1},
+        [1, 2],
+        [[1]],
+        None,
+        Point(1, 2),
+        (1, 2),
+        Box(1),
+        Box(1, static="t"),
+        Frozen(1),
+        Registered(1),
+    ]
     for k, a in enumerate(trees):
         for b in trees[:k]:
             assert tree.structure(a) != tree.structure(b), (a, b)

@@ -49,9 +49,7 @@ class BatchTrace(Trace):
         return np.broadcast_to(x, (self.size, *np.shape(x)))
 
 
-def batched(
-    fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
-) -> list[tuple[Any, bool]]:
+def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str) -> list[tuple[Any, bool]]:
     """Run `fun`, which returns a flat sequence, on `args`, of which the flagged have the batch as axis 0.
 
     So have all results; with each comes whether it depends on the batch.

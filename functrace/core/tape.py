@@ -143,9 +143,7 @@ def _of(x: Any, trace: Trace) -> bool:
     return isinstance(x, Tracer) and x.owner is trace
 
 
-def record(
-    fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False, copy: int | None = None
-) -> Tape:
+def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False, copy: int | None = None) -> Tape:
     """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results.
 
     Inputs are kept safe from later writes; those of more than `copy` bytes (None: none) by a lock.

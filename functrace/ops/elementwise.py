@@ -69,9 +69,9 @@ cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), doma
 
 def _share(x: Any, ans: Any, y: Any, base: float | None) -> Any:
     """exp(x - ans), the weight of x in logaddexp: 1/2 each at ties, infinite ones too."""
-    tie, infinite = x == y, np.isinf(ans)
-    bad = tie | infinite
-    difference = np.where(bad, 0, x - _safe(ans, bad, 0.0))
+    infinite = np.isinf(ans)
+    tie = (x == y) & infinite
+    difference = np.where(infinite, 0, x - _safe(ans, infinite, 0.0))
     share = np.where(infinite, x == ans, np.exp(difference) if base is None else np.exp2(difference))
     return np.where(tie, 0.5, share).astype(ans.dtype)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.index import index, index_add, index_set, is_basic
 from functrace.ops import elementwise, shape
+from functrace.ops.index import index, index_add, index_set, is_basic
 from functrace.ops.shape import astype
 
 

@@ -112,7 +112,7 @@ cumsum: Op = linear(
 
 
 def _constant_reduction(name: str, fun: Any) -> Any:
-    primitive = Primitive(
+    primitive: Primitive = Primitive(
         name,
         lambda x, axis, keepdims: fun(x, axis=axis, keepdims=keepdims),
         arity=1,

@@ -36,7 +36,10 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
     if argnums is None and argnames is None:
         argnums = 0
     if not (argnums is None or isinstance(argnums, (int, np.integer, tuple, list))):
-        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {argnums!r}; for a name use argnames=.\n  At {errors.user_line()}.")
+        raise errors.ArgnumsError(
+            f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {argnums!r}; for a name use argnames=.\n"
+            f"  At {errors.user_line()}."
+        )
     numbers = () if argnums is None else (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
     several = not (isinstance(argnums, (int, np.integer)) and argnames is None or isinstance(argnames, str) and argnums is None)
@@ -73,7 +76,9 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
             f"{parameters}.\n  At {errors.user_line()}.\n  Correct the name, or pass the argument."
         )
     if len(set(keys)) != len(keys):
-        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.\n  At {errors.user_line()}.")
+        raise errors.ArgnumsError(
+            f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.\n  At {errors.user_line()}."
+        )
     return keys, several
 
 

@@ -19,7 +19,6 @@ from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, resolve, zeros_like
 from functrace.transforms.batching import vmap
 
-
 _AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
 
 
