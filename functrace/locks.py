@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace import errors
 
-COPY = 1 << 20  # bytes up to which an array is copied, rather than locked
+COPY = 1 << 18  # bytes up to which an array is copied, rather than locked
 _SAMPLES = 64
 _locks: dict[int, int] = {}
 _guard = threading.RLock()  # re-entrant: a lock may be released by the collector, anywhere

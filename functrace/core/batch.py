@@ -6,6 +6,7 @@ batching rule of its primitive for the result of the whole batch. Values may be 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,18 +27,18 @@ class BatchTrace(Trace):
         super().__init__(what)
         self.size = size
 
-    def tracer(self, x: Any) -> BatchTracer:
-        """A tracer for a value with the batch as axis 0."""
-        frame = errors.user_frame(2)
-        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
-        return BatchTracer(recycled(x), self, -1, code, lasti)
+    def tracer(self, x: Any, depth: int = 1) -> BatchTracer:
+        """A tracer for a value with the batch as axis 0; made on the line of the frame `depth` above, if that is the user's."""
+        frame = sys._getframe(depth)
+        code = frame.f_code if errors.is_user_file[frame.f_code.co_filename] else None
+        return BatchTracer(recycled(x), self, -1, code, frame.f_lasti)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple(a.value if b else a for a, b in zip(args, batched))
+        values = tuple([a.value if b else a for a, b in zip(args, batched)])
         out = primitive.batch(self.size, batched, values, params)
-        return tuple(self.tracer(x) for x in out) if primitive.multi else self.tracer(out)
+        return tuple([self.tracer(x, 4) for x in out]) if primitive.multi else self.tracer(out, 4)
 
     def lower(self, x: Any) -> Any:
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""

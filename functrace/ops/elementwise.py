@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.kinds import constant, elementwise, same
+from functrace.core.tracer import Tracer
+from functrace.ops.kinds import constant, elementwise, same, undeclared
 from functrace.ops.registry import Sample
 
 _LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
@@ -67,26 +68,29 @@ sqrt = elementwise("sqrt", np.sqrt, lambda t, ans, _x: t * 0.5 / ans, domain=_PO
 cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), domain=_POSITIVE)
 
 
-def _share(x: Any, ans: Any, y: Any, base: float | None) -> Any:
-    """exp(x - ans), the weight of x in logaddexp: 1/2 each at ties, infinite ones too."""
-    infinite = np.isinf(ans)
-    tie = (x == y) & infinite
-    difference = np.where(infinite, 0, x - _safe(ans, infinite, 0.0))
-    share = np.where(infinite, x == ans, np.exp(difference) if base is None else np.exp2(difference))
-    return np.where(tie, 0.5, share).astype(ans.dtype)
+def _weigh(x: Any, y: Any) -> Any:
+    """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, infinite ones too."""
+    tie = (x == y) & np.isinf(x)
+    difference = _safe(np.asarray(y), tie, 0.0) - _safe(np.asarray(x), tie, 0.0)
+    small = np.exp(-np.abs(difference))
+    return np.where(difference > 0, small, 1) / (1 + small)
 
 
+_weight = undeclared(
+    "logaddexp_weight", _weigh, lambda t, ans, _x, _y: t * (ans * (1 - ans)), lambda t, ans, _x, _y: -t * (ans * (1 - ans))
+)
 logaddexp = elementwise(
     "logaddexp",
     np.logaddexp,
-    lambda t, ans, x, y: t * _share(x, ans, y, None),
-    lambda t, ans, x, y: t * _share(y, ans, x, None),
+    lambda t, _ans, x, y: t * _weight(x, y),
+    lambda t, _ans, x, y: t * _weight(y, x),
+    note="1/2 each at ties, infinite ones too",
 )
 logaddexp2 = elementwise(
     "logaddexp2",
     np.logaddexp2,
-    lambda t, ans, x, y: t * _share(x, ans, y, 2.0),
-    lambda t, ans, x, y: t * _share(y, ans, x, 2.0),
+    lambda t, _ans, x, y: t * _weight(x * _LN2, y * _LN2),
+    lambda t, _ans, x, y: t * _weight(y * _LN2, x * _LN2),
 )
 
 # trigonometric and hyperbolic
@@ -157,13 +161,19 @@ fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x))
 
 def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """t where the result is `mine`, half of it at ties."""
-    weight = np.where(mine == other, 0.5, (mine == ans) | (mine != mine))
-    return t * weight.astype(t.dtype)
+    return _halved(t, (mine == ans) | (mine != mine), mine == other)
+
+
+def _halved(t: Any, chosen: Any, tie: Any) -> Any:
+    # Ties are rare: look before paying for them, where that can be done without asking a traced value.
+    if isinstance(tie, Tracer) or tie.any():
+        chosen = np.where(tie, t.dtype.type(0.5), chosen)
+    return t * chosen.astype(t.dtype)
 
 
 def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """The same for fmax and fmin, which pass over NaN."""
-    return t * np.where(mine == other, 0.5, mine == ans).astype(t.dtype)
+    return _halved(t, mine == ans, mine == other)
 
 
 maximum = elementwise(

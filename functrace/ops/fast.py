@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import BINARY, LARGE, SCATTER, UNARY, Primitive, bind
-from functrace.core.tracer import TapeTracer, Tracer
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.pool import recycled
 
 NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
 
 
-def fast(primitive: Primitive, params: bool) -> Callable[..., Any]:
-    """The function that users call; `params` says whether the op has any."""
+def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Callable[..., Any]:
+    """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are."""
     fun, lean = primitive.fun, primitive.lean
     keep_x, keep_y = (primitive.needed((-1, 0))[1], primitive.needed((0, -1))[2]) if primitive.arity == 2 else (False, False)
 
@@ -36,6 +36,8 @@ def fast(primitive: Primitive, params: bool) -> Callable[..., Any]:
             trace.append((primitive, slot, slots, args, kept, ()))
             frame = _getframe(1)
             return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        if elementwise and type(x) is BatchTracer and not x.owner.closed:
+            return x.owner.tracer(unary(x.value), 2)
         return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
 
     def unary_with_params(x: Any, *params: Any) -> Any:
@@ -67,6 +69,11 @@ def fast(primitive: Primitive, params: bool) -> Callable[..., Any]:
             trace, b, slots = y.owner, y.value, (-1, y.slot)
             a = x if type(x) in NUMBERS else trace.constant(x, keep_x)
         else:
+            if elementwise and type(x) is BatchTracer and not x.owner.closed:
+                if type(y) in NUMBERS:
+                    return x.owner.tracer(binary(x.value, y), 2)
+                if type(y) is BatchTracer and y.owner is x.owner and len(x.value.shape) == len(y.value.shape):
+                    return x.owner.tracer(binary(x.value, y.value), 2)
             return bind(primitive, (x, y), ())
         ans, args = fun(a, b), (a, b)
         kept = ans

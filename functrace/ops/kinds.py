@@ -19,7 +19,7 @@ import numpy as np
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
 from functrace.ops.fast import fast
-from functrace.ops.registry import Declared, Sample, declare
+from functrace.ops.registry import Declared, Sample, declare, rules
 
 Op = Callable[..., Any]
 Domain = tuple[tuple[float, float], ...] | tuple[float, float]
@@ -41,11 +41,15 @@ def same(t: Any, *_rest: Any) -> Any:
 same.saves = ()  # type: ignore[attr-defined]
 
 
-def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
+def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
     """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
-    ndims = [np.ndim(a) - b for a, b in zip(args, flags)]
+    ndims = [len(getattr(a, "shape", ())) - b for a, b in zip(args, flags)]
     most = max(ndims)
-    return [np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)]
+    if all(n == most or not b for n, b in zip(ndims, flags)):
+        return args
+    return [
+        np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)
+    ]
 
 
 def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
@@ -88,13 +92,19 @@ def elementwise(
     the two differ: ops that are not holomorphic. `domain` is where the sweep draws the arguments.
     """
     arity = len(maps)
-    cell: list[Op] = []
-    primitive = Primitive(name, fun or numpy, arity=arity, vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell))
-    cell.append(fast(primitive, params=False))
+    op = undeclared(name, fun or numpy, *maps, jvps=jvps)
     wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
     drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
     ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
-    declare(Declared(name, primitive.op, (numpy, *synonyms), (*drawn, *samples), domain=ranges, primitive=primitive, note=note))
+    declare(Declared(name, op, (numpy, *synonyms), (*drawn, *samples), domain=ranges, primitive=rules(op), note=note))
+    return op
+
+
+def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None) -> Op:
+    """An elementwise op for use in rules, not for users: it has all the rules, but no name in `functrace.numpy`."""
+    cell: list[Op] = []
+    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell))
+    cell.append(fast(primitive, params=False, elementwise=True))
     return primitive.op
 
 
