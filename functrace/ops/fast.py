@@ -19,15 +19,28 @@ from functrace.pool import recycled
 NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
 
 
+def _below(x: Any, batched: BatchTracer) -> bool:
+    """Whether `x` is the same for all examples of a batch, and broadcasts against one of them without new axes."""
+    if isinstance(x, Tracer):
+        if x.owner.id >= batched.owner.id:
+            return False
+    elif type(x) in NUMBERS:
+        return not batched.owner.closed
+    elif not isinstance(x, (np.ndarray, np.generic)):
+        return False
+    return len(x.shape) < len(batched.value.shape) and not batched.owner.closed
+
+
 def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Callable[..., Any]:
     """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are."""
     fun, lean = primitive.fun, primitive.lean
+    ufunc = isinstance(fun, np.ufunc)  # which finds the way through tracers by itself
     keep_x, keep_y = (primitive.needed((-1, 0))[1], primitive.needed((0, -1))[2]) if primitive.arity == 2 else (False, False)
 
     def unary(x: Any) -> Any:
         if type(x) is TapeTracer:
             trace, v = x.owner, x.value
-            ans, args, slots = fun(v), (v,), (x.slot,)
+            ans, args, slots = fun(v) if ufunc or not isinstance(v, Tracer) else unary(v), (v,), (x.slot,)
             kept = ans
             if ans.size > LARGE:
                 ans = recycled(ans)
@@ -69,13 +82,18 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
             trace, b, slots = y.owner, y.value, (-1, y.slot)
             a = x if type(x) in NUMBERS else trace.constant(x, keep_x)
         else:
-            if elementwise and type(x) is BatchTracer and not x.owner.closed:
-                if type(y) in NUMBERS:
-                    return x.owner.tracer(binary(x.value, y), 2)
-                if type(y) is BatchTracer and y.owner is x.owner and len(x.value.shape) == len(y.value.shape):
-                    return x.owner.tracer(binary(x.value, y.value), 2)
+            if elementwise:
+                if type(x) is BatchTracer:
+                    if type(y) is BatchTracer and y.owner is x.owner:
+                        if len(x.value.shape) == len(y.value.shape) and not x.owner.closed:
+                            return x.owner.tracer(binary(x.value, y.value), 2)
+                    elif _below(y, x):
+                        return x.owner.tracer(binary(x.value, y), 2)
+                if type(y) is BatchTracer and _below(x, y):
+                    return y.owner.tracer(binary(x, y.value), 2)
             return bind(primitive, (x, y), ())
-        ans, args = fun(a, b), (a, b)
+        ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
+        args = (a, b)
         kept = ans
         if ans.size > LARGE:
             ans = recycled(ans)

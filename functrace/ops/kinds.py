@@ -47,9 +47,7 @@ def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any
     most = max(ndims)
     if all(n == most or not b for n, b in zip(ndims, flags)):
         return args
-    return [
-        np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)
-    ]
+    return [np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)]
 
 
 def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
