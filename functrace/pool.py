@@ -8,6 +8,7 @@ but the pool refers to it. Each thread has its own pool, of at most `LIMIT` byte
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from sys import getrefcount
@@ -120,6 +121,15 @@ _OTHER_DTYPE = frozenset(  # the result is boolean, or an integer, or the loop f
 def recycled(x: Any) -> Any:
     """`x`, a view of which computes in the pool if it is a large array."""
     return x.view(Recycled) if type(x) is np.ndarray and x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A plain array of zeros."""
+    if not _counts or dtype.itemsize * math.prod(shape) < SMALLEST:
+        return np.zeros(shape, dtype)
+    out = _pool.take(shape, dtype)
+    out[...] = 0
+    return out
 
 
 def owned(x: Any, taken: set[int]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from functrace.core.primitive import BINARY, ITEM, SCATTER, UNARY
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer
-from functrace.pool import owned
+from functrace.pool import owned, zeros
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -100,7 +100,7 @@ def _scatter(primitive: Any, cts: list[Any], mine: set[int], i: int, g: Any, ans
         return
     if i not in mine:
         mine.add(i)
-        c = cts[i] = np.zeros(x.shape, x.dtype) if c is None else np.array(c)
+        c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
     primitive.scatter(c, g, *params)

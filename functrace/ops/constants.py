@@ -184,9 +184,9 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
 
 
 @implements(np.argsort, [_X, _on(0), _on(None), _with([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.argsort`; always stable, whatever `kind`."""
-    refuse("argsort", order=(order, None))
+    refuse("argsort", order=(order, None), descending=(descending, False))
     a = lift(a)
     if axis is None:
         a, axis = np.reshape(a, -1), -1

@@ -354,7 +354,11 @@ def cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
+    out = norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
+    return out.astype(x.dtype) if _COMPLEX_COND and x.dtype.kind == "c" else out
+
+
+_COMPLEX_COND = np.__version__.startswith("2.0.")  # which gave the condition of complex matrices as a complex number
 
 
 _rank: Any = Primitive(

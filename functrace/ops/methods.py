@@ -57,6 +57,7 @@ def _pow(x: Any, y: Any) -> Any:
     return e.power(x, y)
 
 
+setattr(Tracer, "__ipow__", inplace(_pow))  # noqa: B010
 setattr(Tracer, "__pow__", _pow)  # noqa: B010  # not an assignment: mypy would then check every operator
 
 

@@ -37,9 +37,9 @@ def _apart(*shape: int, **kwargs: Any) -> Sample:
     ],
     note="always stable",
 )
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.sort`; always stable, whatever `kind`."""
-    refuse("sort", order=(order, None))
+    refuse("sort", order=(order, None), descending=(descending, False))
     a = lift(a)
     if axis is None:
         a, axis = reshape(a, -1), -1

@@ -23,6 +23,11 @@ from functrace.torch._views import bad_argument, inplace
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the names of `torch.`
 
 
+def _whole(fun: Any) -> Any:
+    """A rounding function that leaves integers alone, as NumPy's do from 2.1 on."""
+    return lambda x: x if x.dtype.kind in "iub" else fun(x)
+
+
 def public(function: Callable[..., Any], *names: str, method: bool = True, torch: bool = True) -> Callable[..., Any]:
     """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
     for name in names or (function.__name__,):
@@ -123,9 +128,9 @@ UNARY: dict[str, Op] = {
 WHOLE: dict[str, Op] = {  # on integers too they give integers
     "neg": row("Neg", "negative", "Neg"),
     "relu": row("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "ThresholdBackward", lambda g, r, _x: g * (r > 0).astype(g.dtype)),
-    "floor": row("Floor", np.floor, "Zero", zero),
-    "ceil": row("Ceil", np.ceil, "Zero", zero),
-    "trunc": row("Trunc", np.trunc, "Zero", zero),
+    "floor": row("Floor", _whole(np.floor), "Zero", zero),
+    "ceil": row("Ceil", _whole(np.ceil), "Zero", zero),
+    "trunc": row("Trunc", _whole(np.trunc), "Zero", zero),
     "frac": row("Frac", lambda x: x - np.trunc(x), "Frac", same),
     "_round": row("Round", _rounded, "Zero", zero),
     "conj_physical": row("ConjPhysical", np.conjugate, "Conj", lambda g, _r, _x: np.conjugate(g)),
