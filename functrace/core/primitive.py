@@ -110,11 +110,13 @@ class Primitive:
         rows = [row for row, i in zip(self.looks, slots) if i >= 0]
         return tuple(map(any, zip(*rows)))
 
-    def lean(self, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
-        """`args` and `ans` without the values that no rule will look into."""
-        ans_needed, *needed = self.needed(slots)
-        kept = tuple(a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, needed))
-        return kept, ans if ans_needed or isinstance(ans, tuple) else Aval(ans)
+
+def lean(needed: tuple[bool, ...], args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:
+    """`args` and `ans` without the values that, by `needed`, no rule will look into."""
+    if False not in needed:
+        return args, ans
+    kept = tuple([a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, needed[1:])])
+    return kept, ans if needed[0] or isinstance(ans, tuple) else Aval(ans)
 
 
 def looks_into(rule: Rule | None, arity: int) -> list[bool]:

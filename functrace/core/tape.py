@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
-from functrace.core.primitive import LARGE, Primitive, bind
+from functrace.core.primitive import LARGE, Primitive, bind, lean
 from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer
 from functrace.locks import COPY, Lock, safe
 from functrace.pool import recycled
@@ -73,7 +73,7 @@ class TapeTrace(Trace):
         slot = self.next_slot()
         kept = ans = recycled(ans)
         if not self.everything and not primitive.multi and getattr(ans, "size", 0) > LARGE:
-            args, kept = primitive.lean(slots, args, ans)
+            args, kept = lean(primitive.needed(slots), args, ans)
         self.append((primitive, slot, slots, args, kept, params))
         out = self.tracer(ans, slot)
         self._note(out)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import BINARY, LARGE, SCATTER, UNARY, Primitive, bind
+from functrace.core.primitive import BINARY, LARGE, SCATTER, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.pool import recycled
 
@@ -33,9 +33,11 @@ def _below(x: Any, batched: BatchTracer) -> bool:
 
 def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Callable[..., Any]:
     """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are."""
-    fun, lean = primitive.fun, primitive.lean
+    fun = primitive.fun
     ufunc = isinstance(fun, np.ufunc)  # which finds the way through tracers by itself
-    keep_x, keep_y = (primitive.needed((-1, 0))[1], primitive.needed((0, -1))[2]) if primitive.arity == 2 else (False, False)
+    of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))  # what the rules of these arguments look into
+    if primitive.arity == 2:
+        of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
 
     def unary(x: Any) -> Any:
         if type(x) is TapeTracer:
@@ -44,7 +46,7 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
             kept = ans
             if ans.size > LARGE:
                 ans = recycled(ans)
-                args, kept = lean(slots, args, ans)
+                args, kept = lean(of_x, args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, slots, args, kept, ()))
             frame = _getframe(1)
@@ -60,7 +62,7 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
             kept = ans
             if v.size > LARGE:
                 ans = recycled(ans)
-                args, kept = lean(slots, args, ans)
+                args, kept = lean(of_x, args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, slots, args, kept, params))
             frame = _getframe(1)
@@ -73,14 +75,14 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
             if type(y) is TapeTracer:
                 if y.owner is not trace:
                     return bind(primitive, (x, y), ())
-                b, slots = y.value, (x.slot, y.slot)
+                b, slots, needed = y.value, (x.slot, y.slot), of_both
             elif isinstance(y, Tracer):
                 return bind(primitive, (x, y), ())
             else:
-                b, slots = y if type(y) in NUMBERS else trace.constant(y, keep_y), (x.slot, -1)
+                b, slots, needed = y if type(y) in NUMBERS else trace.constant(y, of_x[-1]), (x.slot, -1), of_x
         elif type(y) is TapeTracer and not isinstance(x, Tracer):
-            trace, b, slots = y.owner, y.value, (-1, y.slot)
-            a = x if type(x) in NUMBERS else trace.constant(x, keep_x)
+            trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
+            a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
         else:
             if elementwise:
                 if type(x) is BatchTracer:
@@ -97,7 +99,7 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
         kept = ans
         if ans.size > LARGE:
             ans = recycled(ans)
-            args, kept = lean(slots, args, ans)
+            args, kept = lean(needed, args, ans)
         slot = trace.next_slot()
         trace.append((primitive, slot, slots, args, kept, ()))
         frame = _getframe(1)

@@ -16,7 +16,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops import elementwise, shape
-from functrace.ops.index import index, index_add, index_set, is_basic
+from functrace.ops.index import getitem, index, index_add, index_set, is_basic
 from functrace.ops.shape import astype
 
 
@@ -39,6 +39,9 @@ IMAG = View(elementwise.imag, lambda base, v: elementwise.real(base) + v * 1j)
 
 def view(x: Tracer, key: Any) -> Any:
     """`x[key]`, remembered as a view of `x` if NumPy would make one."""
+    if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
+        out = getitem(x, key)
+        return linked(out, x, INDEX, key) if out.shape else out
     out = index(x, key)
     return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
 
@@ -49,9 +52,15 @@ def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
         out.parent = (x, how, params)
         try:
             x.views.append(weakref.ref(out))
+            if len(x.views) > _MANY and not len(x.views) & (len(x.views) - 1):  # now and then: forget the dead
+                x.views = [r for r in x.views if r() is not None]
         except AttributeError:
             x.views = [weakref.ref(out)]
     return out
+
+
+_MANY = 64
+_PLAIN = frozenset((int, slice, type(None), type(...)))
 
 
 def reshaped(x: Any, shape_: tuple[int, ...]) -> Any:
