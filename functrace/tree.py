@@ -12,7 +12,6 @@ Containers are dict, OrderedDict, defaultdict, list, tuple, namedtuple, None, da
 
 from __future__ import annotations
 
-import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -51,9 +50,18 @@ def _sorted_keys(d: Any) -> list[Any]:
         return list(d)
 
 
+_DATACLASS = "__dataclass_fields__"
+
+
+def _fields(obj: Any) -> Any:
+    import dataclasses  # a user of them has it already; here it would be half of the time of importing the engine
+
+    return dataclasses.fields(obj)
+
+
 def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
     names, values, static = [], [], []
-    for field in dataclasses.fields(obj):
+    for field in _fields(obj):
         value = getattr(obj, field.name)
         if field.metadata.get("static"):
             static.append((field.name, value))
@@ -66,7 +74,7 @@ def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
 def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
     names, static = aux
     values = dict(zip(names, children)) | dict(static)
-    initial = {f.name: values.pop(f.name) for f in dataclasses.fields(cls) if f.init}
+    initial = {f.name: values.pop(f.name) for f in _fields(cls) if f.init}
     obj = cls(**initial)
     for name, value in values.items():
         object.__setattr__(obj, name, value)
@@ -122,7 +130,7 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
         return (), None, None
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         return node, None, None
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+    if hasattr(type(node), _DATACLASS):
         values, aux = _dataclass_children(node)
         return values, aux, None
     return None
@@ -221,7 +229,7 @@ def paths(tree: Any) -> list[str]:
             names = [f"[{k!r}]" for k in aux[0]]
         elif hasattr(node, "_fields"):
             names = [f".{name}" for name in node._fields]
-        elif dataclasses.is_dataclass(node) and type(node) not in _registry:
+        elif hasattr(type(node), _DATACLASS) and type(node) not in _registry:
             names = [f".{name}" for name in aux[0]]
         else:
             names = [f"[{k}]" for k in range(len(children))]

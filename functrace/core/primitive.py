@@ -10,7 +10,6 @@ at its shape and dtype; large values that no rule looks at are not kept on the t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from functrace.core.tracer import Tracer
 from functrace.errors import MissingRuleError
 
 GENERAL, UNARY, BINARY, ITEM, SCATTER = range(5)
+_VARARGS = 0x04  # inspect.CO_VARARGS, without the time that importing inspect takes
 LARGE = 1 << 12  # elements from which on the tape drops what no rule needs
 
 Rule = Callable[..., Any]
@@ -128,7 +128,7 @@ def looks_into(rule: Rule | None, arity: int) -> list[bool]:
         return [*stated, *[False] * (arity + 1 - len(stated))]
     code = rule.__code__
     names = [not name.startswith("_") for name in code.co_varnames[1 : min(code.co_argcount, arity + 2)]]
-    if code.co_flags & inspect.CO_VARARGS:
+    if code.co_flags & _VARARGS:
         rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
         names += [not rest.startswith("_")] * (arity + 1 - len(names))
     return names

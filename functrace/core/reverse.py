@@ -30,7 +30,10 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
         if slot >= 0 and g is not None:
             cts[slot] = g if cts[slot] is None else cts[slot] + g
 
-    for primitive, out, slots, args, ans, params in tape.drain() if consume else reversed(tape.entries):
+    entries = tape.entries if consume else tape.entries.copy()
+    pop = entries.pop
+    while entries:
+        primitive, out, slots, args, ans, params = pop()
         g = cts[out]
         if g is None:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,12 +131,6 @@ class Tape:
         self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
         self.outputs = [x.value if _of(x, trace) else x for x in outputs]
         self.size = trace.next_slot()
-
-    def drain(self) -> Iterator[Entry]:
-        """The entries from the last to the first; each is dropped from the tape, with the values it kept alive."""
-        entries = self.entries
-        while entries:
-            yield entries.pop()
 
 
 def _of(x: Any, trace: Trace) -> bool:

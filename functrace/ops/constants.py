@@ -7,7 +7,6 @@ a result whose shape depends on the values (`nonzero`) can't be batched unless t
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +26,12 @@ from functrace.ops.registry import Sample, implements, normal
 _X = Sample(normal((2, 3)))
 _GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
 _COUNTS = np.array([[1, 2, 0], [0, -1, 5]])  # integers: a batch of them has the same zeros
+
+
+def _signature(f: Any) -> Any:
+    import inspect
+
+    return inspect.signature(f)
 
 
 def _with(array: Any, *rest: Any, **kwargs: Any) -> Sample:
@@ -64,7 +69,7 @@ def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False
 def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: bool = False, multi: bool = False) -> None:
     """Declare one of NumPy's functions as a constant of its first `arity` arguments; the others must be plain."""
     name = numpy.__name__
-    signature = functools.cache(lambda: inspect.signature(numpy))  # not at import: it takes long
+    signature = functools.cache(lambda: _signature(numpy))  # not at import: it takes long
 
     def fun(*args: Any) -> Any:
         return numpy(*args[:arity], **dict(zip(list(signature().parameters)[arity:], args[arity:])))

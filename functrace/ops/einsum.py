@@ -7,9 +7,8 @@ What has repeated, lone or length-1 indices is brought to none by views and sums
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,8 +84,7 @@ def _expand(term: Term, extra: int) -> Labels:
     return term if where is None else (*term[:where], *range(-1 - extra, -1), *term[where + 1 :])
 
 
-@dataclass(frozen=True)
-class _Operand:
+class _Operand(NamedTuple):
     """What to do to an operand first, each None if nothing: its labels for diagonals, a shape without broadcast axes, axes to sum."""
 
     diagonal: Labels | None

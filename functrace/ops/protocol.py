@@ -4,7 +4,6 @@ raise. Attached to `Tracer`, as all operators and methods are.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Callable
 from sys import _getframe
 from types import CodeType
@@ -54,6 +53,8 @@ def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tu
 
 def _stores(code: CodeType, lasti: int) -> bool:
     """Whether the instruction at `lasti` is `a[i] = v`."""
+    import dis  # only to word an error
+
     return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,17 +15,15 @@ from functrace.ops.protocol import FUNCTIONS, UFUNCS
 Sampler = Callable[["np.random.Generator"], tuple[Any, ...]]  # a string: numpy.random is not imported before it is used
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One call to test: `args` made from a random generator, of which `wrt` are differentiated, and fixed keywords."""
 
     args: Sampler
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] = {}
     wrt: tuple[int, ...] = (0,)
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """A function of the library: its name in `functrace.numpy`, NumPy's own function, and how to test it.
 
     `constant`: its derivative is zero almost everywhere, by definition. `note` says what a user should know, for the docs.

@@ -7,7 +7,6 @@ works under `jvp`, and a `custom_jvp` under `grad`.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
-from functrace.transforms.arguments import name_of, zeros_like
+from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import jvp, vjp
 
@@ -142,7 +141,7 @@ _CALL = Primitive(  # params: the call, and its residuals
 def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, so that a rule sees them in one order however they were passed."""
     try:
-        bound = inspect.signature(f).bind(*args, **kwargs)
+        bound = signature(f).bind(*args, **kwargs)
     except ValueError:  # a builtin without a signature
         return args
     bound.apply_defaults()
@@ -150,7 +149,7 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         raise errors.CustomRuleError(
             f"{name_of(f)}: a function with a custom rule can't have keyword-only arguments ({sorted(bound.kwargs)})"
         )
-    return bound.args
+    return bound.args  # type: ignore[no-any-return]
 
 
 class _Custom:
@@ -261,7 +260,7 @@ class _VjpCall(_Call):
         if g is None or not _is_float(x):
             return None
         g = g if hasattr(g, "dtype") else np.asarray(g)
-        parameter = list(inspect.signature(self.function).parameters)[k : k + 1]
+        parameter = list(signature(self.function).parameters)[k : k + 1]
         if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
             raise errors.CustomRuleError(
                 f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is "

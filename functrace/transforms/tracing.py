@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from functrace import errors, tree
 from functrace.core.primitive import Primitive
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer, value
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import name_of, signature
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
@@ -55,7 +54,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
 def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in it."""
     try:
-        parameters = list(inspect.signature(f).parameters)
+        parameters = list(signature(f).parameters)
     except (TypeError, ValueError):
         parameters = []
     parameters += [f"arg{k}" for k in range(len(parameters), len(args))]
@@ -83,7 +82,7 @@ def show(tape: Tape) -> str:
 def _parameters(primitive: Primitive, count: int) -> list[str]:
     """`axis=` for each parameter of an op, as its function calls them."""
     try:
-        names = list(inspect.signature(primitive.fun).parameters)[primitive.arity or 0 :]
+        names = list(signature(primitive.fun).parameters)[primitive.arity or 0 :]
     except (TypeError, ValueError):
         names = []
     return [f"{name}=" for name in names[:count]] if primitive.arity and len(names) >= count else [""] * count
