@@ -180,7 +180,7 @@ def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[A
             raise ours from None
         if locks and "read-only" in str(error):
             raise MutatedError(
-                f"{error}: an array of more than a megabyte that was used with traced values is locked while the derivative needs it "
+                f"{error}: an array of more than 256 kB that was used with traced values is locked while the derivative needs it "
                 f"({', '.join(describe(lock.array) for lock in locks[:3])}).\n  Write to a copy of it."
             ) from error
         raise
