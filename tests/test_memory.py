@@ -598,9 +598,7 @@ def test_a_constant_changed_through_its_base(size):
     forward_time(lambda: pull(1.0)[0], np.full(size, 2.0), "constant")
 
 
-@SIZES
-def test_a_buffer_reused_inside_the_function(size):
-    """Filled anew for every step: each product must keep the numbers of its own step."""
+def refilling(size):
     buffer = np.empty(size)
 
     def f(x):
@@ -610,20 +608,19 @@ def test_a_buffer_reused_inside_the_function(size):
             total = total + (x * buffer).sum()
         return total
 
+    return f
+
+
+@SIZES
+def test_a_buffer_reused_inside_the_function(size):
+    """Filled anew for every step: each product must keep the numbers of its own step."""
+    f = refilling(size)
     forward_time(lambda: ft.grad(f)(np.ones(size)), np.full(size, 6.0), "buffer")
 
 
 @SIZES
 def test_a_buffer_reused_inside_the_function_under_jvp(size):
-    buffer = np.empty(size)
-
-    def f(x):
-        total = 0.0
-        for k in range(3):
-            buffer[...] = k + 1.0
-            total = total + (x * buffer).sum()
-        return total
-
+    f = refilling(size)
     forward_time(lambda: ft.jvp(f, (np.ones(size),), (np.ones(size),))[1], 6.0 * size, "buffer")
 
 

@@ -32,12 +32,11 @@ _next_id = itertools.count(1).__next__  # one counter for the process: atomic, s
 class Trace:
     """One run of one function under one transform. `id` grows: of two live traces, the inner has the larger."""
 
-    __slots__ = ("closed", "id", "what", "where")
+    __slots__ = ("closed", "id", "what")
 
     def __init__(self, what: str) -> None:
         self.id = _next_id()
         self.what = what
-        self.where = ""
         self.closed = False
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def _advanced(p: Any) -> bool:
     return not (p is None or p is Ellipsis or isinstance(p, slice))
 
 
-def batch_in_front(index: Index, ndim: int) -> tuple[Index, int]:
+def batch_in_front(index: Index) -> tuple[Index, int]:
     """The index that does the same to an array with a batch as axis 0, and where the batch axis then is.
 
     NumPy puts the axes of advanced indices first when they are not adjacent: before the batch.
@@ -58,7 +58,7 @@ def _read(x: Any, index: Index) -> Any:
 
 
 def _batch_read(_size: int, x: Any, index: Index) -> Any:
-    inside, axis = batch_in_front(index, np.ndim(x) - 1)
+    inside, axis = batch_in_front(index)
     out = x[inside]
     return np.moveaxis(out, axis, 0) if axis else out
 
@@ -93,7 +93,8 @@ def _write_add(x: Any, v: Any, index: Index) -> Any:
     return out
 
 
-def _kept(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
+def _spared(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
+    # of what was there before the write, tangent and cotangent alike
     return index_set(g, np.zeros((), g.dtype), index)
 
 
@@ -106,16 +107,12 @@ def _batch_write(which: str) -> Any:
             part = np.ndim(np.zeros(np.shape(x)[1:] if flags[0] else np.shape(x))[index])
             v = np.reshape(v, (size, *(1,) * (part - (np.ndim(v) - 1)), *v.shape[1:]))
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))
-        inside, axis = batch_in_front(index, np.ndim(x) - 1)
+        inside, axis = batch_in_front(index)
         if axis and flags[1]:
             v = np.moveaxis(v, 0, axis)
         return op(x, v, inside)
 
     return rule
-
-
-def _tangent_set_x(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
-    return index_set(t, np.zeros((), t.dtype), index)
 
 
 def _tangent_v(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
@@ -136,9 +133,9 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
 index_set: Op = general(
     "index_set",
     _write,
-    _kept,
+    _spared,
     _written,
-    jvps=(_tangent_set_x, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    jvps=(_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
     batch=_batch_write("set"),
 )
 index_add = general(
@@ -250,9 +247,11 @@ scatter: Op = Primitive(
 ).op
 
 
-def _own(p: Any) -> Any:
-    """A copy of an index array: the caller may change it before the reverse replay."""
-    return np.array(p) if isinstance(p, (list, np.ndarray)) else p
+def kept(key: Index) -> Index:
+    """An advanced index with copies of its arrays: the caller may change them before the reverse replay."""
+    if not isinstance(key, tuple):
+        return np.array(key)
+    return tuple(np.array(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
 
 
 def index(x: Any, key: Index) -> Any:
@@ -260,7 +259,7 @@ def index(x: Any, key: Index) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     if not any(isinstance(p, Tracer) for p in parts):
         if not is_basic(key):
-            key = tuple(_own(p) for p in parts) if isinstance(key, tuple) else np.array(key)
+            key = kept(key)
         return getitem(x, key)
     if any(p.dtype.kind == "b" for p in parts if hasattr(p, "dtype")):
         raise IndexError(

@@ -16,7 +16,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops import elementwise, shape
-from functrace.ops.index import getitem, index, index_add, index_set, is_basic
+from functrace.ops.index import getitem, index, index_add, index_set, is_basic, kept
 from functrace.ops.shape import astype
 
 
@@ -114,7 +114,7 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
             f"assignment at a batched or traced index.\n  At {errors.user_line()}.\n  Use np.where(np.arange(n) == i, v, x) instead."
         )
     if not is_basic(key):
-        key = tuple(np.asarray(p) if isinstance(p, list) else p for p in parts) if isinstance(key, tuple) else np.asarray(key)
+        key = kept(key)
     v = v if hasattr(v, "dtype") else np.asarray(v, None if np.asarray(v).dtype.kind not in "fiub" else x.dtype)
     if v.dtype != x.dtype:
         if v.dtype.kind == "c" and x.dtype.kind != "c":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.core.primitive import Primitive
+from functrace.core.reverse import fit
 from functrace.ops.kinds import Op, linear, spread_batch
 
 reshape = linear(
@@ -32,10 +34,9 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(back)
 
 
-def _unspread(g: Any, _ans: Any, _x: Any, shape: tuple[int, ...]) -> Any:
-    lead = len(shape) - len(_x.shape)
-    axes = (*range(lead), *(lead + k for k, n in enumerate(_x.shape) if n == 1 and shape[lead + k] != 1))
-    return np.reshape(np.sum(g, axis=axes), _x.shape) if axes else g
+def _fitted(g: Any, _ans: Any, _x: Any, _param: Any) -> Any:
+    """The transpose of a broadcast, or of a cast: what the replay does to every cotangent."""
+    return fit(g, _x)
 
 
 def _batch_broadcast(size: int, x: Any, shape: tuple[int, ...]) -> Any:
@@ -43,20 +44,14 @@ def _batch_broadcast(size: int, x: Any, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(np.reshape(x, (size, *ones, *x.shape[1:])), (size, *shape))
 
 
-broadcast_to = linear("broadcast_to", np.broadcast_to, _unspread, batch=_batch_broadcast)
+broadcast_to = linear("broadcast_to", np.broadcast_to, _fitted, batch=_batch_broadcast)
 
 
 def _cast(x: Any, dtype: Any) -> Any:
     return x.astype(dtype)
 
 
-def _cast_back(g: Any, _ans: Any, _x: Any, _dtype: Any) -> Any:
-    if g.dtype.kind == "c" and _x.dtype.kind != "c":
-        g = g.real
-    return g.astype(_x.dtype)
-
-
-astype = linear("astype", _cast, _cast_back, batch=lambda _size, x, dtype: x.astype(dtype))
+astype = linear("astype", _cast, _fitted, batch=lambda _size, x, dtype: x.astype(dtype))
 
 
 def _join(*args: Any) -> Any:
@@ -70,11 +65,16 @@ def _part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
     return g[(slice(None),) * axis + (slice(start, start + arrays[k].shape[axis]),)]
 
 
-def _place(k: int, t: Any, ans: Any, *args: Any) -> Any:
-    *arrays, axis = args
-    parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
-    parts[k] = t
-    return concatenate(*parts, params=(axis,))
+def _placed(join: Callable[[], Op]) -> Callable[..., Any]:
+    """The tangent rule of a join: the same join, of zeros for the other arrays."""
+
+    def jvp(k: int, t: Any, ans: Any, *args: Any) -> Any:
+        *arrays, axis = args
+        parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
+        parts[k] = t
+        return join()(*parts, params=(axis,))
+
+    return jvp
 
 
 concatenate: Op = Primitive(
@@ -82,20 +82,13 @@ concatenate: Op = Primitive(
     _join,  # axis is not negative
     arity=None,
     vjps=_part,
-    jvps=_place,
+    jvps=_placed(lambda: concatenate),
     batch=lambda size, flags, args, params: concatenate(*spread_batch(size, flags, args), params=(params[0] + 1,)),
 ).op
 
 
 def _stack_part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
     return g[(slice(None),) * args[-1] + (k,)]
-
-
-def _stack_place(k: int, t: Any, ans: Any, *args: Any) -> Any:
-    *arrays, axis = args
-    parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
-    parts[k] = t
-    return stack(*parts, params=(axis,))
 
 
 def _pile(*args: Any) -> Any:
@@ -108,7 +101,7 @@ stack: Op = Primitive(
     _pile,  # axis is not negative
     arity=None,
     vjps=_stack_part,
-    jvps=_stack_place,
+    jvps=_placed(lambda: stack),
     batch=lambda size, flags, args, params: stack(*spread_batch(size, flags, args), params=(params[0] + 1,)),
 ).op
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from functrace import custom_vjp, vjp
 from functrace.core.primitive import looks_into
+from functrace.core.reverse import fit
 from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.contract import matmul
 from functrace.ops.registry import rules
 
-__all__ = ["BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "custom_vjp", "looks", "rules", "vjp"]
+__all__ = ["BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "custom_vjp", "fit", "looks", "rules", "vjp"]
 
 Rule = Callable[..., Any]
 

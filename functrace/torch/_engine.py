@@ -16,8 +16,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from functrace.torch import _dtypes
 
 next_number = itertools.count().__next__  # one counter for the process: a later op has a larger number, in any thread
@@ -136,22 +134,6 @@ def check_versions(node: Node, checks: Sequence[Any]) -> None:
                 "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
                 "torch.autograd.set_detect_anomaly(True, check_nan=False)."
             )
-
-
-def fit(d: Any, x: Any) -> Any:
-    """A gradient summed back to the shape, and cast to the dtype, of the array (or tensor) that it belongs to."""
-    shape = x.shape
-    if d.shape != shape:
-        lead = d.ndim - len(shape)
-        axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and d.shape[lead + k] != 1))
-        d = d.sum(axis=axes).reshape(shape) if lead >= 0 else np.broadcast_to(d, shape)
-        if d.shape != shape:
-            d = np.broadcast_to(d, shape)
-    if d.dtype != x.dtype:
-        if d.dtype.kind == "c" and x.dtype.kind != "c":
-            d = d.real
-        d = d.astype(x.dtype)
-    return d
 
 
 def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Sequence[Edge] | None, accumulate: bool) -> list[Any]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _contact, _dtypes
-from functrace.torch._contact import vjp
-from functrace.torch._engine import FREED, Edge, Node, check_versions, fit, next_number, node_class
+from functrace.torch._contact import fit, vjp
+from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, wrap
 
