@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from functrace import threads
+
 SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
 
 _probe = [np.empty(0)]
-_UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
+UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
 _counts = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
 
 
@@ -38,7 +40,7 @@ class _Pool(threading.local):
         if buffers is None:
             buffers = self.buffers[key] = []
         for k in range(len(buffers)):
-            if getrefcount(buffers[k]) == _UNUSED:
+            if getrefcount(buffers[k]) == UNUSED:
                 return buffers[k]
         new = np.empty(shape, dtype)
         if self.bytes + new.nbytes > LIMIT:
@@ -51,7 +53,7 @@ class _Pool(threading.local):
     def drop_unused(self) -> None:
         """Give back the buffers that nothing refers to."""
         for buffers in self.buffers.values():
-            buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > _UNUSED]
+            buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > UNUSED]
         self.bytes = sum(b.nbytes for buffers in self.buffers.values() for b in buffers)
 
 
@@ -88,10 +90,17 @@ class Recycled(np.ndarray[Any, Any]):
                     shape = np.broadcast_shapes(shape, x.shape)
         if simple and ufunc not in _OTHER_DTYPE and shape is not None:
             out = _pool.take(shape, dtype) if self.flags.c_contiguous or self.shape != shape else _in_order_of(self, shape, dtype)
-            ufunc(*plain, out=out)
+            if len(plain) == 2 and 1 < shape[-1] <= _SHORT and out.flags.c_contiguous:
+                _spread(plain, out)
+            if out.size >= (_HEAVY if ufunc in _SLOW else _LIGHT) and threads.count() > 1:
+                _in_pieces(ufunc, plain, out)
+            else:
+                ufunc(*plain, out=out)
             return out.view(Recycled)
         if "out" in kwargs:
             kwargs["out"] = tuple(o.view(np.ndarray) if type(o) is Recycled else o for o in kwargs["out"])
+        if ufunc is np.matmul and method == "__call__" and not kwargs:
+            return recycled(product(*plain))
         if method == "at":
             return getattr(ufunc, method)(*plain, **kwargs)
         return recycled(getattr(ufunc, method)(*plain, **kwargs))
@@ -118,9 +127,48 @@ _OTHER_DTYPE = frozenset(  # the result is boolean, or an integer, or the loop f
 )  # fmt: skip
 
 
+_SHORT = 32  # length of a last axis up to which repeating an array along it first is faster than doing so in the ufunc
+
+
+def _spread(inputs: list[Any], out: Any) -> None:
+    """Puts `out`, filled with it, in the place of an input that is to be repeated along the last axis."""
+    for k, x in enumerate(inputs):
+        if np.ndim(x) == out.ndim > 1 and (x.shape[-1] == 1 or x.strides[-1] == 0):
+            np.copyto(out, x)
+            inputs[k] = out
+            return
+
+
+_SLOW = frozenset(  # tens of cycles an element, so that fewer elements are worth the wait for a thread
+    {
+        np.exp, np.expm1, np.exp2, np.log, np.log1p, np.log2, np.log10, np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh, np.arcsin,
+        np.arccos, np.arctan, np.arcsinh, np.arccosh, np.arctanh, np.arctan2, np.power, np.logaddexp, np.hypot, np.cbrt,
+    }
+)  # fmt: skip
+_HEAVY, _LIGHT = 1 << 17, 1 << 19  # elements from which on threads take a share: waking one takes up to half a millisecond
+
+
+def _in_pieces(ufunc: np.ufunc, inputs: list[Any], out: Any) -> None:
+    """The ufunc on blocks along the longest axis, on several threads."""
+    axis = max(range(out.ndim), key=out.shape.__getitem__) - out.ndim
+    n = out.shape[axis]
+    step = -(-n // (2 * threads.count()))
+
+    def part(start: int) -> None:
+        cut = (..., slice(start, start + step), *(slice(None),) * (-1 - axis))
+        ufunc(*[x[cut] if np.ndim(x) >= -axis and x.shape[axis] == n else x for x in inputs], out=out[cut])
+
+    threads.run(part, range(0, n, step))
+
+
 def recycled(x: Any) -> Any:
     """`x`, a view of which computes in the pool if it is a large array."""
     return x.view(Recycled) if type(x) is np.ndarray and x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A plain array to be filled."""
+    return _pool.take(shape, dtype) if _counts and dtype.itemsize * math.prod(shape) >= SMALLEST else np.empty(shape, dtype)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -130,6 +178,14 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     out = _pool.take(shape, dtype)
     out[...] = 0
     return out
+
+
+def product(x: Any, y: Any) -> Any:
+    """`x @ y` of arrays; a large one is written to the pool."""
+    if x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1] or x.dtype != y.dtype:
+        return np.matmul(x, y)
+    x, y = np.asarray(x), np.asarray(y)
+    return np.matmul(x, y, out=empty((*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]), x.dtype))
 
 
 def owned(x: Any, taken: set[int]) -> Any:

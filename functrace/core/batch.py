@@ -2,6 +2,9 @@
 
 The batch is always axis 0 of the value and never shows in the tracer's shape. An op whose arguments are batched asks the
 batching rule of its primitive for the result of the whole batch. Values may be tracers of outer traces, other batches too.
+
+Python can follow only one branch at a time: where an `if` looks at a value that differs between the examples, the batch is
+split, and the function run anew on each part.
 """
 
 from __future__ import annotations
@@ -14,8 +17,15 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import BatchTracer, Trace, Tracer
+from functrace.core.tracer import BatchTracer, Trace, Tracer, value
 from functrace.pool import recycled
+
+
+class BranchSplit(BaseException):
+    """Leaves the function when the examples of `trace` go different ways: `ways` has a number for each."""
+
+    def __init__(self, trace: Trace, ways: Any) -> None:
+        self.trace, self.ways = trace, ways
 
 
 class BatchTrace(Trace):
@@ -28,10 +38,9 @@ class BatchTrace(Trace):
         self.size = size
 
     def tracer(self, x: Any, depth: int = 1) -> BatchTracer:
-        """A tracer for a value with the batch as axis 0; made on the line of the frame `depth` above, if that is the user's."""
+        """A tracer for a value with the batch as axis 0, made on the line of the frame `depth` above."""
         frame = sys._getframe(depth)
-        code = frame.f_code if errors.is_user_file[frame.f_code.co_filename] else None
-        return BatchTracer(recycled(x), self, -1, code, frame.f_lasti)
+        return BatchTracer(recycled(x) if type(x) is np.ndarray else x, self, -1, frame.f_code, frame.f_lasti)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
@@ -40,6 +49,24 @@ class BatchTrace(Trace):
         out = primitive.batch(self.size, batched, values, params)
         return tuple([self.tracer(x, 4) for x in out]) if primitive.multi else self.tracer(out, 4)
 
+    def agreed(self, tracer: Tracer) -> Any:
+        """The one value that all examples share, of this batch and of those around it; where they differ, the batch is split."""
+        plain = np.asarray(value(tracer))
+        batches: list[Trace] = []
+        x: Any = tracer
+        while isinstance(x, Tracer):
+            if isinstance(x, BatchTracer):
+                batches.insert(0, x.owner)
+            x = x.value
+        for trace in batches:
+            if not plain.size:
+                return np.zeros(tracer.shape, plain.dtype)
+            rows, ways = np.unique(plain.reshape(len(plain), -1), axis=0, return_inverse=True)
+            if len(rows) > 1:
+                raise BranchSplit(trace, ways.reshape(-1))
+            plain = plain[0]
+        return plain
+
     def lower(self, x: Any) -> Any:
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
         if isinstance(x, Tracer):
@@ -47,6 +74,7 @@ class BatchTrace(Trace):
                 return x.value
             if x.owner.closed:
                 x.owner.check_open(x)
+            x = x.kept()
         return np.broadcast_to(x, (self.size, *np.shape(x)))
 
 
@@ -55,9 +83,22 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
 
     So have all results; with each comes whether it depends on the batch.
     """
-    trace = BatchTrace(what, size)
-    try:
-        out = errors.raising_ours(fun, [trace.tracer(a) if b else a for a, b in zip(args, flags)])
-        return [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]
-    finally:
-        trace.close()
+    parts: list[tuple[Any, list[tuple[Any, bool]]]] = []
+    todo = [np.arange(size)]
+    while todo:
+        rows = todo.pop()
+        trace = BatchTrace(what, len(rows))
+        try:
+            part = [a if not b else trace.tracer(a if len(rows) == size else a[rows]) for a, b in zip(args, flags)]
+            out = errors.raising_ours(fun, part)
+            parts.append((rows, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        except BranchSplit as split:
+            if split.trace is not trace:
+                raise
+            todo.extend(rows[split.ways == k] for k in range(split.ways.max(), -1, -1))
+        finally:
+            trace.close()
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    return [(np.concatenate([x for x, _ in column])[order], True) for column in zip(*(results for _, results in parts))]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import BINARY, ITEM, UNARY
+from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
 from functrace.core.reverse import pullback
 from functrace.core.tape import Tape, record
 from functrace.pool import owned
@@ -24,7 +24,9 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
         lock.check()
     ts: list[Any] = [None] * tape.size
     ts[: len(tangents)] = tangents
-    for primitive, out, slots, args, ans, params in tape.entries:
+    mine: set[int] = set()  # slots whose tangent is a buffer made here
+    for entry in tape.entries:
+        primitive, out, slots, args, ans, params = entry
         kind = primitive.kind
         if kind == UNARY:
             t = ts[slots[0]]
@@ -34,6 +36,8 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
             bundle = ts[slots[0]]
             if bundle is not None:
                 ts[out] = bundle[params[0]]
+        elif kind == INPLACE and primitive.inplace[1](ts, mine, entry):
+            pass
         else:
             total = None
             for d in primitive.push([ts[i] if i >= 0 else None for i in slots], ans, args, params):

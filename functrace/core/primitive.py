@@ -16,7 +16,7 @@ from typing import Any
 from functrace.core.tracer import Tracer
 from functrace.errors import MissingRuleError
 
-GENERAL, UNARY, BINARY, ITEM, SCATTER = range(5)
+GENERAL, UNARY, BINARY, ITEM, INPLACE = range(5)
 _VARARGS = 0x04  # inspect.CO_VARARGS, without the time that importing inspect takes
 LARGE = 1 << 12  # elements from which on the tape drops what no rule needs
 
@@ -49,10 +49,12 @@ class Primitive:
     - `joint`: `vjps(g, ans, args, params)` gives the cotangents of all arguments at once, `jvps(ts, ans, args, params)` the tangent
       of the result for the tangents of all (None: zero).
     - `constant`: piecewise constant, or integer valued; no rules. `multi`: the result is a tuple.
-    - `scatter(buffer, g, *params)`: adds the cotangent into a buffer in place, for ops that read a part of their argument.
+    - `inplace`: for ops that read or write a part of their argument, how the two replays do so in buffers of their own:
+      `(pull(cts, mine, g, entry), push(ts, mine, entry))`, true if done. `mine` are the slots whose array nobody else can see.
+    - `linear`: linear in all its floating arguments together. `elementwise`: each element of the result depends on one of each.
     """
 
-    __slots__ = ("arity", "batch", "constant", "fun", "joint", "jvps", "kind", "looks", "multi", "name", "op", "scatter", "vjps")
+    __slots__ = tuple("arity batch constant elementwise fun inplace joint jvps kind linear looks multi name op vjps".split())
 
     def __init__(
         self,
@@ -66,7 +68,9 @@ class Primitive:
         constant: bool = False,
         multi: bool = False,
         joint: bool = False,
-        scatter: Callable[..., Any] | None = None,
+        inplace: tuple[Callable[..., bool], Callable[..., bool]] | None = None,
+        linear: bool = False,
+        elementwise: bool = False,
     ) -> None:
         missing = ["batch"] if batch is None else []
         if not constant:
@@ -78,10 +82,11 @@ class Primitive:
                 f"primitive {name!r} leaves unsaid: {', '.join(missing)}. Declare it with a kind from functrace.ops.kinds."
             )
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
-        self.vjps, self.jvps, self.constant, self.multi, self.scatter = vjps, jvps, constant, multi, scatter
-        self.joint = joint
+        self.vjps, self.jvps, self.constant, self.multi = vjps, jvps, constant, multi
+        self.inplace: Any = inplace
+        self.joint, self.linear, self.elementwise = joint, linear, elementwise
         self.looks = _looks(vjps, jvps, arity) if not joint else None
-        self.kind = GENERAL if multi or constant else SCATTER if scatter else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
+        self.kind = GENERAL if multi or constant else INPLACE if inplace else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
         self.op = _op(self)
 
     def __repr__(self) -> str:

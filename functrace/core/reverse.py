@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import BINARY, ITEM, SCATTER, UNARY
+from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
 from functrace.core.tape import Tape
-from functrace.core.tracer import Tracer
-from functrace.pool import owned, zeros
+from functrace.pool import owned
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -33,7 +32,8 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
     entries = tape.entries if consume else tape.entries.copy()
     pop = entries.pop
     while entries:
-        primitive, out, slots, args, ans, params = pop()
+        entry = pop()
+        primitive, out, slots, args, ans, params = entry
         g = cts[out]
         if g is None:
             continue
@@ -60,8 +60,8 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
             d = primitive.vjps[0](g, ans, x, *params) if params else primitive.vjps[0](g, ans, x)
             c = cts[i]
             cts[i] = d if c is None else c + d
-        elif kind == SCATTER:
-            _scatter(primitive, cts, mine, slots[0], g, ans, args[0], params)
+        elif kind == INPLACE and primitive.inplace[0](cts, mine, g, entry):
+            pass
         elif kind == ITEM:
             bundle = cts[slots[0]]
             if bundle is None:
@@ -92,18 +92,3 @@ def fit(d: Any, x: Any) -> Any:
             d = d.real
         d = d.astype(x.dtype)
     return d
-
-
-def _scatter(primitive: Any, cts: list[Any], mine: set[int], i: int, g: Any, ans: Any, x: Any, params: Any) -> None:
-    """Add the cotangent of a part into one shared buffer, rather than a dense array for each read."""
-    c = cts[i]
-    if isinstance(g, Tracer) or isinstance(c, Tracer) or any(isinstance(p, Tracer) for p in params):
-        d = primitive.vjps[0](g, ans, x, *params)
-        cts[i] = d if c is None else c + d
-        return
-    if i not in mine:
-        mine.add(i)
-        c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
-    elif not isinstance(c, np.ndarray):
-        c = cts[i] = np.array(c)
-    primitive.scatter(c, g, *params)

@@ -9,16 +9,18 @@ followed by an `item` entry for each. The list is in topological order as it sta
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind, lean
-from functrace.core.tracer import ProgramTracer, TapeTracer, Trace, Tracer
+from functrace.core.tracer import TapeTracer, Trace, Tracer
 from functrace.locks import COPY, Lock, safe
 from functrace.pool import recycled
 
@@ -26,21 +28,24 @@ Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, 
 
 
 class TapeTrace(Trace):
-    """A run that is being recorded. With `everything`, constants are recorded and kept too, with the user's line of each."""
+    """A run that is being recorded, on tracers of class `kind`."""
 
-    __slots__ = ("append", "entries", "everything", "frames", "locks", "next_slot")
+    __slots__ = ("append", "entries", "frames", "guards", "locks", "next_slot")
+    kind: ClassVar[type[Tracer]] = TapeTracer
 
-    def __init__(self, what: str, everything: bool = False) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__(what)
         self.entries: list[Entry] = []
         self.append: Callable[[Entry], None] = self.entries.append
         self.next_slot = itertools.count().__next__  # atomic, as list.append is: a tracer may be used in another thread
-        self.everything = everything
-        self.frames: list[Any] = []
         self.locks: list[Lock] = []
+        self.frames: list[Any] = []  # kept by runs that are to be read
+        self.guards: list[Any] = []
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
+        if isinstance(x, Tracer):
+            x = x.kept()
         if isinstance(x, np.ndarray):
             if not needed:
                 return x
@@ -55,16 +60,16 @@ class TapeTrace(Trace):
         """A tracer of this trace, made on the user's line."""
         frame = errors.user_frame(2)
         code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
-        return (ProgramTracer if self.everything else TapeTracer)(x, self, slot, code, lasti)
+        return self.kind(x, self, slot, code, lasti)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
         mine = [isinstance(a, Tracer) and a.owner is self for a in args]
         slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
-        needed = primitive.needed(slots) if not self.everything else (True,) * (len(slots) + 1)
+        needed = primitive.needed(slots)
         values = tuple(a.value if m else self.constant(a, keep) for a, m, keep in zip(args, mine, needed[1:]))
         ans = bind(primitive, values, params)
-        if primitive.constant and not self.everything:
+        if primitive.constant:
             return ans
         return self.record(primitive, slots, values, ans, params)
 
@@ -72,24 +77,17 @@ class TapeTrace(Trace):
         """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""
         slot = self.next_slot()
         kept = ans = recycled(ans)
-        if not self.everything and not primitive.multi and getattr(ans, "size", 0) > LARGE:
+        if not primitive.multi and getattr(ans, "size", 0) > LARGE:
             args, kept = lean(primitive.needed(slots), args, ans)
         self.append((primitive, slot, slots, args, kept, params))
-        out = self.tracer(ans, slot)
-        self._note(out)
         if not primitive.multi:
-            return out
+            return self.tracer(ans, slot)
         results = []
         for k, x in enumerate(ans):
             index = self.next_slot()
             self.append((ITEM, index, (slot,), (len(ans),), x, (k,)))
             results.append(self.tracer(x, index))
-            self._note(results[-1])
         return tuple(results)
-
-    def _note(self, out: Tracer) -> None:
-        if self.everything:
-            self.frames.append((out.code, out.lasti))
 
     def close(self) -> None:
         """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
@@ -108,28 +106,24 @@ def _leaked(entry: Entry) -> None:
     raise errors.LeakedTracerError(f"a traced value is used after its call has ended, at {errors.user_line()}.")
 
 
-def _take(items: Any, k: int) -> Any:
-    return items[k]
-
-
-ITEM = Primitive("item", _take, arity=1, batch=lambda *_: None, vjps=(None,), jvps=(None,))
+ITEM = Primitive("item", operator.getitem, arity=1, batch=lambda *_: None, vjps=(None,), jvps=(None,))
 ITEM.kind = ITEM_KIND
 
 
 class Tape:
     """A recorded run: its entries, `inputs` (the values of the first slots), and the slot and value of each output."""
 
-    __slots__ = ("entries", "frames", "inputs", "locks", "names", "outputs", "size", "slots", "what")
+    __slots__ = ("entries", "frames", "guards", "inputs", "locks", "names", "outputs", "size", "slots", "what")
 
     def __init__(self, trace: TapeTrace, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.what = trace.what
         self.entries = trace.entries
-        self.frames = trace.frames
+        self.frames, self.guards = trace.frames, trace.guards
         self.locks = trace.locks
         self.inputs = inputs
         self.names: Sequence[str] = ()
         self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
-        self.outputs = [x.value if _of(x, trace) else x for x in outputs]
+        self.outputs = [x.value if _of(x, trace) else x.kept() if isinstance(x, Tracer) else x for x in outputs]
         self.size = trace.next_slot()
 
 
@@ -137,18 +131,22 @@ def _of(x: Any, trace: Trace) -> bool:
     return isinstance(x, Tracer) and x.owner is trace
 
 
-def record(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, everything: bool = False, copy: int | None = None) -> Tape:
+recorder: ContextVar[type[TapeTrace]] = ContextVar("recorder", default=TapeTrace)  # another in a debugger's context
+
+
+def record(
+    fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, kind: type[TapeTrace] | None = None, copy: int | None = None
+) -> Tape:
     """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results.
 
     Inputs are kept safe from later writes; those of more than `copy` bytes (None: none) by a lock.
     """
-    trace = TapeTrace(what, everything)
+    trace = (kind or recorder.get())(what)
     try:
         frame = errors.user_frame(2)
         code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
-        kind = ProgramTracer if everything else TapeTracer
-        inputs = [trace.constant(x, True, sys.maxsize if copy is None else copy) for x in inputs]
-        tracers = [kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
+        inputs = [x.strong() if isinstance(x, Tracer) else trace.constant(x, True, sys.maxsize if copy is None else copy) for x in inputs]
+        tracers = [trace.kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
         outputs = errors.raising_ours(fun, tracers, trace.locks)
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:

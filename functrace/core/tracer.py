@@ -18,7 +18,9 @@ by depth, so two derivatives cannot be confused however the calls interleave, in
 from __future__ import annotations
 
 import itertools
+import math
 import operator
+import threading
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -27,6 +29,13 @@ import numpy as np
 from functrace import errors
 
 _next_id = itertools.count(1).__next__  # one counter for the process: atomic, so ids are unique across threads
+
+
+class _Open(threading.local):
+    count = 0  # of the traces that are open in this thread
+
+
+OPEN = _Open()
 
 
 class Trace:
@@ -38,14 +47,20 @@ class Trace:
         self.id = _next_id()
         self.what = what
         self.closed = False
+        OPEN.count += 1
 
     def close(self) -> None:
         """End the run: whatever still holds one of its tracers is refused from now on."""
+        OPEN.count -= not self.closed
         self.closed = True
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply a primitive of which this trace holds the newest argument."""
         raise NotImplementedError
+
+    def reveal(self, tracer: Tracer) -> Any:
+        """The value of a tracer for code that looks at it outside of any op."""
+        return tracer.value
 
     def check_open(self, tracer: Tracer) -> None:
         """Raise if the run has ended."""
@@ -83,6 +98,10 @@ class Tracer:
         self.code = code
         self.lasti = lasti
 
+    def kept(self) -> Any:
+        """What others keep of a handle that may be written to: another handle of the same array."""
+        return type(self)(self.value, self.owner, self.slot, self.code, self.lasti)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array, known while tracing."""
@@ -101,16 +120,17 @@ class Tracer:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
             raise TypeError("len() of unsized object")
         return shape[0]
+
+    def strong(self) -> Tracer:
+        """The same as an array or NumPy scalar, where it stands for a Python number."""
+        return self
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -137,12 +157,6 @@ class TapeTracer(Tracer):
     __slots__ = ()
 
 
-class ProgramTracer(Tracer):
-    """A tracer whose every op is recorded, comparisons too: the whole program, for printing and compiling."""
-
-    __slots__ = ()
-
-
 class BatchTracer(Tracer):
     """A tracer whose value has one more axis than it shows: the batch, always axis 0."""
 
@@ -157,23 +171,13 @@ class BatchTracer(Tracer):
         return f"Traced(batch of {self.owner.size}: {str(self.value).strip()}, {errors.describe(self)})"
 
     def __bool__(self) -> bool:
-        return bool(self._agreed("bool()"))
+        return bool(self.owner.agreed(self) if self.size == 1 else np.empty(self.shape))
 
     def __int__(self) -> int:
-        return int(self._agreed("int()"))
+        return int(self.owner.agreed(self))
 
     def __index__(self) -> int:
-        return operator.index(self._agreed("an index"))
-
-    def _agreed(self, what: str) -> Any:
-        """The one value that all examples share: Python can follow only one branch."""
-        plain = np.asarray(value(self))
-        if plain.size and (plain == plain[0]).all():
-            return plain[0]
-        raise errors.ConversionError(
-            f"{what} of a value that differs between the examples of {self.owner.what}.\n  At {errors.user_line()}.\n"
-            "  Use np.where(condition, a, b) instead of `if`, or call the function in a loop."
-        )
+        return operator.index(self.owner.agreed(self))
 
 
 def value(x: Any) -> Any:
@@ -188,7 +192,7 @@ def value(x: Any) -> Any:
     if not isinstance(x, Tracer):
         return x
     while isinstance(x, Tracer):
-        x = x.value
+        x = x.owner.reveal(x)
     if isinstance(x, np.ndarray):
         x = x.view(np.ndarray)
         x.flags.writeable = False  # the tape may need it

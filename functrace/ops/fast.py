@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import BINARY, LARGE, SCATTER, UNARY, Primitive, bind, lean
+from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.pool import recycled
 
 NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
+
+
+def raised(x: Any, ndim: int) -> Any:
+    """A batched value with axes of length 1 put after the batch."""
+    shape = x.shape
+    return x.reshape((shape[0], *(1,) * (ndim - len(shape)), *shape[1:]))
 
 
 def _below(x: Any, batched: BatchTracer) -> bool:
@@ -31,13 +37,11 @@ def _below(x: Any, batched: BatchTracer) -> bool:
     return len(x.shape) < len(batched.value.shape) and not batched.owner.closed
 
 
-def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Callable[..., Any]:
-    """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are."""
+def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[..., Any]:
+    """The op of one argument, for a caller that is called `depth` frames below the user's line."""
     fun = primitive.fun
     ufunc = isinstance(fun, np.ufunc)  # which finds the way through tracers by itself
-    of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))  # what the rules of these arguments look into
-    if primitive.arity == 2:
-        of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
+    of_x = primitive.needed((0,))  # what the rules look into
 
     def unary(x: Any) -> Any:
         if type(x) is TapeTracer:
@@ -49,18 +53,34 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
                 args, kept = lean(of_x, args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, slots, args, kept, ()))
-            frame = _getframe(1)
+            frame = _getframe(depth)
             return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
         if elementwise and type(x) is BatchTracer and not x.owner.closed:
-            return x.owner.tracer(unary(x.value), 2)
+            return x.owner.tracer(unary(x.value), depth + 1)
         return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
+
+    return unary
+
+
+def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
+    """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
+
+    `squared` is the op of one argument that this one of two is where both are the same.
+    """
+    fun = primitive.fun
+    ufunc = isinstance(fun, np.ufunc)
+    limit = 256 if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
+    of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))
+    if primitive.arity == 2:
+        of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
+    square = _unary(squared, elementwise, 2) if squared else None
 
     def unary_with_params(x: Any, *params: Any) -> Any:
         if type(x) is TapeTracer:
             trace, v = x.owner, x.value
             ans, args, slots = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
             kept = ans
-            if v.size > LARGE:
+            if v.size > limit:
                 ans = recycled(ans)
                 args, kept = lean(of_x, args, ans)
             slot = trace.next_slot()
@@ -73,6 +93,8 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
         if type(x) is TapeTracer:
             trace, a = x.owner, x.value
             if type(y) is TapeTracer:
+                if y is x and square is not None:
+                    return square(x)
                 if y.owner is not trace:
                     return bind(primitive, (x, y), ())
                 b, slots, needed = y.value, (x.slot, y.slot), of_both
@@ -87,14 +109,21 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
             if elementwise:
                 if type(x) is BatchTracer:
                     if type(y) is BatchTracer and y.owner is x.owner:
-                        if len(x.value.shape) == len(y.value.shape) and not x.owner.closed:
-                            return x.owner.tracer(binary(x.value, y.value), 2)
+                        if not x.owner.closed:
+                            a, b = x.value, y.value
+                            m, n = len(a.shape), len(b.shape)
+                            return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
                     elif _below(y, x):
                         return x.owner.tracer(binary(x.value, y), 2)
                 if type(y) is BatchTracer and _below(x, y):
                     return y.owner.tracer(binary(x, y.value), 2)
             return bind(primitive, (x, y), ())
-        ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
+        try:
+            ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
+        except TypeError:
+            if getattr(y, "__array_ufunc__", True) is None:  # Python asks y's own operator then
+                return NotImplemented
+            raise
         args = (a, b)
         kept = ans
         if ans.size > LARGE:
@@ -107,8 +136,8 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False) -> Calla
 
     op: Callable[..., Any] = primitive.op
     if primitive.kind == UNARY and not params:
-        op = unary
-    elif primitive.kind in (UNARY, SCATTER):
+        op = _unary(primitive, elementwise)
+    elif primitive.kind in (UNARY, INPLACE):
         op = unary_with_params
     elif primitive.kind == BINARY and not params:
         op = binary

@@ -18,7 +18,7 @@ import numpy as np
 
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
-from functrace.ops.fast import fast
+from functrace.ops.fast import fast, raised
 from functrace.ops.registry import Declared, Sample, declare, rules
 
 Op = Callable[..., Any]
@@ -41,13 +41,13 @@ def same(t: Any, *_rest: Any) -> Any:
 same.saves = ()  # type: ignore[attr-defined]
 
 
-def align(size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
+def align(_size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
     """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
-    ndims = [len(getattr(a, "shape", ())) - b for a, b in zip(args, flags)]
-    most = max(ndims)
-    if all(n == most or not b for n, b in zip(ndims, flags)):
-        return args
-    return [np.reshape(a, (size, *(1,) * (most - n), *a.shape[1:])) if b and n < most else a for a, b, n in zip(args, flags, ndims)]
+    most = 0
+    for a, b in zip(args, flags):
+        n = len(getattr(a, "shape", ())) + (not b)  # as if all had the batch
+        most = max(most, n)
+    return [raised(a, most) if b and len(a.shape) < most else a for a, b in zip(args, flags)]
 
 
 def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
@@ -83,14 +83,16 @@ def elementwise(
     fun: Op | None = None,
     synonyms: tuple[Any, ...] = (),
     note: str = "",
+    squared: Op | None = None,
 ) -> Op:
     """Declare an op that works element by element, with broadcasting, from `maps[k](t, ans, *args)`.
 
     A map scales a tangent of argument k, or a cotangent of the result, by the partial derivative. `jvps` is stated only where
-    the two differ: ops that are not holomorphic. `domain` is where the sweep draws the arguments.
+    the two differ: ops that are not holomorphic. `domain` is where the sweep draws the arguments. `squared` is what the op of
+    two arguments is where both are the same.
     """
     arity = len(maps)
-    op = undeclared(name, fun or numpy, *maps, jvps=jvps)
+    op = undeclared(name, fun or numpy, *maps, jvps=jvps, squared=squared)
     wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
     drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
     ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
@@ -98,11 +100,11 @@ def elementwise(
     return op
 
 
-def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None) -> Op:
+def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None, squared: Op | None = None) -> Op:
     """An elementwise op for use in rules, not for users: it has all the rules, but no name in `functrace.numpy`."""
     cell: list[Op] = []
-    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell))
-    cell.append(fast(primitive, params=False, elementwise=True))
+    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), elementwise=True)
+    cell.append(fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None))
     return primitive.op
 
 
@@ -127,7 +129,7 @@ def constant(
     return primitive.op
 
 
-def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], scatter: Rule | None = None) -> Op:
+def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], inplace: tuple[Op, Op] | None = None) -> Op:
     """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x."""
     cell: list[Op] = []
 
@@ -141,8 +143,9 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], sc
         arity=1,
         vjps=(transpose,),
         jvps=(jvp,),
-        scatter=scatter,
+        inplace=inplace,
         batch=lambda size, _flags, args, params: batch(size, args[0], *params),
+        linear=True,
     )
     cell.append(fast(primitive, params=True))
     return primitive.op
@@ -200,11 +203,12 @@ def general(
     jvps: tuple[Rule | None, ...] | None = None,
     batch: Callable[..., Any] | None = None,
     multi: bool = False,
+    linear: bool = False,
 ) -> Op:
     """An op with a cotangent rule for each argument, called as `vjps[k](g, ans, *args, *params)`.
 
     Where `multi`, g and ans are tuples, and g holds None for results without a cotangent. Without `jvps` the tangent rules
-    are the transposes of the cotangent rules; without `batch` the examples are taken one by one.
+    are the transposes of the cotangent rules; without `batch` the examples are taken one by one. `linear`: in all together.
     """
     primitive = Primitive(
         name,
@@ -214,5 +218,6 @@ def general(
         jvps=jvps or tuple(_transposed(rule, len(vjps)) for rule in vjps),
         batch=batch or (lambda size, flags, args, params: batch_by_loop(primitive)(size, flags, args, params)),
         multi=multi,
+        linear=linear,
     )
     return fast(primitive, params=True)

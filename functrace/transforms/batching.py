@@ -46,6 +46,8 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
+    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take.
+
     Args:
         f: a function of single examples (pytrees of arrays).
         in_axes: the batch axis of the arguments: an int for all, or a sequence with an int, None (not batched) or tree of them for
@@ -64,6 +66,8 @@ def vmap(
     array([2., 2., 2.])
     >>> ft.vmap(ft.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(3.0, np.arange(3.0))
     array([ 0.,  6., 24.])
+    >>> ft.vmap(lambda x: x if x > 0 else -x)(np.array([-1.0, 2.0]))
+    array([1., 2.])
     """
 
     @functools.wraps(f)
@@ -79,26 +83,35 @@ def vmap(
         size = _size(what, leaves, axes, axis_size)
         flags = [a is not None for a in axes]
         values = [_to_front(x, a) for x, a in zip(leaves, axes)]
-        out_def: list[Any] = []
+        returns: list[tuple[Any, Any]] = []
 
         def run(*inputs: Any) -> list[Any]:
             positional, keywords = tree.unflatten(treedef, inputs)
             out, structure = tree.flatten(f(*positional, **keywords))
-            out_def.append(structure)
-            return [x if isinstance(x, Tracer) else lift(x) for x in out]
+            out = [x if isinstance(x, Tracer) else lift(x) for x in out]
+            returned = structure, [x.shape for x in out]
+            if returns and returned != returns[0]:  # the batch was split
+                raise errors.BatchError(
+                    f"{what}: some examples give {returns[0][0]!r} of shapes {returns[0][1]}, others {structure!r} of shapes "
+                    f"{returned[1]}.\n"
+                    f"  At {errors.user_line()}.\n  All branches must return the same structure and shapes."
+                )
+            returns.append(returned)
+            return out
 
         results = batched(run, values, flags, size, what)
         taken = {id(x) for x in leaves}
         outputs = [owned(x, taken) for x, _ in results]
+        out_def = returns[0][0]
         if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
-            return tree.unflatten(out_def[0], outputs)
-        places = _axes(f"{what}: out_axes", out_axes, out_def[0], tree.unflatten(out_def[0], outputs))
+            return tree.unflatten(out_def, outputs)
+        places = _axes(f"{what}: out_axes", out_axes, out_def, tree.unflatten(out_def, outputs))
         if any(a is None and depends for a, (_, depends) in zip(places, results)):
             raise errors.BatchError(
                 f"{what}: out_axes says None for a result that differs between the examples.\n  At {errors.user_line()}.\n"
                 "  Give it an axis, or reduce it over the batch after the call."
             )
-        return tree.unflatten(out_def[0], [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
+        return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
 
     return mapped
 

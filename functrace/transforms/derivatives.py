@@ -18,6 +18,7 @@ from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, resolve, zeros_like
 from functrace.transforms.batching import vmap
+from functrace.transforms.masks import replayed
 
 _AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
 
@@ -25,7 +26,7 @@ _AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at
 class _Run:
     """A recorded call: its tape, and the trees of its results."""
 
-    __slots__ = ("aux", "flat", "out", "tape", "treedef")
+    __slots__ = ("again", "aux", "flat", "out", "tape", "treedef")
 
     def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int | None = None) -> None:
         self.flat = flat
@@ -53,6 +54,15 @@ class _Run:
         self.aux = tree.unflatten(aux_def, outputs[count:]) if has_aux else None
         self.out = outputs[:count]
         del self.tape.slots[count:]
+        self.again = lambda: _Run(what, flat, has_aux, copy).tape
+
+    def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
+        """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
+        return replayed(functools.partial(pull, consume=consume), self.tape, cts, self.again, consume)
+
+    def push(self, ts: Sequence[Any]) -> list[Any]:
+        """Tangents of the outputs (None: zero) for those of the inputs."""
+        return replayed(pushforward, self.tape, ts, self.again)
 
     def result(self) -> Any:
         return tree.unflatten(self.treedef, self.out)
@@ -125,7 +135,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
 
     def pullback(ct: Any) -> tuple[Any, ...]:
         cts = _match(name, "cotangent", ct, run.treedef, run.out)
-        return tuple(flat.rebuild(pull(run.tape, cts)))
+        return tuple(flat.rebuild(run.pull(cts)))
 
     return (run.result(), pullback, run.aux) if has_aux else (run.result(), pullback)
 
@@ -157,7 +167,7 @@ def _push(run: _Run, tangents: Sequence[Any]) -> Any:
         for t, p in zip(_match(f"the jvp of {name_of(flat.f)}", "tangent", tangent, treedef, likes), places):
             if p is not None:
                 ts[p] = t
-    outs = pushforward(run.tape, ts)
+    outs = run.push(ts)
     return tree.unflatten(run.treedef, [zeros_like(x) if t is None else t for t, x in zip(outs, run.out)])
 
 
@@ -210,7 +220,7 @@ def value_and_grad(
         flat = Flat("grad", f, args, kwargs, keys)
         run = _Run("grad", flat, has_aux, _AT_ONCE)
         seed = _scalar_seed(f, run, flat, holomorphic)
-        grads = flat.rebuild(pull(run.tape, [seed], consume=True))
+        grads = flat.rebuild(run.pull([seed], consume=True))
         value = (run.out[0], run.aux) if has_aux else run.out[0]
         return value, tuple(grads) if several else grads[0]
 
@@ -306,13 +316,11 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
         reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
         if reverse:
             bases, total = _bases(run.out)
-            rows = _each(lambda *cts: [zeros_like(x) if g is None else g for g, x in zip(pull(run.tape, cts), flat.inputs)], bases, total)
+            rows = _each(lambda *cts: [zeros_like(x) if g is None else g for g, x in zip(run.pull(cts), flat.inputs)], bases, total)
             blocks = [_split_rows(rows, run.out, k) for k in range(len(flat.inputs))]  # per input, per output
         else:
             bases, total = _bases(flat.inputs)
-            columns = _each(
-                lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(pushforward(run.tape, ts), run.out)], bases, total
-            )
+            columns = _each(lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(run.push(ts), run.out)], bases, total)
             blocks = _split_columns(columns, flat.inputs, run.out)
         trees = [[block[j] for block in blocks] for j in range(len(run.out))]  # per output, per input
         per_output = [_arguments(flat, row, x, several) for row, x in zip(trees, run.out)]

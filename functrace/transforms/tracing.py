@@ -1,18 +1,88 @@
-"""`trace`: the tape of a function, to be read."""
+"""`trace`: the tape of a function, to be read. And the trace that records a whole program, for this and for `jit`."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.primitive import Primitive
-from functrace.core.tape import Tape, record
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tape import Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of, signature
+
+
+class ProgramTracer(Tracer):
+    """A tracer whose every op is recorded, comparisons too. What Python learns from its value is noted as a guard."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.owner.guard(self, bool)  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self.owner.guard(self, int)  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        return self.owner.guard(self, operator.index)  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return self.owner.guard(self, float)  # type: ignore[no-any-return]
+
+    def __complex__(self) -> complex:
+        return self.owner.guard(self, complex)  # type: ignore[no-any-return]
+
+    def item(self, *index: Any) -> Any:
+        """The value as a Python number; a guard."""
+        return self.owner.guard(self, operator.methodcaller("item", *index))
+
+    def tolist(self) -> Any:
+        """The value as a list; a guard."""
+        return self.owner.guard(self, operator.methodcaller("tolist"))
+
+
+class ProgramTrace(TapeTrace):
+    """A run of which all is recorded, with the user's line of each entry, and `guards`: what Python learned from values.
+
+    A guard is `(number of entries before it, slot, how it was read, what was found)`.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[type[Tracer]] = ProgramTracer
+
+    def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
+        """`read` of the value of a tracer, noted."""
+        found = read(x.value)
+        if not self.closed:
+            self.guards.append((len(self.entries), x.slot, read, found))
+        return found
+
+    def reveal(self, tracer: Tracer) -> Any:
+        """The value, all of which is noted."""
+        self.guard(tracer, np.array)
+        return tracer.value
+
+    def constant(self, x: Any, needed: bool, copy: int = 0) -> Any:
+        """A constant as it is: no rule will look at it later."""
+        return super().constant(x, False)
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
+        values = tuple(a.value if m else self.constant(a, True) for a, m in zip(args, mine))
+        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        return self.record(primitive, slots, values, bind(primitive, values, params), params)
+
+    def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        frame = errors.user_frame(2)
+        where = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        out = super().record(primitive, slots, args, ans, params)
+        self.frames += [where] * (len(self.entries) - len(self.frames))
+        return out
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
@@ -44,7 +114,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
             return tree.leaves(f(*positional, **keywords))
 
         inputs = [leaves[k] if hasattr(leaves[k], "dtype") else np.asarray(leaves[k])[()] for k in places]
-        tape = record(run, inputs, f"trace({name_of(f)})", everything=True)
+        tape = record(run, inputs, f"trace({name_of(f)})", ProgramTrace)
         tape.names = [_names(f, args, kwargs)[k] for k in places]
         return tape
 
@@ -101,4 +171,9 @@ def _constant(x: Any) -> str:
 _SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)
 
 
+def _to_python(tape: Tape, name: str = "f") -> str:
+    return importlib.import_module("functrace.compile.export").to_python(tape, name)  # type: ignore[no-any-return]  # a layer above
+
+
+Tape.to_python = _to_python  # type: ignore[attr-defined]
 Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]

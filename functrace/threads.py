@@ -1,0 +1,126 @@
+"""Large work in pieces on several threads: NumPy gives up the interpreter's lock in its loops.
+
+One pool for the whole process, made when it is first needed, of as many threads as there are CPUs that the process may use.
+`FUNCTRACE_THREADS=1` in the environment, or `set_count(1)`, turns it off.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any
+
+
+class _Pool:
+    """Threads that wait for jobs. A job is its pieces, which whoever is free takes one by one, the caller too."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.started = 0
+        self.starting = threading.Lock()
+
+    def start(self, workers: int) -> None:
+        """See to it that there are this many threads."""
+        with self.starting:
+            while self.started < workers:
+                threading.Thread(target=self.serve, name=f"functrace-{self.started}", daemon=True).start()
+                self.started += 1
+
+    def serve(self) -> None:
+        """What a thread does all its life."""
+        while True:
+            self.jobs.get()()
+
+
+_pool = _Pool()
+
+
+def _cpus() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+_count = max(1, int(os.environ.get("FUNCTRACE_THREADS") or _cpus()))
+
+
+def count() -> int:
+    """How many threads work at a time, the caller's among them. 1: none but the caller's."""
+    return _count
+
+
+def set_count(n: int) -> int:
+    """Let `n` threads work at a time, the caller's among them, and return how many it were before.
+
+    >>> before = set_count(1)
+    >>> set_count(before)
+    1
+    """
+    global _count
+    if n < 1:
+        raise ValueError(f"threads.set_count: n is {n}; it must be 1 (no other threads) or more")
+    before, _count = _count, n
+    return before
+
+
+def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
+    """Call `task` with each piece, on all threads at once; return when all are done, raising the first exception of any.
+
+    Pieces that have not begun when one raises are dropped. A task may itself call `run`: the caller never waits for a thread to
+    become free, only for pieces already begun.
+
+    >>> out = [0, 0]
+    >>> run(lambda k: out.__setitem__(k, k + 1), [0, 1])
+    >>> out
+    [1, 2]
+    """
+    todo = deque(pieces)
+    helpers = min(_count, len(todo)) - 1
+    if helpers < 1:
+        for piece in todo:
+            task(piece)
+        return
+    begun = [0] * helpers
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def take() -> BaseException | None:
+        while True:
+            try:
+                piece = todo.popleft()
+            except IndexError:
+                return None
+            try:
+                task(piece)
+            except BaseException as error:
+                todo.clear()
+                return error
+
+    def helper(k: int, context: contextvars.Context) -> Callable[[], None]:
+        def job() -> None:
+            if todo:
+                begun[k] = 1
+                done.put(context.run(take))
+
+        return job
+
+    if _pool.started < helpers:
+        _pool.start(helpers)
+    for k in range(helpers):
+        _pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
+    raised = take()
+    for _ in range(sum(begun)):
+        raised = done.get() or raised
+    if raised is not None:
+        raise raised
+
+
+def _after_fork() -> None:
+    global _pool
+    _pool = _Pool()  # the threads stayed with the parent
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

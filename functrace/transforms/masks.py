@@ -1,0 +1,126 @@
+"""No NaN from the branch not taken: cotangents that know where they are zero because a selection threw the rest away.
+
+`where(x > 0, sqrt(x), 0)` sends nothing back to `sqrt` where x is 0, and nothing times the infinite derivative of `sqrt` is
+nothing. The number 0 that stands for nothing can't say so: 0 times infinity is NaN, and must be, where the 0 was computed. So
+a cotangent (or a tangent) is replaced by a tracer that carries, beside its value, where it is *live*. What a linear op does
+to that is found by applying the op to it; elementwise ops keep it; all others make everything live.
+
+This costs something, and is done only when a derivative came out not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tape import Tape
+from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
+from functrace.pool import owned
+
+Replay = Callable[[Tape, Sequence[Any]], list[Any]]
+_on: ContextVar[bool] = ContextVar("masks", default=False)
+_MANY = 4096
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+class MaskTracer(Tracer):
+    """A cotangent or tangent, and where it is live: a boolean array of its shape."""
+
+    __slots__ = ("live",)
+    live: Any
+
+
+class MaskTrace(Trace):
+    """One replay with masks."""
+
+    __slots__ = ()
+
+    def tracer(self, x: Any, live: Any) -> MaskTracer:
+        """A value that is zero where it is not `live`."""
+        out = MaskTracer(x, self, -1, None, 0)
+        out.live = live
+        return out
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Rules are linear in what is masked; so, of the arguments of a linear op, the others are zero."""
+        lives = [a.live if isinstance(a, MaskTracer) and a.owner is self else None for a in args]
+        ans = bind(primitive, tuple([a if m is None else a.value for a, m in zip(args, lives)]), params)
+        if primitive.constant:
+            return ans
+        if primitive.multi:
+            return tuple([self.tracer(x, np.ones(np.shape(x), bool)) for x in ans])
+        if primitive.elementwise:
+            live: Any = False
+            for m in lives:
+                live = live if m is None else live | m
+            live = np.broadcast_to(live, ans.shape)
+            return self.tracer(np.where(live, ans, np.zeros((), ans.dtype)), live)
+        if primitive.linear:
+            return self.tracer(ans, bind(primitive, tuple([a if m is None else _marks(m) for a, m in zip(args, lives)]), params) != 0)
+        return self.tracer(ans, np.ones(ans.shape, bool))
+
+
+def _marks(live: Any) -> Any:
+    """Positive numbers where live, such that no linear op takes a few of them to zero by chance."""
+    return live * (1 + (np.arange(live.size) * _GOLDEN % 1).reshape(live.shape))
+
+
+def dense(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The value of a masked cotangent, for a rule that is not ours, and what makes its results masked again."""
+    if not isinstance(x, MaskTracer):
+        return x, lambda d: d
+    trace = x.owner
+    return x.value, lambda d: None if d is None else trace.tracer(d, np.ones(np.shape(d), bool))
+
+
+def active() -> bool:
+    """Whether replays carry masks from the start."""
+    return _on.get()
+
+
+def _finite(results: Sequence[Any]) -> bool:
+    for x in results:
+        while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
+            x = x.value
+        if type(x) is np.ndarray and x.size > _MANY and x.flags.c_contiguous and np.isfinite(np.vdot(x, x)):
+            continue  # the fastest way to look at every element
+        if x is not None and not np.isfinite(x.sum()):
+            return False
+    return True
+
+
+def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
+    trace = MaskTrace("a replay with masks")
+    try:
+        out = replay(tape, [None if g is None else trace.tracer(g, np.ones(g.shape, bool)) for g in seeds])
+    finally:
+        trace.close()
+    taken = {id(g) for g in seeds}
+    return [owned(x.value, taken) if isinstance(x, MaskTracer) else x for x in out]
+
+
+def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[], Tape], consumed: bool = False) -> list[Any]:
+    """`replay(tape, seeds)`; where that is not finite, once more with masks, if need be on a tape of masked derivatives.
+
+    `again` runs the function anew, for a tape that was consumed, or on which derivatives were recorded that carry no masks. NumPy
+    does not warn of what a replay divides by: the derivative of a function may well be infinite, and may be thrown away.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if _on.get():
+            return _masked(replay, tape, seeds)
+        out = replay(tape, seeds)
+        if _finite(out):
+            return out
+        if not consumed:
+            out = _masked(replay, tape, seeds)
+            if _finite(out):
+                return out
+        token = _on.set(True)
+        try:
+            return _masked(replay, again(), seeds)
+        finally:
+            _on.reset(token)

@@ -1,0 +1,107 @@
+"""Python's `if` under `vmap`: the batch is split by branch, and the results joined."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+XS = np.array([-1.0, 2.0, 0.0, -3.0])
+
+
+def absolute(x):
+    return x if x > 0 else -x
+
+
+def test_an_if_is_abs():
+    np.testing.assert_array_equal(ft.vmap(absolute)(XS), np.abs(XS))
+
+
+def test_its_gradient_inside_and_outside():
+    expected = np.where(XS > 0, 1.0, -1.0)
+    np.testing.assert_array_equal(ft.vmap(ft.grad(absolute))(XS), expected)
+    np.testing.assert_array_equal(ft.grad(lambda x: ft.vmap(absolute)(x).sum())(XS), expected)
+    np.testing.assert_array_equal(ft.jacfwd(ft.vmap(absolute))(XS), np.diag(expected))
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (0, 1), (1, 0)])
+def test_nested_batches_split_one_by_one(axes):
+    x = np.arange(-6.0, 6.0).reshape(3, 4)
+    outer, inner = axes
+    out = ft.vmap(ft.vmap(absolute), in_axes=outer, out_axes=outer)(x if outer == 0 else x) if inner == 0 else ft.vmap(ft.vmap(absolute))(x)
+    np.testing.assert_array_equal(out, np.abs(x))
+
+
+def test_an_inner_batch_against_an_outer_value():
+    rows, columns = np.arange(3.0), np.arange(4.0)
+    out = ft.vmap(lambda a: ft.vmap(lambda b: a * b if a > b else a + b)(columns))(rows)
+    np.testing.assert_array_equal(out, [[a * b if a > b else a + b for b in columns] for a in rows])
+
+
+def test_a_loop_of_a_different_length_for_each():
+    def collatz(n):
+        k = 0
+        while n > 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            k += 1
+        return k
+
+    numbers = np.array([1, 2, 3, 7, 9])
+    np.testing.assert_array_equal(ft.vmap(collatz)(numbers), [collatz(n) for n in numbers.tolist()])
+
+
+def test_int_and_index_split_too():
+    np.testing.assert_array_equal(ft.vmap(lambda x: x * int(x))(np.array([1.5, 2.5])), [1.5, 5.0])
+    np.testing.assert_array_equal(ft.vmap(lambda i: [10.0, 20.0][i])(np.array([1, 0, 1])), [20.0, 10.0, 20.0])
+
+
+def test_each_way_is_run_once():
+    calls = []
+
+    def f(x):
+        calls.append(x.shape)
+        return x if x > 0 else -x
+
+    ft.vmap(f)(np.linspace(-1, 1, 100))
+    assert len(calls) == 3  # the whole batch up to the branch, then each part
+
+
+def test_arguments_that_are_not_batched_stay_whole():
+    x, y = np.arange(-2.0, 2.0), np.array([1.0, 10.0])
+    out = ft.vmap(lambda a, b: a * b if a > 0 else b, in_axes=(0, None))(x, y)
+    np.testing.assert_array_equal(out, [a * y if a > 0 else y for a in x])
+
+
+def test_pytrees_and_branches_without_the_batch():
+    out = ft.vmap(lambda d: {"y": d["x"] ** 2, "n": 1} if d["x"] < 0 else {"y": d["x"], "n": 2})({"x": XS})
+    np.testing.assert_array_equal(out["y"], np.where(XS < 0, XS**2, XS))
+    np.testing.assert_array_equal(out["n"], np.where(XS < 0, 1, 2))
+
+
+def test_finally_runs_and_an_except_exception_does_not_swallow_the_split():
+    ended = []
+
+    def f(x):
+        try:
+            return x if x > 0 else -x
+        except Exception:
+            return x * np.nan
+        finally:
+            ended.append(1)
+
+    np.testing.assert_array_equal(ft.vmap(f)(XS), np.abs(XS))
+    assert len(ended) == 3
+
+
+def test_an_empty_batch_takes_a_branch():
+    assert ft.vmap(absolute)(np.zeros(0)).shape == (0,)
+
+
+def test_the_truth_of_an_array_stays_ambiguous():
+    with pytest.raises(ValueError, match="ambiguous"):
+        ft.vmap(lambda x: 1.0 if x else 0.0)(np.ones((2, 3)))
+
+
+def test_a_boolean_index_splits_by_the_mask():
+    x = np.array([[1.0, -1.0, 4.0], [-1.0, 9.0, 16.0], [1.0, -1.0, 9.0]])
+    np.testing.assert_array_equal(ft.vmap(lambda x: np.sqrt(x[x > 0]).sum())(x), [3.0, 7.0, 4.0])
+    np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: (x[x > 0] ** 2).sum()))(x), np.where(x > 0, 2 * x, 0))

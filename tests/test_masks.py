@@ -1,0 +1,126 @@
+"""No NaN from the branch not taken: in reverse, forward and second order; and a true 0 * nan stays NaN."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in (sqrt|log|divide|power|arccos|multiply|exp|arcsin):RuntimeWarning")
+
+
+def placed(x):
+    y = np.sqrt(x)
+    y[x <= 0] = 0.0
+    return y.sum()
+
+
+# (function of a vector, where, gradient, diagonal of the Hessian)
+CASES = {
+    "where": (lambda x: np.where(x > 0, np.sqrt(x), 0).sum(), [0.0, 4.0, -1.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "where, the other branch": (lambda x: np.where(x >= 0, x, np.sqrt(-x)).sum(), [1.0, 0.0, -4.0], [1, 1, -0.25], [0, 0, -1 / 32]),
+    "where, finite first derivative": (lambda x: np.where(x > 0, x**1.5, 0).sum(), [0.0, 4.0], [0, 3], [0, 0.375]),
+    "sinc by hand": (lambda x: np.where(x == 0, 1.0, np.sin(x) / x).sum(), [0.0, np.pi], [0, -1 / np.pi], [0, 2 / np.pi**2]),
+    "softplus by hand": (lambda x: np.where(x > 30, x, np.log1p(np.exp(x))).sum(), [1000.0, 0.0], [1, 0.5], [0, 0.25]),
+    "select": (lambda x: np.select([x > 0, x < -1], [np.log(x), x * x], 0.0).sum(), [0.0, 2.0, -2.0], [0, 0.5, -4], [0, -0.25, 2]),
+    "piecewise": (lambda x: np.piecewise(x, [x > 0], [np.sqrt, lambda x: 3 * x]).sum(), [0.0, 4.0], [3, 0.25], [0, -1 / 32]),
+    "an element": (lambda x: np.sqrt(x)[-1], [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "a slice": (lambda x: np.sqrt(x)[1:].sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "indices": (lambda x: np.sqrt(x)[[1, 1]].sum(), [0.0, 4.0], [0, 0.5], [0, -1 / 16]),
+    "a mask": (lambda x: np.sqrt(x)[x > 0].sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "compress": (lambda x: np.compress([False, True], np.sqrt(x)).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "take_along_axis": (lambda x: np.take_along_axis(np.sqrt(x), np.array([1]), 0).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "max": (lambda x: np.sqrt(x).max(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "min": (lambda x: (-np.sqrt(x)).min(), [0.0, 4.0], [0, -0.25], [0, 1 / 32]),
+    "maximum": (lambda x: np.maximum(np.sqrt(x), 1.0).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "minimum": (lambda x: np.minimum(-np.sqrt(x), -1.0).sum(), [0.0, 4.0], [0, -0.25], [0, 1 / 32]),
+    "fmax": (lambda x: np.fmax(np.sqrt(x), 1.0).sum(), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "clip": (lambda x: np.clip(np.sqrt(x), 1.0, 3.0).sum(), [0.0, 4.0, 16.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "sort": (lambda x: np.sort(np.sqrt(x))[-1], [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "median": (lambda x: np.median(np.sqrt(x)), [0.0, 4.0, 9.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "nansum": (lambda x: np.nansum(np.sqrt(x)), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "nanmean": (lambda x: np.nanmean(np.sqrt(x)), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "nanmax": (lambda x: np.nanmax(np.sqrt(x)), [-1.0, 4.0, 0.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "nanprod": (lambda x: np.nanprod(np.sqrt(x)), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "sum where=": (lambda x: np.sum(np.sqrt(x), where=x > 0), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "masked assignment": (placed, [0.0, 4.0, -1.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    ".at": (lambda x: np.sqrt(x).at[x <= 0].set(0.0).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "through reshape, sum and concatenate": (
+        lambda x: np.concatenate([np.sqrt(x).reshape(2, 1).sum(1), x])[1:].sum(), [0.0, 4.0], [1, 1.25], [0, -1 / 32],
+    ),
+    "through a matrix product": (lambda x: np.where(x > 0, np.sqrt(x), 0) @ np.array([1.0, 2.0]), [0.0, 4.0], [0, 0.5], [0, -1 / 16]),
+    "a norm": (lambda x: np.where(x > 0, np.sqrt(x * x), 0).sum(), [0.0, 2.0], [0, 1], [0, 0]),
+    "the square root of what where gave": (lambda x: np.sqrt(np.where(x > 0, x, 0.0)).sum(), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "arccos": (lambda x: np.where(abs(x) < 1, np.arccos(x), 0).sum(), [1.0, 0.0], [0, -1], [0, 0]),
+    "in a checkpoint": (lambda x: ft.checkpoint(lambda x: np.where(x > 0, np.sqrt(x), 0))(x).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "in vmap": (lambda x: ft.vmap(lambda x: np.where(x > 0, np.sqrt(x), 0))(x).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_first_order(name):
+    f, x, gradient, _ = CASES[name]
+    x = np.array(x)
+    np.testing.assert_allclose(ft.grad(f)(x), gradient, atol=1e-12)
+    np.testing.assert_allclose(ft.vjp(f, x)[1](1.0)[0], gradient, atol=1e-12)
+    np.testing.assert_allclose(ft.jacfwd(f)(x), gradient, atol=1e-12)
+    np.testing.assert_allclose(ft.jacrev(f)(x), gradient, atol=1e-12)
+    np.testing.assert_allclose(ft.jvp(f, (x,), (np.ones(len(x)),))[1], np.sum(gradient), atol=1e-12)
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.stack([x, x])), [gradient, gradient], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_order(name):
+    f, x, _, second = CASES[name]
+    x = np.array(x)
+    off = f is CASES["nanprod"][0]
+    for hessian in (ft.hessian, lambda f: ft.jacrev(ft.grad(f)), lambda f: ft.jacfwd(ft.jacfwd(f)), lambda f: ft.jacrev(ft.jacfwd(f))):
+        out = hessian(f)(x)
+        np.testing.assert_allclose(np.diag(out), second, atol=1e-12)
+        assert off or not (out - np.diag(np.diag(out))).any()
+
+
+def test_third_order():
+    assert ft.grad(ft.grad(ft.grad(lambda x: np.where(x > 0, x**2.5, x))))(0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (0 * np.log(x)).sum(),
+        lambda x: (np.sqrt(x) * np.zeros(2)).sum(),
+        lambda x: np.where(x >= 0, 0 * np.log(x), 0).sum(),
+        lambda x: np.sum(np.sqrt(x) @ np.zeros(2)),
+    ],
+)
+def test_a_true_zero_times_infinity_stays_nan(f):
+    assert np.isnan(ft.grad(f)(np.array([0.0, 1.0]))[0])
+
+
+def test_a_nan_that_was_selected_stays():
+    np.testing.assert_array_equal(ft.grad(lambda x: np.where(x > 0, x * np.nan, x).sum())(np.array([1.0, -1.0])), [np.nan, 1.0])
+
+
+def test_an_infinite_derivative_stays_infinite():
+    assert ft.grad(lambda x: np.sqrt(x)[0])(np.array([0.0, 1.0]))[0] == np.inf
+
+
+def test_it_costs_nothing_where_all_is_finite(monkeypatch):
+    from functrace.transforms import masks
+
+    monkeypatch.setattr(masks, "MaskTrace", None)  # would fail if one were made
+    assert ft.grad(lambda x: np.where(x > 0, np.sqrt(x), 0).sum())(np.array([4.0]))[0] == 0.25
+
+
+def test_the_replay_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(ft.grad(lambda x: np.where(x > 0, np.sqrt(abs(x)), 0).sum())(np.array([0.0, 4.0])), [0.0, 0.25])
+
+
+def test_a_custom_rule_gets_a_plain_cotangent():
+    double = ft.custom_vjp(lambda x: 2 * x)
+    double.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * np.asarray(g),))
+    f = lambda x: double(np.where(x > 0, np.sqrt(x), 0)).sum()
+    np.testing.assert_array_equal(ft.grad(f)(np.array([0.0, 4.0])), [0.0, 0.5])

@@ -1,0 +1,115 @@
+"""Large work in pieces on several threads."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import pool, threads
+
+
+@pytest.fixture(params=[1, 2, 4])
+def count(request):
+    before = threads.set_count(request.param)
+    yield request.param
+    threads.set_count(before)
+
+
+def test_every_piece_is_done_once(count):
+    done = []
+    threads.run(done.append, range(100))
+    assert sorted(done) == list(range(100))
+
+
+def test_an_exception_is_raised_and_the_rest_dropped(count):
+    done = []
+
+    def task(k):
+        if k == 3:
+            raise KeyError("three")
+        done.append(k)
+
+    with pytest.raises(KeyError, match="three"):
+        threads.run(task, range(10000))
+    assert len(done) < 10000
+    threads.run(done.append, range(3))  # nothing is left behind
+
+
+def test_an_index_error_of_the_task_is_raised(count):
+    with pytest.raises(IndexError):
+        threads.run(lambda k: [][k], range(8))
+
+
+def test_a_task_may_run_tasks(count):
+    done = []
+    threads.run(lambda k: threads.run(lambda j: done.append((k, j)), range(4)), range(4))
+    assert sorted(done) == [(k, j) for k in range(4) for j in range(4)]
+
+
+def test_it_runs_beside_itself(count):
+    outs = [[] for _ in range(6)]
+    users = [threading.Thread(target=threads.run, args=(out.append, range(200))) for out in outs]
+    for t in users:
+        t.start()
+    for t in users:
+        t.join()
+    assert all(sorted(out) == list(range(200)) for out in outs)
+
+
+def test_numpys_error_state_holds_in_the_threads(count):
+    with warnings.catch_warnings(), np.errstate(divide="ignore"):
+        warnings.simplefilter("error")
+        threads.run(lambda k: np.divide(1.0, np.zeros(10)), range(8))
+
+
+def test_a_count_below_one_is_refused():
+    with pytest.raises(ValueError, match="n is 0"):
+        threads.set_count(0)
+
+
+def test_the_environment_turns_it_off():
+    code = "import functrace.threads as t, threading; t.run(print, 'ab'); print(t.count(), threading.active_count())"
+    env = {**os.environ, "FUNCTRACE_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60).stdout.split() == [
+        "a",
+        "b",
+        "1",
+        "1",
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_it_works_in_a_child_process():
+    code = (
+        "import os, functrace.threads as t; t.set_count(3); t.run(len, ['a'] * 9); pid = os.fork()\n"
+        "if not pid:\n    out = []; t.run(out.append, range(9)); os._exit(0 if sorted(out) == list(range(9)) else 1)\n"
+        "print(os.waitpid(pid, 0)[1])"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60).stdout.strip() == "0"
+
+
+@pytest.mark.parametrize("shape", [(600_000,), (3, 200_000), (200_000, 3), (800, 1, 900)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_are_the_same_on_any_number_of_threads(shape, dtype, rng):
+    x = rng.uniform(0.5, 2.0, shape).astype(dtype)
+    row = rng.uniform(0.5, 2.0, shape[-1:]).astype(dtype)
+
+    def gradient():
+        return ft.grad(lambda x, row: (np.tanh(x * row) * np.exp(-x) / row).sum(), (0, 1))(x, row)
+
+    before = threads.set_count(1)
+    try:
+        one = gradient()
+        threads.set_count(2)
+        two = gradient()
+    finally:
+        threads.set_count(before)
+        pool.clear()
+    for a, b in zip(one, two):
+        np.testing.assert_array_equal(a, b)
