@@ -20,3 +20,11 @@ def here(offset=0):
     """`file.py:line` of the caller's line, moved by `offset`."""
     frame = inspect.currentframe().f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno + offset}"
+
+
+SCIPY = ("scipy.", "special.", "stats.", "signal.", "integrate.", "optimize.", "ndimage.", "interpolate.")  # swept by test_scipy_*
+
+
+def of_numpy(table):
+    """The declarations that are NumPy's: SciPy's join them when a test imports them."""
+    return {name: declared for name, declared in table.items() if not name.startswith(SCIPY)}

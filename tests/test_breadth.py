@@ -234,8 +234,8 @@ def test_plain_arguments_go_to_numpy():
         lambda x: np.sort(x, order="a"),
         lambda x: np.pad(x, 1, mode=lambda *a: None),
         lambda x: np.ravel(np.stack([x, x]), order="K"),
-        lambda x: np.arctan2.accumulate(x),
-        lambda x: np.power.reduce(x),
+        lambda x: np.logaddexp.reduce(x, where=np.ones(3, bool)),
+        lambda x: np.power.reduce(x, where=np.ones(3, bool)),
     ],
 )
 def test_what_is_not_honoured_raises(call):
@@ -321,3 +321,132 @@ def test_ends_of_ranges_and_index_helpers():
     x = np.array([[0.0, 3.0], [2.0, 1.0]])
     same(ft.grad(lambda x: x[np.unravel_index(np.argmax(x), x.shape)])(x), [[0, 1], [0, 0]])
     same(ft.vmap(lambda x: x[np.unravel_index(np.argmax(x), x.shape)])(np.stack([x, -x])), [3.0, 0.0])
+
+
+# polynomials, and what NumPy writes in Python
+
+C, D, POINTS = np.array([0.3, -1.0, 2.0, 0.7]), np.array([1.2, 0.4, -0.8]), np.linspace(-0.9, 1.1, 5)
+
+
+@pytest.mark.parametrize("name", ["Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre"])
+def test_polynomial_classes_with_traced_coefficients(name):
+    P = getattr(fnp.polynomial, name)
+    assert issubclass(P, getattr(np.polynomial, name))
+
+    def f(c, d, x):
+        p, q = P(c), P(d)
+        products = [p * q + 2, p - q, p // q, p % q, q**2, -p, p.deriv(2), p.integ(2, k=[1.0, d[0]], lbnd=d[1]), p + c[1]]
+        return [
+            *((r.coef, r(x)) for r in products),
+            P.fromroots(d).coef,
+            P.fit(x, x**2 + d[1] * x, 2).coef,
+            p.roots()[0],
+            P(c, domain=[-2, 2])(x),
+            p.linspace(4),
+            P.basis(3)(x),
+        ]
+
+    numpys = getattr(np.polynomial, name)
+    np.testing.assert_allclose(P(C)(POINTS), numpys(C)(POINTS))
+    np.testing.assert_allclose((P(C) * P(D)).coef, (numpys(C) * numpys(D)).coef)
+    ft.check_grads(f, C, D, POINTS, rtol=1e-4)
+
+
+def test_rebased_code_does_not_write_to_its_arguments():
+    def f(c):
+        before = ft.value(c).copy()
+        for family, short in (("polynomial", "poly"), ("chebyshev", "cheb"), ("hermite", "herm")):
+            module = getattr(fnp.polynomial, family)
+            for suffix, rest in (("der", ()), ("int", ()), ("mulx", ()), ("roots", ()), ("mul", (c,)), ("div", (c[:2],)), ("trim", ())):
+                getattr(module, short + suffix)(c, *rest)
+        np.polydiv(c, c[:2]), np.poly(c), np.roots(c), np.polyfit(c, c, 1)
+        np.testing.assert_array_equal(ft.value(c), before)
+        return np.sum(c)
+
+    np.testing.assert_array_equal(ft.grad(f)(C), np.ones(4))
+
+
+def test_poly1d_of_traced_coefficients():
+    def f(c):
+        p = np.poly1d(c)
+        return p(2.0) + (p * np.poly1d(c[:2]))(0.3) + p.deriv()(1.0) + p.integ()(1.0) + (p**2)(0.5) + np.sum(np.abs(p.r) ** 2)
+
+    ft.check_grads(f, C)
+    ft.check_grads(lambda u, v: np.polydiv(u, v), C, D)
+
+
+def test_roots_by_the_implicit_function():
+    roots = lambda c: np.sort_complex(np.roots(c))  # noqa: E731
+    jacobian = ft.jacfwd(lambda c: np.real(roots(c)))(np.array([1.0, -6.0, 11.0, -6.0]))
+    r = np.array([1.0, 2.0, 3.0])
+    want = -(r[:, None] ** np.arange(3, -1, -1)) / np.polyval([3.0, -12.0, 11.0], r)[:, None]
+    same(jacobian, want)
+
+
+def test_vectorize_r_c_and_ndenumerate():
+    x = np.array([0.4, -1.3, 2.2])
+    relu = fnp.vectorize(lambda a, b: a * b if a > 0 else 0.0)
+    same(ft.grad(lambda x: relu(x, 2.0).sum())(x), [2, 0, 2])
+    np.testing.assert_array_equal(relu(x, 2.0), np.vectorize(lambda a, b: a * b if a > 0 else 0.0)(x, 2.0))
+    ft.check_grads(lambda x: fnp.vectorize(lambda a: (a * a, np.sin(a)))(x), x)
+    ft.check_grads(lambda x: fnp.vectorize(np.dot, signature="(n),(n)->()")(np.stack([x, x**2]), x), x)
+    ft.check_grads(lambda x: [fnp.r_[x, 0, [1.0, 2.0], x[0]], fnp.c_[x, x**2], fnp.r_["0,2", x, x]], x)
+    same(ft.grad(lambda x: sum(v * (k[0] + 1) for k, v in fnp.ndenumerate(x)))(x), [1, 2, 3])
+    for excluded in (lambda x: fnp.vectorize(lambda a, b: a * b, excluded=[1])(x, 2.0), lambda x: fnp.vectorize(np.sin)(x=x)):
+        with pytest.raises((errors.UnsupportedError, TypeError)):
+            ft.grad(lambda x, f=excluded: f(x).sum())(x)
+
+
+def test_edges_of_histograms_move_with_the_data():
+    x, y = np.array([0.0, 3.9, 1.7, 0.5]), np.array([1.0, 2.0, -1.0, 0.0])
+    ft.check_grads(lambda x: np.histogram2d(x, y, bins=3)[1], x)
+    ft.check_grads(lambda x: np.histogramdd(np.stack([x, y], axis=1), bins=2, density=True)[0], x)
+    ft.check_grads(lambda b: fnp.kaiser(5, b), 2.5)
+    with pytest.raises(errors.UnsupportedError, match="batched"):
+        ft.vmap(lambda x: np.histogram2d(x, y, bins=3)[0])(np.stack([x, 2 * x]))
+
+
+def test_ufuncs_that_are_not_associative_go_step_by_step():
+    x = np.array([[0.7, 1.3, 2.2], [1.1, 0.4, 0.9], [0.5, 1.7, 1.2]])
+    for ufunc in (np.subtract, np.divide, np.power, np.arctan2, np.fmax):
+        ft.check_grads(
+            lambda x, ufunc=ufunc: [ufunc.reduce(x, axis=1, keepdims=True), ufunc.accumulate(x), ufunc.reduce(x, initial=0.6)], x
+        )
+        for f in (lambda x, u=ufunc: u.reduce(x), lambda x, u=ufunc: u.accumulate(x, axis=1)):
+            same(ft.vjp(f, x)[0], f(x))
+    ft.check_grads(lambda x: np.histogram(x, bins="auto")[1], x[0])
+
+
+def test_fft_of_traced_spacing_and_mistakes():
+    same(ft.grad(lambda d: fnp.fft.fftfreq(4, d)[1])(2.0), -1 / 16)
+    x = np.ones((2, 3))
+    for call in (lambda x: np.fft.fft(x, 0), lambda x: np.fft.fft(x, norm="no"), lambda x: np.fft.fftn(x, (1, 2), (0,))):
+        with pytest.raises(ValueError):  # noqa: PT011
+            call(x)
+        with pytest.raises(ValueError):  # noqa: PT011
+            ft.vjp(call, x)
+    with pytest.raises(np.exceptions.AxisError):
+        ft.vjp(lambda x: np.fft.fft(x, axis=2), x)
+    with pytest.raises(errors.UnsupportedError, match="out="):
+        ft.vjp(lambda x: np.fft.fft(x, out=np.zeros((2, 3), complex)), x)
+
+
+def test_parts_of_complex_arrays_can_be_written():
+    def f(x):
+        y = x * (1 + 2j)
+        y.real = x**2
+        y.imag[0] = x[1]
+        z = y.copy()
+        z.resize(2)
+        return np.abs(y).sum() + np.abs(z**2).sum()
+
+    ft.check_grads(f, np.array([0.4, -1.3, 2.2]))
+
+
+def test_ufuncs_of_the_namespace_have_their_methods():
+    x = np.array([0.4, 1.3, 2.2])
+    same(
+        ft.grad(lambda x: fnp.multiply.reduce(x) + fnp.add.outer(x, x).sum() + fnp.maximum.accumulate(x)[2])(x),
+        ft.grad(np.prod)(x) + [6, 6, 7],
+    )
+    assert fnp.add.nin == 2 and fnp.add.identity == 0

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
+from functrace.core.tape import record
+from functrace.ops.index import index_write
 
 X = np.linspace(0.2, 1.7, 12).reshape(3, 4)
 WEIGHTS = np.cos(np.arange(200.0))
@@ -470,3 +472,166 @@ def test_random_writes(steps):
         if all(np.shape(r) and np.size(r) < 40 and np.all(np.isfinite(r)) and np.all(np.abs(r) < 1e3) for r in result):
             lines.append(line)
     check(lambda y: run(lines, y), x, rtol=2e-6)
+
+
+# arrays made while a function is traced
+
+
+MADE = [
+    "y = fnp.zeros(4); y[0] = x[0]; y[1:3] = x[1:] ** 2",
+    "y = fnp.zeros(4)\nfor k in range(4): y[k] = x[k % 3] * k",
+    "y = fnp.empty(3); y[:] = x; y[1] *= y[0]",
+    "y = fnp.ones((2, 3)) + 1; r = y[0]; r[1] = x[0]; c = y.T[2]; y[1, 2] = x[1]",
+    "y = fnp.full((2, 2), x[0]); y[0, 1] = 2.0",
+    "y = fnp.full(3, 7.0); y[fnp.arange(3) > 1] = x[1]",
+    "y = fnp.arange(3.0); z = y * x; y[0] = 100.0; y[1] = x[2]",
+    "y = fnp.linspace(0, 1, 3); y += x; y[0] = 5.0",
+    "y = fnp.array([1.0, 2.0, 3.0]); y[[0, 2, 0]] = x",
+    "y = fnp.asarray([1.0, 2.0, 3.0]); y *= x[0]",
+    "y = fnp.eye(3); y[1] = x; y[:, 0] += x",
+    "y = np.zeros_like(x); y[1:] = x[:-1]; y[1:] += x[1:]",
+    "y = np.empty_like(x); np.copyto(y, x); y.fill(x[1])",
+    "y = np.full_like(x, 3.0); np.multiply(x, 2, out=y)",
+    "y = np.ones_like(x); y.put([0, 1], x[1:])",
+    "y = fnp.zeros((2, 3)); a = y.reshape(-1); a[4] = x[0]; b = y[1]; b[0] = x[1]; a[0] = 2.0",
+    "y = fnp.zeros(3); z = y; z[0] = x[0]; y[1] = x[1]",
+    "y = fnp.zeros(3); w = y + x; y[0] = x[0]; v = y + x",
+    "y = fnp.zeros(3, complex); y.real = x; y.imag[1] = x[0]; z = abs(y)",
+    "y = fnp.zeros(2); z = fnp.concatenate([y, y]); z[0] = x[0]; y[0] = 1.0",
+    "y = fnp.zeros((2, 2)); y.flat[:] ; np.fill_diagonal(y, x[0]); np.add.at(y, (0, 1), x[1])",
+    "y = fnp.zeros(3); y[:2] = [x[0], x[1] * 2]",
+    "y = fnp.copy(fnp.ones(3)); y[0] -= x[2]; y.resize(5); y[4] = x[0]",
+]
+
+
+@pytest.mark.parametrize("code", MADE)
+def test_arrays_made_in_a_traced_function_take_traced_values(code):
+    x = np.array([0.4, 1.3, -0.7])
+
+    def program(x):
+        names = {"x": x, "np": np, "fnp": fnp}
+        exec(code, names)
+        return [v for k, v in sorted(names.items()) if len(k) == 1 and k != "x" and hasattr(v, "dtype")]
+
+    plain, seen = program(x), []
+
+    def total(x):
+        parts = program(x)
+        seen[:] = [np.array(ft.value(p)) for p in parts]
+        return sum(np.sum(np.cos(np.arange(p.size)).reshape(p.shape) * abs(p) ** 2) for p in parts)
+
+    ft.vjp(total, x)
+    for a, b in zip(seen, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+    ft.check_grads(total, x)
+    np.testing.assert_allclose(ft.vmap(ft.grad(total))(np.stack([x, 2 * x])), [ft.grad(total)(x), ft.grad(total)(2 * x)])
+
+
+def test_outside_of_a_trace_ndarrays_are_made():
+    for y in (fnp.zeros(3), fnp.array([1.0]), fnp.linspace(0, 1, 3), fnp.ones((2, 2)), fnp.eye(2), fnp.full(2, 1.0), fnp.asarray([1.0])):
+        assert type(y) is np.ndarray
+    aux = ft.value_and_grad(lambda x: (x * x, (fnp.zeros(3), fnp.ones(2) * 2)), has_aux=True)(2.0)[0][1]
+    assert [type(a) for a in aux] == [np.ndarray, np.ndarray]
+    assert type(ft.vmap(lambda x: fnp.zeros(3))(np.ones(2))) is np.ndarray
+    with pytest.raises(ZeroDivisionError):
+        ft.grad(lambda x: x * (1 // 0))(1.0)
+    assert type(fnp.zeros(3)) is np.ndarray  # an exception closes the trace
+
+
+def test_an_array_made_in_a_trace_behaves_as_an_ndarray_until_it_is_written_to():
+    def f(x):
+        y = fnp.linspace(0.0, 1.0, 3)
+        assert float(y[1]) == 0.5 and y.tolist() == [0.0, 0.5, 1.0] and y[2].item() == 1.0
+        assert type(np.asarray(y)) is np.ndarray and not np.asarray(y).flags.writeable
+        assert type(fnp.zeros(3, int)) is np.ndarray  # integers have no derivative
+        assert repr(y) == repr(np.linspace(0.0, 1.0, 3))
+        y[0] = 2.0
+        assert np.sum(y) == 3.5 and np.add.reduce(y) == 3.5 and np.allclose(y, [2.0, 0.5, 1.0])
+        np.testing.assert_array_equal(np.sort(y), [0.5, 1.0, 2.0])
+        np.add(y, 1.0, out=y, where=np.array([True, False, False]))
+        assert isinstance(np.sin(y, dtype=np.float32), type(y)) and y[0] == 3.0
+        return x * np.sum(y)
+
+    assert ft.grad(f)(1.0) == 4.5
+
+
+def test_what_was_computed_from_a_handle_keeps_its_values():
+    """An inner trace takes an outer value, traced or made here, for a constant: a later write must not reach it."""
+
+    def f(x):
+        y, z = x * 1.0, fnp.ones(2)
+        _, pull = ft.vjp(lambda w: w * y + w**2 * z, np.ones(2))
+        y[0] = 100.0
+        z[1] = 100.0
+        return np.sum(pull(np.ones(2))[0])
+
+    np.testing.assert_array_equal(ft.grad(f)(np.array([3.0, 4.0])), [1.0, 1.0])
+    assert ft.value_and_grad(f)(np.array([3.0, 4.0]))[0] == 11.0
+
+
+def test_a_copy_is_another_array():
+    def f(x):
+        y = x * 1.0
+        a, b, c = fnp.array(y), y.copy(), fnp.asarray(y)
+        y[0] = 5.0
+        return a[0] + 10 * b[0] + 100 * c[0]
+
+    np.testing.assert_array_equal(ft.grad(f)(np.array([2.0, 3.0])), [11.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, k: y.__setitem__(k, y[k - 1] * 2),
+        lambda y, k: y.__setitem__(slice(k, k + 2), y[k - 1 : k + 1] * 2),
+        lambda y, k: y.__setitem__([k, k - 1], y[k]),
+        lambda y, k: exec("y[k] += 1.5; y[k:k + 3] *= y[0]", {"y": y, "k": k}),
+    ],
+)
+def test_a_loop_of_writes_does_not_copy_the_array(write):
+    def f(x):
+        y = x * np.ones(6000)
+        for k in range(1, 20):
+            write(y, k)
+        return np.sum(y[:40] ** 2) / 1e6
+
+    ft.check_grads(f, np.array([0.9]))
+    tape = record(lambda x: [f(x)], [np.array([0.9])], "a test")
+    writes = [entry[0] for entry in tape.entries if entry[0].name == "index_set"]
+    assert len(writes) >= 19
+    assert sum(op is not index_write for op in writes) <= 1  # the first makes a copy that is the handle's own
+
+
+def test_writes_after_which_an_older_array_is_still_looked_at():
+    def f(x):
+        y = x * np.ones(5000)
+        y[0] = 2.0
+        kept = []
+        for k in range(1, 6):
+            y[k] = y[k - 1] * x[0]
+            kept += [y * 1.0, y[:3], y[k], y.reshape(50, 100), np.sin(y)]  # some share its memory, some keep it on the tape
+            y[k] *= y[k]
+        return sum(np.sum(v[..., :9]) if v.shape else v for v in kept)
+
+    ft.check_grads(f, np.array([0.7]), rtol=1e-4)
+
+
+def test_masks_that_differ_in_a_batch():
+    def f(x):
+        y = x * 1.0
+        y[y > 1] = 2.0
+        y[x < 0] += 5.0
+        return np.sum(y**2)
+
+    x = np.array([[0.5, 1.5, -1.0], [2.0, 3.0, 0.1]])
+    np.testing.assert_array_equal(ft.vmap(lambda x: np.where(x > 1, 2.0, x).sum())(x), [3.0 - 1.5 + 0.5 - 0.5, 4.1])
+    y = lambda x: np.sum(np.where(x > 1, 2.0, x) ** 2)  # noqa: E731
+
+    def g(x):
+        z = x * 1.0
+        z[z > 1] = 2.0
+        return np.sum(z**2)
+
+    np.testing.assert_array_equal(ft.vmap(ft.grad(g))(x), ft.vmap(ft.grad(y))(x))
+    assert ft.grad(f)(x[0])[1] == 0

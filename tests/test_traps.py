@@ -1,6 +1,6 @@
 """The traps of autodiff, each a test named after it. Reports of the peers: docs give the numbers.
 
-`where` with a NaN branch (promise 2) has tests of its own.
+A trap whose test stands in another file is named in TRAPS.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import gc
 import itertools
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,6 +186,70 @@ def test_arctan2_at_the_origin_and_far_out():
     for scale in (1e-200, 1e-300, 1e200, 1e300):
         y, x = ft.grad(np.arctan2, (0, 1))(3 * scale, 4 * scale)
         np.testing.assert_allclose((y * scale, x * scale), (4 / 25, -3 / 25), rtol=1e-12)
+
+
+INF, TIED = np.inf, np.diag([1.0, 1.0, 2.0])
+KINKS = {  # the rows of docs/conventions.md: a function, where, and its derivative
+    "`max`, `min`": (lambda x: np.max(x) + 3 * np.min(-x), [1.0, 3.0, 3.0], [0.0, -1.0, -1.0]),
+    "`maximum`, `minimum`, `fmax`, `fmin`": (lambda x: np.maximum(x[0], x[1]) + 3 * np.fmin(x[1], x[2]), [2.0, 2.0, 2.0], [0.5, 2.0, 1.5]),
+    "`maximum.accumulate`, `minimum.accumulate`": (lambda x: np.maximum.accumulate(x)[2], [2.0, 1.0, 2.0], [0.5, 0.0, 0.5]),
+    "`clip`": (lambda x: np.clip(x, 0.0, 1.0).sum(), [-1.0, 0.0, 0.3, 1.0, 2.0], [0.0, 0.5, 1.0, 0.5, 0.0]),
+    "`abs`, `fabs`": (lambda x: (np.abs(x) + np.fabs(x)).sum(), [0.0, -1.0], [0.0, -2.0]),
+    "`sign`, `floor`, `round`, `astype(int)`, comparisons": (
+        lambda x: (np.sign(x) + np.floor(x) + np.round(x) + x.astype(int) + (x > 1)).sum(),
+        [0.0, 1.0, 2.5],
+        [0.0, 0.0, 0.0],
+    ),
+    "`linalg.norm`, `hypot`, `std`, complex `abs`": (
+        lambda x: np.linalg.norm(x) + np.hypot(x[0], x[1]) + np.std(x) + np.abs(x[0] * 1j),
+        [0.0, 0.0],
+        [0.0, 0.0],
+    ),
+    "`arctan2`, `angle`": (lambda x: np.arctan2(x[0], x[1]) + np.angle(x[0] + 1j * x[1]), [0.0, 0.0], [0.0, 0.0]),
+    "`sort`, `median`, `quantile`": (lambda x: np.sort(x)[0] + np.quantile(x, 0.5) + np.median(x), [1.0, 1.0, 1.0], [1.0, 2.0, 0.0]),
+    "`x[np.argmax(x)]`": (lambda x: x[np.argmax(x)], [1.0, 3.0, 3.0], [0.0, 1.0, 0.0]),
+    "`unique`, `union1d`, `intersect1d`": (
+        lambda x: (np.unique(x) + np.union1d(x, x) + np.intersect1d(x, np.ones(1))).sum(),
+        [1.0, 1.0],
+        [3.0, 0.0],
+    ),
+    "`interp`": (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]).sum(), [0.5, 1.0], [1.0, 3.0]),
+    "`eigh`, `svd`: values": (
+        lambda x: np.linalg.eigvalsh(TIED * x[0] + x[1] * np.eye(3)).sum() + np.linalg.svd(np.eye(2) * x[0])[1].sum(),
+        [1.0, 0.0],
+        [6.0, 3.0],
+    ),
+    "`eigh`, `svd`: vectors": (
+        lambda x: (lambda v: (v[:, :2] @ v[:, :2].T)[0, 2])(np.linalg.eigh(TIED + x[0] * (np.eye(3)[[2, 1, 0]] - np.diag([0, 1, 0])))[1]),
+        [0.0],
+        [-1.0],
+    ),
+    "`x**n`": (lambda x: (x ** np.array([1, 2, 3])).sum(), [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+    "`x**0`": (lambda x: (x**0).sum(), [0.0, 2.0], [0.0, 0.0]),
+    "`0**b` in `b`": (lambda b: (0.0**b).sum(), [2.0, 0.5], [0.0, 0.0]),
+    "`prod`, `cumprod`": (lambda x: np.prod(x) + np.cumprod(x)[1], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
+    "`logaddexp`": (lambda x: np.logaddexp(x[0], x[1]) + np.logaddexp(x[2], x[3]), [2.0, 2.0, -INF, -INF], [0.5] * 4),
+    "`sinc`": (lambda x: np.sinc(x).sum(), [0.0, 1.0], [0.0, -1.0]),
+    "`nansum`, `nanmax`, `nanmean` ...": (lambda x: np.nansum(x) + np.nanmax(x) + np.nanmean(x), [1.0, np.nan, 3.0], [1.5, 0.0, 2.5]),
+    "`sqrt`": (lambda x: np.sqrt(x).sum(), [0.0, 4.0], [INF, 0.25]),
+}
+
+
+def test_the_table_of_kinks_has_a_test_for_every_row():
+    page = (Path(__file__).parents[1] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| `")]
+    assert rows == list(KINKS)
+
+
+@pytest.mark.parametrize("row", KINKS)
+def test_kinks_as_the_table_says(row):
+    f, x, want = KINKS[row]
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(ft.grad(f)(np.array(x)), want, rtol=1e-12, atol=1e-14)
+        for k, t in enumerate(np.eye(len(x))):
+            if want[k] != INF:  # forward mode multiplies it by the zeros of the other directions
+                got = ft.jvp(lambda y, k=k, t=t: f(np.where(t == 1, y, x)), (np.array(x),), (t,))[1]
+                np.testing.assert_allclose(got, want[k], rtol=1e-12, atol=1e-14)
 
 
 # Shape and type
@@ -515,3 +580,69 @@ def test_unused_inputs_get_zeros():
     a, b = ft.grad(lambda x, y: (x * 1.0).sum(), (0, 1))(np.ones(2), np.ones((2, 2), np.float32))
     exact(b, np.zeros((2, 2)))
     assert b.dtype == np.float32
+
+
+def test_complex_to_real_real_to_complex_and_complex_to_complex():
+    z = np.array([0.3 + 0.4j, -1.2 + 0.5j])
+    exact(ft.grad(lambda z: np.sum(np.abs(z) ** 2))(z), 2 * np.conj(z))  # cotangents are not conjugated, as in JAX and autograd
+    np.testing.assert_allclose(ft.grad(lambda x: np.real(np.exp(1j * x)))(0.7), -np.sin(0.7))
+    np.testing.assert_allclose(ft.grad(lambda z: np.sin(z) * z, holomorphic=True)(z[0]), np.cos(z[0]) * z[0] + np.sin(z[0]))
+    with pytest.raises(errors.FunctraceError):
+        ft.grad(lambda z: z * z)(z[0])
+    for f in (np.arccosh, np.arcsinh, np.arccos, np.arcsin, np.sqrt, np.log):  # on both sides of their cuts
+        for w in (-2 + 0.3j, 2 - 0.3j, -0.3 - 2j, 0.3 + 2j):
+            d = 1e-6
+            np.testing.assert_allclose(ft.grad(f, holomorphic=True)(w), (f(w + d) - f(w - d)) / (2 * d), rtol=1e-7)
+
+
+def test_solve_takes_b_for_a_vector_as_numpy_2_does():
+    a, b = np.eye(2) + np.zeros((3, 2, 2)), np.ones((3, 2, 1))
+    assert ft.vjp(np.linalg.solve, a, b)[0].shape == np.linalg.solve(a, b).shape == (3, 2, 1)
+    f = lambda x: np.array([1.0, 2.0]) @ (lambda z: np.stack([np.real(z), np.imag(z)]))(np.sign(x[0] + 1j * x[1]))  # noqa: E731
+    np.testing.assert_allclose(ft.grad(f)(np.array([3.0, 4.0])), differences(f, [3.0, 4.0]), rtol=1e-8)  # sign is x / |x|
+    assert abs(ft.grad(lambda x: np.abs(np.sign(x)))(3 + 4j)) < 1e-15
+
+
+HERE = "test_traps.py"
+TRAPS = {
+    "where with a NaN branch": ("test_masks.py", "test_first_order"),
+    "ties": (HERE, "test_ties_of_two_arguments_share"),
+    "the same variable twice under max": (HERE, "test_the_same_variable_twice_under_max"),
+    "norm, hypot, std at 0": (HERE, "test_norms_at_zero"),
+    "power": (HERE, "test_powers_at_zero"),
+    "prod, cumprod with zeros": (HERE, "test_prod_with_zeros"),
+    "logsumexp, logaddexp at -inf": (HERE, "test_logaddexp_at_minus_infinity_and_ties"),
+    "sinc": (HERE, "test_sinc_at_zero"),
+    "broadcasting back": (HERE, "test_broadcasting_back"),
+    "einsum": (HERE, "test_einsum"),
+    "repeated fancy indices": (HERE, "test_repeated_fancy_indices"),
+    "lists of tracers falling into object arrays": (HERE, "test_lists_of_tracers_never_become_object_arrays"),
+    "sort, argsort, median, partition": (HERE, "test_sort_on_ties_is_stable"),
+    "dtype creep": (HERE, "test_dtype_does_not_creep"),
+    "integers": (HERE, "test_integers"),
+    "complex": (HERE, "test_complex_to_real_real_to_complex_and_complex_to_complex"),
+    "eigh, svd degeneracy": (HERE, "test_eigenvalues_at_ties_are_finite"),
+    "NumPy 2": (HERE, "test_solve_takes_b_for_a_vector_as_numpy_2_does"),
+    "arrays changed after being recorded": (HERE, "test_arrays_changed_after_being_recorded"),
+    "aliased cotangents": (HERE, "test_aliased_cotangents"),
+    "in-place on views": (HERE, "test_in_place_on_views"),
+    "perturbation confusion": (HERE, "test_perturbation_confusion"),
+    "closures over tracers": (HERE, "test_closures_over_tracers_in_checkpoint_are_lifted"),
+    "thread-local levels alone": (HERE, "test_thread_local_levels"),
+    "context managers in generators and async": (HERE, "test_no_ambient_mode"),
+    "exceptions and nesting": (HERE, "test_exceptions_and_nesting"),
+    "deep graphs": (HERE, "test_deep_graphs"),
+    "shared nodes counted twice": (HERE, "test_shared_nodes_are_counted_once"),
+    "cycles keeping memory": ("test_memory.py", "test_no_cycles_hold_what_a_gradient_made"),
+    "second order lost": (HERE, "test_third_order_is_not_lost"),
+    "vmap": (HERE, "test_vmap_guarded_branches"),
+    "checkpoint": (HERE, "test_checkpoint_random_state_and_divergence"),
+    "gradcheck with functions that return views": ("test_transforms.py", "test_check_grads_is_not_fooled_by_views"),
+    "wrong-shaped cotangent": (HERE, "test_wrong_shaped_cotangents"),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_every_trap_has_its_test(trap):
+    file, name = TRAPS[trap]
+    assert f"\ndef {name}(" in (Path(__file__).parent / file).read_text(encoding="utf-8")

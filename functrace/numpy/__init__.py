@@ -1,7 +1,9 @@
 """NumPy's API, for plain and traced arrays alike: `import functrace.numpy as fnp`.
 
 Plain `numpy` functions on traced values do the same; this namespace has what NumPy's protocols can't catch (`fnp.array`
-of a list of traced values), and everything else of NumPy (dtypes, constants, creation) unchanged.
+of a list of traced values), and everything else of NumPy (dtypes, constants) unchanged. In a function that is being traced,
+what makes arrays makes them so that traced values can be written into them; elsewhere it makes ndarrays. It is a namespace of
+the Python array API standard, and the one that `x.__array_namespace__()` of a traced `x` returns.
 
 >>> import functrace.numpy as fnp
 >>> fnp.sin(0.0)
@@ -12,17 +14,68 @@ from typing import Any
 
 import numpy as _numpy
 
+from functrace.core.tracer import Tracer as _Tracer
+from functrace.numpy import fft as fft
 from functrace.numpy import linalg as linalg
+from functrace.numpy import polynomial as polynomial
+from functrace.ops.blank import making as _making
 from functrace.ops.inplace import at
+from functrace.ops.rebased import MAKERS as _MAKERS
+from functrace.ops.rebased import Namespace as _Namespace
+from functrace.ops.rebased import rebased as _rebased
 from functrace.ops.registry import TABLE as _TABLE
 
-__all__ = ["at", "linalg"]
+__all__ = ["at", "emath", "fft", "linalg", "polynomial"]
 
 globals().update({name: declared.function for name, declared in _TABLE.items() if "." not in name})
+for _name in _MAKERS:
+    globals()[_name] = _making(globals().get(_name) or getattr(_numpy, _name))
+for _name, _declared in _TABLE.items():
+    _ufunc = getattr(_numpy, _name, None)
+    if isinstance(_ufunc, _numpy.ufunc):
+        for _method in ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "identity", "signature", "types"):
+            setattr(_declared.function, _method, getattr(_ufunc, _method))
+
+emath = _Namespace(_numpy.emath, "emath.")
+
+
+def ndenumerate(arr: Any) -> Any:
+    """`np.ndenumerate`: the indices and elements of an array, which may be traced."""
+    return ((index, arr[index]) for index in _numpy.ndindex(*arr.shape))
+
+
+def finfo(type: Any, /) -> Any:
+    """`np.finfo`, of a traced value too."""
+    return _numpy.finfo(type.dtype if isinstance(type, (_numpy.ndarray, _Tracer)) else type)
+
+
+def iinfo(type: Any, /) -> Any:
+    """`np.iinfo`, of a traced value too."""
+    return _numpy.iinfo(type.dtype if isinstance(type, (_numpy.ndarray, _Tracer)) else type)
+
+
+def __array_namespace__(self: Any, /, *, api_version: str | None = None) -> Any:
+    """What code written to the array API standard asks an array for: `functrace.numpy`."""
+    import functrace.numpy
+
+    if api_version is not None and api_version > __getattr__("__array_api_version__"):
+        raise ValueError(f"version {api_version!r} of the array API standard is not supported")
+    return functrace.numpy
+
+
+_Tracer.__array_namespace__ = __array_namespace__  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_numpy, name)
+    if name in ("r_", "c_"):
+        globals()[name] = _rebased(type(getattr(_numpy, name)))()
+    elif name == "vectorize":
+        from functrace.ops.vectorized import vectorize
+
+        globals()[name] = vectorize
+    else:
+        return getattr(_numpy, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, value
 from functrace.ops import shape as _shape
+from functrace.ops.blank import blank
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse, reshape, single_axis, transpose
 from functrace.ops.index import index, index_add
@@ -402,8 +403,10 @@ def _laid_out(name: str) -> Callable[..., Any]:
         a = a if isinstance(a, np.ndarray) else lift(a)
         if not isinstance(a, Tracer):
             return getattr(np, name)(a, dtype)
+        if name == "asarray_chkfinite":
+            np.asarray_chkfinite(value(a))
         a = _as(a, dtype)
-        return a if a.shape else reshape(a, (1,))
+        return a if a.shape or name.startswith("asa") else reshape(a, (1,))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."
@@ -411,6 +414,7 @@ def _laid_out(name: str) -> Callable[..., Any]:
 
 
 ascontiguousarray, asfortranarray = _laid_out("ascontiguousarray"), _laid_out("asfortranarray")
+asanyarray, asarray_chkfinite = _laid_out("asanyarray"), _laid_out("asarray_chkfinite")
 
 
 @implements((), _KEPT)
@@ -430,20 +434,20 @@ _LIKE = [_X, _x(), _x(2, shape=(3, 1)), _x(2, dtype=np.float32)]
 
 @implements(np.zeros_like, _LIKE, constant=True)
 def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    """`np.zeros_like`: a plain array."""
-    return np.zeros(*_like(a, dtype, shape))
+    """`np.zeros_like`: an array that can take traced values."""
+    return blank(np.zeros(*_like(a, dtype, shape)))
 
 
 @implements(np.ones_like, _LIKE, constant=True)
 def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    """`np.ones_like`: a plain array."""
-    return np.ones(*_like(a, dtype, shape))
+    """`np.ones_like`: an array that can take traced values."""
+    return blank(np.ones(*_like(a, dtype, shape)))
 
 
 @implements(np.empty_like, [_x(0, 2)], constant=True)
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    """`np.empty_like`: a plain array."""
-    return np.empty(*_like(prototype, dtype, shape))
+    """`np.empty_like`: an array that can take traced values."""
+    return blank(np.empty(*_like(prototype, dtype, shape)))
 
 
 @implements(
@@ -461,5 +465,5 @@ def full_like(
     shape, dtype = _like(a, dtype, shape)
     fill_value = lift(fill_value)
     if not isinstance(fill_value, Tracer):
-        return np.full(shape, fill_value, dtype)
-    return np.broadcast_to(_as(fill_value, dtype), shape)
+        return blank(np.full(shape, fill_value, dtype))
+    return np.broadcast_to(_as(fill_value, dtype), shape).copy()

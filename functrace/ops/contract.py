@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.kinds import align, bilinear
+from functrace.pool import product
 
 Labels = tuple[int, ...]
 _LONG = 64  # contracted length from which row by row BLAS beats einsum's own loop
@@ -19,9 +20,9 @@ _TINY = 32  # elements of one matrix up to which einsum's own loop beats a matri
 
 
 def _product(x: Any, y: Any) -> Any:
-    if type(x) is np.ndarray and x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
-        return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[1])  # one product, not one for each leading index
-    return np.matmul(x, y)
+    if x.ndim > 2 and y.ndim == 2 and isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size:
+        return product(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[1])  # one, not one for each leading index
+    return product(x, y)
 
 
 def _swap(x: Any) -> Any:
@@ -119,7 +120,7 @@ def _contract(x: Any, y: Any, lx: Labels, ly: Labels, lo: Labels) -> Any:
     if count and (not mine or not other) and rows.shape[-1] * rows.shape[-2] * columns.shape[-1] <= _TINY * rows.shape[-1]:
         out = np.einsum("...k,...kj->...j", rows[..., 0, :], columns) if not mine else np.einsum("...ik,...k->...i", rows, columns[..., 0])
     else:
-        out = np.matmul(rows, columns)
+        out = product(rows, columns)
     return _arrange(out.reshape(*lead, *left, *right), shared + mine + other, lo)
 
 

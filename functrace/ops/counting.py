@@ -33,7 +33,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     np.histogram,
     [
         Sample(normal((6,)), {"bins": np.array([-1.0, 0.0, 1.0])}),
-        Sample(normal((6,)), {"bins": 3}),
+        Sample(lambda rng: (np.array([0.0, 3.9, 1.7, 0.5, 2.2, 3.1]) + 0.05 * rng.normal(size=6),), {"bins": 3}),
         Sample(normal((6,)), {"bins": 3, "range": (-1.0, 1.0), "density": True}),
         Sample(lambda rng: (rng.normal(size=6), 3, (-2.0, 2.0), None, rng.normal(size=6)), wrt=(0, 4)),
     ],
@@ -58,6 +58,8 @@ _counts = constant_op("histogram", lambda a, edges: np.histogram(a, edges)[0])
 
 
 def _edges(a: Any, bins: Any, range: Any) -> Any:
+    if isinstance(bins, str):
+        return np.histogram_bin_edges(a, bins, range)
     if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:
         return lift(bins) if np.ndim(bins) == 1 else np.histogram_bin_edges(value(a), bins, range)
     low, high = np.min(a), np.max(a)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import apart
 from functrace.ops.registry import Sample, holds_tracer, implements, normal
 from functrace.ops.shape import astype, stack
 
@@ -37,7 +38,7 @@ def array(
     """
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-    out = lift(object)
+    out: Any = apart(object) if isinstance(object, Tracer) and copy else lift(object)
     if dtype is not None and out.dtype != np.dtype(dtype):
         out = astype(out, np.dtype(dtype))
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
@@ -47,5 +48,5 @@ def array(
 def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
     """`np.asarray` that also takes traced values, and (nested) lists of them."""
     if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
-        return array(a, dtype)
+        return array(a, dtype, copy=kwargs.get("copy"))
     return np.asarray(a, dtype=dtype, order=order, **kwargs)

@@ -17,10 +17,11 @@ from functrace.ops import shape as _shape
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, refuse, reshape, single_axis
+from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.registry import Sample, apart, implements, normal
-from functrace.ops.ufuncs import unsupported
+from functrace.ops.ufuncs import stepwise, unsupported
 
 
 def _x(*shape: int, **kwargs: Any) -> Sample:
@@ -166,19 +167,19 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
     """Whether each running extreme is the one before it, and the share in it of an element: 0, or 1 over the number of ties."""
     same = (ans == shifted(ans, axis, np.nan)).astype(ans.dtype)
-    chosen = (x == ans).astype(ans.dtype)
-    count = recurrence(same, chosen, params=(axis,))
+    chosen = x == ans
+    count = recurrence(same, chosen.astype(ans.dtype), params=(axis,))
     return same, (chosen, np.where(count == 0, 1, count))
 
 
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
     same, (chosen, count) = _shares(ans, x, axis)
-    return chosen * flipped(recurrence(shifted(flipped(same, axis), axis, 0), flipped(g / count, axis), params=(axis,)), axis)
+    return selected(chosen, flipped(recurrence(shifted(flipped(same, axis), axis, 0), flipped(g / count, axis), params=(axis,)), axis))
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
     same, (chosen, count) = _shares(ans, x, axis)
-    return recurrence(same, chosen * t, params=(axis,)) / count
+    return recurrence(same, selected(chosen, t), params=(axis,)) / count
 
 
 def _running_extreme(ufunc: Any) -> Any:
@@ -215,9 +216,9 @@ _ACCUMULATE: dict[Any, Callable[..., Any]] = {
 
 
 def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    running = _ACCUMULATE.get(ufunc)
-    if running is None:
+    if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "accumulate")
+    running = _ACCUMULATE.get(ufunc) or stepwise(ufunc)
     refuse(f"{ufunc.__name__}.accumulate", out=(None if out in (None, (None,)) else out, None))
     array = lift(array)
     if dtype is not None:
@@ -228,7 +229,7 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
 
 
 UFUNC_METHODS["accumulate"] = _accumulate
-for _ufunc in _ACCUMULATE:
+for _ufunc in (*_ACCUMULATE, np.subtract):
     implements(
         _ufunc.accumulate,
         [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((2, 3)), {"axis": -1}), _x(1)],

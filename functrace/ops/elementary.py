@@ -9,9 +9,14 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
 from functrace.ops.kinds import align, constant, elementwise, general, same
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, implements
 
-_PARTS = [Sample(normal((2, 3))), Sample(normal(())), Sample(lambda rng: (3 * rng.normal(size=4),)), Sample(normal((0,)))]
+
+def _between(*shape: int) -> Sample:
+    return Sample(lambda rng: (rng.integers(-3, 3, size=shape) + rng.uniform(0.2, 0.8, size=shape),))
+
+
+_PARTS = [_between(2, 3), _between(), _between(0)]
 
 _fraction: Any = general(
     "modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), batch=lambda _size, _flags, args, _params: _fraction(*args)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
+from functrace.ops.index import selected, where
 from functrace.ops.kinds import constant, elementwise, same, undeclared
-from functrace.ops.registry import Sample
+from functrace.ops.protocol import UFUNCS
+from functrace.ops.registry import TABLE, Sample, apart, plain_first
 
 _LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
 _WIDE, _POSITIVE, _UNIT, _AWAY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.5, 2.5)
@@ -25,7 +27,8 @@ def _safe(x: Any, bad: Any, instead: float) -> Any:
 # arithmetic
 add = elementwise("add", np.add, same, same)
 subtract = elementwise("subtract", np.subtract, same, lambda t, _ans, _x, _y: -t)
-multiply = elementwise("multiply", np.multiply, lambda t, _ans, _x, y: t * y, lambda t, _ans, x, _y: t * x)
+square = elementwise("square", np.square, lambda t, _ans, x: t * (2 * x))
+multiply = elementwise("multiply", np.multiply, lambda t, _ans, _x, y: t * y, lambda t, _ans, x, _y: t * x, squared=square)
 divide = elementwise(
     "divide",
     np.divide,
@@ -36,25 +39,35 @@ divide = elementwise(
 negative = elementwise("negative", np.negative, lambda t, _ans, _x: -t)
 positive = elementwise("positive", np.positive, lambda t, _ans, _x: +t)
 reciprocal = elementwise("reciprocal", np.reciprocal, lambda t, ans, _x: -t * ans * ans, domain=_AWAY)
-square = elementwise("square", np.square, lambda t, _ans, x: t * (2 * x))
+
+
+def _told(zero: Any, d: Any) -> Any:
+    """`d`, which is zero in places by definition: a trace is told that it is."""
+    return where(zero, np.zeros((), d.dtype), d) if isinstance(d, Tracer) else d
 
 
 def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
     # y == 0 gives 0, whatever x: d/dx 1. Elsewhere x**(y-1) is right at 0 to every order, as long as y stays a constant.
     y = np.asarray(y) if not hasattr(y, "dtype") else y
-    return t * np.where(y == 0, 0, y * x ** _safe(y - 1, y == 0, 1.0))
+    zero = y == 0
+    return _told(zero, t * np.where(zero, 0, y * x ** _safe(y - 1, zero, 1.0)))
 
 
 def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
     x = np.asarray(x) if not hasattr(x, "dtype") else x
     zero = x == 0
-    return t * np.where(zero, 0, ans * np.log(_safe(x, zero, 1.0)))
+    return _told(zero, t * np.where(zero, 0, ans * np.log(_safe(x, zero, 1.0))))
 
 
 power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
 float_power = elementwise("float_power", np.float_power, _power_x, _power_y, domain=(_POSITIVE, _WIDE))
-remainder = elementwise("remainder", np.remainder, same, lambda t, _ans, x, y: -t * np.floor_divide(x, y), domain=(_WIDE, (3.0, 4.0)))
-fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x / y), domain=(_WIDE, (3.0, 4.0)))
+
+_WRAPPED: Any = {
+    "domain": (_AWAY, (3.0, 4.0)),
+    "samples": [Sample(lambda rng: (rng.uniform(-9, -8.1, size=3), rng.uniform(3, 3.9)), wrt=(0, 1))],
+}
+remainder = elementwise("remainder", np.remainder, same, lambda t, _ans, x, y: -t * np.floor_divide(x, y), **_WRAPPED)
+fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x / y), **_WRAPPED)
 
 # exponents and logarithms
 exp = elementwise("exp", np.exp, lambda t, ans, _x: t * ans)
@@ -97,14 +110,27 @@ logaddexp2 = elementwise(
 sin = elementwise("sin", np.sin, lambda t, _ans, x: t * np.cos(x))
 cos = elementwise("cos", np.cos, lambda t, _ans, x: -t * np.sin(x))
 tan = elementwise("tan", np.tan, lambda t, ans, _x: t * (1 + ans * ans), domain=(-1.0, 1.0))
-arcsin = elementwise("arcsin", np.arcsin, lambda t, _ans, x: t / np.sqrt(1 - x * x), domain=_UNIT)
-arccos = elementwise("arccos", np.arccos, lambda t, _ans, x: -t / np.sqrt(1 - x * x), domain=_UNIT)
+
+
+def _slope(x: Any, root: Any, inverse: Any, cofunction: Any) -> Any:
+    """The root in the slope of an inverse function; of complex `x` on the side of the branch cut where the function is."""
+    return cofunction(inverse(x)) if x.dtype.kind == "c" else np.sqrt(root(x))
+
+
+arcsin = elementwise("arcsin", np.arcsin, lambda t, _ans, x: t / _slope(x, lambda x: 1 - x * x, np.arcsin, np.cos), domain=_UNIT)
+arccos = elementwise("arccos", np.arccos, lambda t, _ans, x: -t / _slope(x, lambda x: 1 - x * x, np.arccos, np.sin), domain=_UNIT)
 arctan = elementwise("arctan", np.arctan, lambda t, _ans, x: t / (1 + x * x))
 sinh = elementwise("sinh", np.sinh, lambda t, _ans, x: t * np.cosh(x))
 cosh = elementwise("cosh", np.cosh, lambda t, _ans, x: t * np.sinh(x))
 tanh = elementwise("tanh", np.tanh, lambda t, ans, _x: t * (1 - ans * ans))
-arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / np.sqrt(x * x + 1))
-arccosh = elementwise("arccosh", np.arccosh, lambda t, _ans, x: t / np.sqrt((x - 1) * (x + 1)), domain=(1.2, 3.0))
+arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / _slope(x, lambda x: x * x + 1, np.arcsinh, np.cosh))
+arccosh = elementwise(
+    "arccosh",
+    np.arccosh,
+    lambda t, _ans, x: t / _slope(x, lambda x: (x - 1) * (x + 1), np.arccosh, np.sinh),
+    domain=(1.2, 3.0),
+    samples=[Sample(lambda rng: (np.array([-2 + 0.3j, 0.5 - 1j, -1.5 - 2j]),))],
+)
 arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / (1 - x * x), domain=_UNIT)
 deg2rad = elementwise("deg2rad", np.deg2rad, lambda t, _ans, _x: t * (np.pi / 180))
 radians = elementwise("radians", np.radians, lambda t, _ans, _x: t * (np.pi / 180))
@@ -155,8 +181,9 @@ def _sign_push(t: Any, ans: Any, x: Any) -> Any:
     return t * np.sign(x) if x.dtype.kind != "c" else np.real(t * np.conjugate(_direction(x, ans)))
 
 
-absolute = elementwise("absolute", np.absolute, _sign_pull, jvps=(_sign_push,), note="zero subgradient at 0")
-fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x))
+_SIGNED: Any = {"domain": _AWAY, "samples": [Sample(lambda rng: (rng.uniform(-2, -0.3, size=(2, 3)),))]}
+absolute = elementwise("absolute", np.absolute, _sign_pull, jvps=(_sign_push,), note="zero subgradient at 0", **_SIGNED)
+fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x), **_SIGNED)
 
 
 def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
@@ -167,8 +194,8 @@ def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
 def _halved(t: Any, chosen: Any, tie: Any) -> Any:
     # Ties are rare: look before paying for them, where that can be done without asking a traced value.
     if isinstance(tie, Tracer) or tie.any():
-        chosen = np.where(tie, t.dtype.type(0.5), chosen)
-    return t * chosen.astype(t.dtype)
+        return selected(chosen, t * np.where(tie, 0.5, 1).astype(t.dtype))
+    return selected(chosen, t)
 
 
 def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
@@ -176,14 +203,20 @@ def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     return _halved(t, mine == ans, mine == other)
 
 
-maximum = elementwise(
-    "maximum", np.maximum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
-)
-minimum = elementwise(
-    "minimum", np.minimum, lambda t, ans, x, y: _pick(t, ans, x, y), lambda t, ans, x, y: _pick(t, ans, y, x), note="1/2 each at ties"
-)
-fmax = elementwise("fmax", np.fmax, lambda t, ans, x, y: _pick_number(t, ans, x, y), lambda t, ans, x, y: _pick_number(t, ans, y, x))
-fmin = elementwise("fmin", np.fmin, lambda t, ans, x, y: _pick_number(t, ans, x, y), lambda t, ans, x, y: _pick_number(t, ans, y, x))
+def _extreme(ufunc: Any, pick: Any) -> Any:
+    return elementwise(
+        ufunc.__name__,
+        ufunc,
+        lambda t, ans, x, y: pick(t, ans, x, y),
+        lambda t, ans, x, y: pick(t, ans, y, x),
+        domain=((-2.0, 0.0), (0.3, 2.0)),
+        samples=[Sample(lambda rng: (2 * apart((2, 3))(rng)[0], 2 * apart((3,))(rng)[0] + 0.3), wrt=(0, 1))],
+        note="1/2 each at ties",
+    )
+
+
+maximum, minimum = _extreme(np.maximum, _pick), _extreme(np.minimum, _pick)
+fmax, fmin = _extreme(np.fmax, _pick_number), _extreme(np.fmin, _pick_number)
 copysign = elementwise(
     "copysign",
     np.copysign,
@@ -208,6 +241,15 @@ ceil = constant("ceil", np.ceil)
 trunc = constant("trunc", np.trunc)
 rint = constant("rint", np.rint)
 sign = constant("sign", np.sign)
+
+
+def _sign(x: Any, /) -> Any:
+    """`np.sign`: of complex numbers x / |x|, which is no constant."""
+    return _direction(x, np.absolute(x)) if x.dtype.kind == "c" else sign(x)
+
+
+UFUNCS[np.sign] = _sign
+TABLE["sign"] = TABLE["sign"]._replace(function=plain_first(np.sign, _sign), note="of complex numbers it is differentiable")
 signbit = constant("signbit", np.signbit)
 isnan = constant("isnan", np.isnan)
 isinf = constant("isinf", np.isinf)

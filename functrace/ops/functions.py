@@ -14,7 +14,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.create import lift
 from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, apart, implements, normal
 
 Axis = Any
 _X = Sample(normal((2, 3)))
@@ -33,6 +33,11 @@ _REDUCED = [
     _on(None, True),
     Sample(normal(())),
     Sample(normal((1,)), {"axis": 0}),
+]
+_RANKED = [
+    *(Sample(apart(shape)) for shape in ((2, 3), ())),
+    *(Sample(apart((2, 3, 4)), sample.kwargs) for sample in _REDUCED[1:6]),
+    Sample(apart((1,)), {"axis": 0}),
 ]
 
 
@@ -87,13 +92,13 @@ def sum_(
     return total if initial is None else total + initial
 
 
-@implements((np.max, np.amax), _REDUCED, name="max")
+@implements((np.max, np.amax), _RANKED, name="max")
 def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.max`; ties share the derivative evenly."""
     return _extreme("max", a, axis, out, keepdims, initial, where)
 
 
-@implements((np.min, np.amin), _REDUCED, name="min")
+@implements((np.min, np.amin), _RANKED, name="min")
 def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.min`; ties share the derivative evenly."""
     return _extreme("min", a, axis, out, keepdims, initial, where)
@@ -124,7 +129,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
     """`np.reshape`; a view of a traced array can be read, not written through."""
     a = lift(a)
     old = a.shape
-    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(map(int, shape))
     if shape == old:
         return a
     size, wanted = math.prod(old), math.prod(shape)

@@ -7,13 +7,16 @@ batched, it is an argument of `gather`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer
+from functrace.core.reverse import fit
+from functrace.core.tracer import BatchTracer, Tracer, value
 from functrace.ops.kinds import Op, align, general, linear, spread_batch
+from functrace.pool import UNUSED, zeros
 
 Index = Any
 
@@ -35,6 +38,14 @@ def _ndim_taken(p: Any) -> int:
 
 def _advanced(p: Any) -> bool:
     return not (p is None or p is Ellipsis or isinstance(p, slice))
+
+
+def _ndim_read(shape: tuple[int, ...], index: Index) -> int:
+    """The number of axes of what an index reads."""
+    if not is_basic(index):
+        return np.empty(shape, bool)[index].ndim
+    parts = index if isinstance(index, tuple) else (index,)
+    return len(shape) + sum(1 if p is None else 0 if p is Ellipsis or isinstance(p, slice) else -1 for p in parts)
 
 
 def batch_in_front(index: Index) -> tuple[Index, int]:
@@ -74,11 +85,86 @@ def _is_mask(index: Index) -> bool:
     return isinstance(index, np.ndarray) and index.dtype == bool
 
 
-def _unread(g: Any, _ans: Any, _x: Any, index: Index) -> Any:
-    return index_add(np.zeros(_x.shape, g.dtype), g, index)
+def _put(g: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    out = zeros(shape, g.dtype)
+    if is_basic(index):
+        out[index] = g
+    else:
+        _add_into(out, g, index)
+    return out
 
 
-getitem = linear("getitem", _read, _unread, batch=_batch_read, scatter=_add_into)
+def _batch_put(size: int, g: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    inside, axis = batch_in_front(index)
+    return placed(np.moveaxis(g, 0, axis) if axis else g, inside, (size, *shape))
+
+
+def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any) -> bool:
+    """Add the cotangent of a part into one shared buffer, rather than a dense array for each read."""
+    _, _, (i,), (x,), _, (index,) = entry
+    c = cts[i]
+    if isinstance(g, Tracer) or isinstance(c, Tracer):
+        return False
+    if i not in mine:
+        mine.add(i)
+        c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
+    elif not isinstance(c, np.ndarray):
+        c = cts[i] = np.array(c)
+    _add_into(c, g, index)
+    return True
+
+
+def _push_read(ts: list[Any], mine: set[int], entry: Any) -> bool:
+    _, out, (i,), _, _, (index,) = entry
+    if i not in mine or not isinstance(ts[i], np.ndarray):
+        return False
+    ts[out] = ts[i][index].copy()  # the buffer may be written to
+    return True
+
+
+def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any) -> bool:
+    """Take the cotangent of what was written out of a buffer of our own: the rest belongs to the array as it was before."""
+    _, out, (i, j), (x, v), ans, (index,) = entry
+    if isinstance(g, Tracer):
+        return False
+    if j >= 0:
+        d = fit(np.array(_written(g, ans, x, v, index)), v)
+        cts[j] = d if cts[j] is None else cts[j] + d
+    if i >= 0:
+        g = g if out in mine else np.array(g)
+        g[index] = 0
+        cts[i] = g if cts[i] is None else cts[i] + g
+        mine.add(i)
+    return True
+
+
+def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
+    """The tangent of an array that was written to, in the buffer of the tangent before, which no later entry reads."""
+    _, out, (i, j), _, ans, (index,) = entry
+    before, written = ts[i], ts[j] if j >= 0 else None
+    if isinstance(before, Tracer) or isinstance(written, Tracer):
+        return False
+    if before is None and written is None:
+        return True
+    ts[i] = None
+    if before is None:
+        t = zeros(ans.shape, ans.dtype)
+    else:  # views of the buffer show in its reference count
+        t = before if i in mine and getrefcount(before) == UNUSED else np.array(before)
+    t[index] = 0 if written is None else written
+    ts[out] = t
+    mine.add(out)
+    return True
+
+
+getitem = linear(
+    "getitem",
+    _read,
+    lambda g, _ans, _x, index: placed(g, index, _x.shape),
+    batch=_batch_read,
+    inplace=(_pull_read, _push_read),
+)
+placed: Any = linear("placed", _put, lambda g, _ans, _x, index, _shape: getitem(g, index), batch=_batch_put)  # in an array of zeros
 
 
 def _write(x: Any, v: Any, index: Index) -> Any:
@@ -104,7 +190,7 @@ def _batch_write(which: str) -> Any:
         x, v = args
         (index,) = params
         if flags[1]:
-            part = np.ndim(np.zeros(np.shape(x)[1:] if flags[0] else np.shape(x))[index])
+            part = _ndim_read(np.shape(x)[1:] if flags[0] else np.shape(x), index)
             v = np.reshape(v, (size, *(1,) * (part - (np.ndim(v) - 1)), *v.shape[1:]))
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))
         inside, axis = batch_in_front(index)
@@ -126,7 +212,7 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
         order = np.empty(_x.shape, dtype=np.intp)
         chosen = positions[index]
         order[index] = np.arange(chosen.size).reshape(chosen.shape)
-        return g[index] * (order[index] == np.arange(chosen.size).reshape(chosen.shape))
+        return selected(order[index] == np.arange(chosen.size).reshape(chosen.shape), g[index])
     return g[index]
 
 
@@ -137,6 +223,18 @@ index_set: Op = general(
     _written,
     jvps=(_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
     batch=_batch_write("set"),
+    linear=True,
+)
+# `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
+index_write = Primitive(
+    "index_set",
+    _write,
+    arity=2,
+    vjps=(_spared, _written),
+    jvps=(_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    batch=_batch_write("set"),
+    linear=True,
+    inplace=(_pull_write, _push_write),
 )
 index_add = general(
     "index_add",
@@ -145,6 +243,7 @@ index_add = general(
     lambda g, _ans, _x, _v, index: g[index],
     jvps=(lambda t, _ans, _x, _v, _index: t, _tangent_v),
     batch=_batch_write("add"),
+    linear=True,
 )
 
 
@@ -156,15 +255,21 @@ where: Op = general(
     "where",
     _where,
     None,
-    lambda g, _ans, condition, _x, _y: np.where(condition, g, np.zeros((), g.dtype)),
-    lambda g, _ans, condition, _x, _y: np.where(condition, np.zeros((), g.dtype), g),
-    jvps=(
-        None,
-        lambda t, _ans, condition, _x, _y: np.where(condition, t, np.zeros((), t.dtype)),
-        lambda t, _ans, condition, _x, _y: np.where(condition, np.zeros((), t.dtype), t),
-    ),
+    lambda g, _ans, condition, _x, _y: selected(condition, g),
+    lambda g, _ans, condition, _x, _y: selected(condition == 0, g),
+    jvps=(None, lambda t, _ans, c, _x, _y: selected(c, t), lambda t, _ans, c, _x, _y: selected(c == 0, t)),
     batch=lambda size, flags, args, _params: where(*align(size, flags, args)),
+    linear=True,
 )
+
+
+def selected(chosen: Any, t: Any) -> Any:
+    """`t` where it is chosen, and zero elsewhere, for rules. Multiplying is ten times as fast as selecting where nothing is traced;
+    what it makes of infinities is found in the result, and the replay done again with traces, which see the selection.
+    """
+    if isinstance(t, Tracer) or isinstance(chosen, Tracer):
+        return np.where(chosen, t, np.zeros((), t.dtype))
+    return t * (chosen if chosen.dtype == bool else chosen != 0)
 
 
 def _gather(x: Any, *rest: Any) -> Any:
@@ -218,6 +323,7 @@ gather: Op = Primitive(
     vjps=lambda k, g, _ans, x, *rest: scatter(g, *rest[:-1], params=(rest[-1], x.shape)) if k == 0 else None,
     jvps=lambda k, t, _ans, _x, *rest: gather(t, *rest[:-1], params=rest[-1:]) if k == 0 else None,
     batch=_batch_gather,
+    linear=True,
 ).op
 
 
@@ -244,6 +350,7 @@ scatter: Op = Primitive(
     vjps=lambda k, g, _ans, _x, *rest: gather(g, *rest[:-2], params=rest[-2:-1]) if k == 0 else None,
     jvps=lambda k, t, _ans, _x, *rest: scatter(t, *rest[:-2], params=rest[-2:]) if k == 0 else None,
     batch=_batch_scatter,
+    linear=True,
 ).op
 
 
@@ -254,16 +361,20 @@ def kept(key: Index) -> Index:
     return tuple(np.array(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
 
 
+def _decided(mask: Any) -> Any:
+    """A traced mask as a plain one; a batch is split by it."""
+    return mask.owner.agreed(mask) if isinstance(mask, BatchTracer) else value(mask)
+
+
 def index(x: Any, key: Index) -> Any:
     """`x[key]` for a traced `x` or traced (batched) integer arrays in `key`."""
     parts = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(p, Tracer) and p.dtype.kind == "b" for p in parts):  # the shape of the result depends on it
+        parts = tuple(_decided(p) if isinstance(p, Tracer) and p.dtype.kind == "b" else p for p in parts)
+        key = parts if isinstance(key, tuple) else parts[0]
     if not any(isinstance(p, Tracer) for p in parts):
         if not is_basic(key):
             key = kept(key)
         return getitem(x, key)
-    if any(p.dtype.kind == "b" for p in parts if hasattr(p, "dtype")):
-        raise IndexError(
-            "a boolean mask that is itself batched or traced selects a different number of elements each time; use np.where(mask, x, 0)"
-        )
     template = tuple(HOLE if isinstance(p, Tracer) else p for p in parts)
     return gather(x, *(p for p in parts if isinstance(p, Tracer)), params=(template,))

@@ -3,20 +3,28 @@
 A tracer is a handle. A write computes the new array functionally, and lets the handle stand for it; what was recorded before
 is unchanged. Handles made by basic indexing remember what they are views of, so a write through one reaches its base, and
 the other views of that base, as in NumPy.
+
+If nothing but the handle refers to the array, nobody can tell a new array from the old one written to. Then that is done: a
+loop that fills an array takes linear time.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import Tracer
+from functrace.core.primitive import Aval
+from functrace.core.tracer import TapeTracer, Tracer
 from functrace.ops import elementwise, shape
-from functrace.ops.index import getitem, index, index_add, index_set, is_basic, kept
+from functrace.ops.blank import Blank, handle, plain
+from functrace.ops.create import lift
+from functrace.ops.index import getitem, index, index_add, index_set, index_write, is_basic, kept
 from functrace.ops.shape import astype
 
 
@@ -41,7 +49,11 @@ def view(x: Tracer, key: Any) -> Any:
     """`x[key]`, remembered as a view of `x` if NumPy would make one."""
     if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
         out = getitem(x, key)
-        return linked(out, x, INDEX, key) if out.shape else out
+        if not out.shape:
+            return out
+        if type(out) is TapeTracer and isinstance(out.value, np.ndarray) and x.value.size > max(_FEW, 8 * out.value.size):
+            out.value = np.array(out.value)  # so that a later write to x finds nobody else who refers to its array
+        return linked(out, x, INDEX, key)
     out = index(x, key)
     return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
 
@@ -49,6 +61,8 @@ def view(x: Tracer, key: Any) -> Any:
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
+        if type(out) is Blank and not np.may_share_memory(out.value, plain(x)):
+            return out
         out.parent = (x, how, params)
         try:
             x.views.append(weakref.ref(out))
@@ -59,7 +73,7 @@ def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     return out
 
 
-_MANY = 64
+_MANY, _FEW = 64, 256
 _PLAIN = frozenset((int, slice, type(None), type(...)))
 
 
@@ -73,7 +87,8 @@ def permuted(x: Any, axes: tuple[int, ...]) -> Any:
     return linked(shape.transpose(x, axes), x, TRANSPOSE, axes)
 
 
-def _become(handle: Tracer, new: Tracer) -> None:
+def become(handle: Tracer, new: Tracer) -> None:
+    """Let a handle stand for the array of another."""
     handle.__class__ = type(new)
     for name in ("value", "owner", "slot", "code", "lasti"):
         setattr(handle, name, getattr(new, name))
@@ -81,14 +96,19 @@ def _become(handle: Tracer, new: Tracer) -> None:
 
 def write(x: Tracer, new: Any) -> None:
     """Let the array that `x` stands for become `new`, in its bases and their other views too."""
+    if type(x) is Blank and x.value.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
+        x.value[...] = plain(new)
+        return
     chain = [(x, new)]
     while (parent := getattr(chain[-1][0], "parent", None)) is not None:
         base, how, params = parent
         if how.write is None:
             raise ValueError(f"assignment destination is read-only: a broadcast view, at {errors.user_line()}")
+        if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
+            return
         chain.append((base, how.write(base, chain[-1][1], *params)))
     for node, value in chain:
-        _become(node, value)
+        become(node, handle(value))
     done = [node for node, _ in chain]
     todo = list(done)
     while todo:
@@ -96,31 +116,88 @@ def write(x: Tracer, new: Any) -> None:
         node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and v.parent[0] is node]
         for v in [r() for r in node.views]:
             if v is not None and not any(v is k for k in done):
-                _become(v, v.parent[1].read(node, *v.parent[2]))
+                become(v, handle(v.parent[1].read(node, *v.parent[2])))
                 done.append(v)
                 todo.append(v)
 
 
+class _Probe:
+    __slots__ = ("value",)
+
+
+_probe = _Probe()
+_probe.value = np.empty(0)  # type: ignore[attr-defined]
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
+_SOLE = getrefcount(_probe.value)  # type: ignore[attr-defined]  # references to an array that only a handle holds
+
+
+def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bool:
+    """Write into the very array that `x` stands for, and say whether that was possible; `through`: the view that becomes `v`.
+
+    It is if the array is a plain one that nothing else refers to: no tape, no view, no variable. If it is not, then a copy is
+    made once, and from then on it is.
+    """
+    if type(x) is not TapeTracer or isinstance(x.value, Tracer) or getattr(x, "parent", None) is not None:
+        return False
+    if any((w := r()) is not None and w is not through for node in (x, through) for r in getattr(node, "views", ())):
+        return False
+    trace = x.owner
+    if trace.closed:
+        trace.check_open(x)
+    v, key = _cast(x, v), key if is_basic(key) else kept(key)
+    a, slot = (v.value, v.slot) if type(v) is TapeTracer and v.owner is trace else (plain(v), -1)
+    if isinstance(a, Tracer) or _has_tracer(key):
+        return False
+    if through is not None:
+        become(through, v)
+    sole = _COUNTS and type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == _SOLE and x.value.flags.writeable
+    if not sole:
+        x.value = np.array(x.value)
+    x.value[key] = a
+    aval = Aval(x.value)
+    new = trace.next_slot()
+    op = index_write if sole else index_set.primitive  # type: ignore[attr-defined]
+    trace.append((op, new, (x.slot, slot), (aval, Aval(a)), aval, (key,)))
+    x.slot = new
+    return True
+
+
 def setitem(x: Tracer, key: Any, v: Any) -> None:
     """`x[key] = v`."""
-    write(x, updated(x, key, v, "set"))
+    v = lift(v) if isinstance(v, (list, tuple)) and x.dtype.kind in "fc" else v
+    parent = getattr(v, "parent", None)
+    if parent is not None and parent[0] is x and parent[1] is INDEX and is_basic(key) and key == parent[2][0]:
+        return  # the end of x[key] += w: the view has been written to, and it is what x shows here
+    if type(x) is Blank and x.value.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
+        x.value[key] = plain(v)
+    elif not _write_now(x, key, v):
+        write(x, updated(x, key, v, "set"))
+
+
+def _has_tracer(key: Any) -> bool:
+    return any(isinstance(p, Tracer) for p in key) if isinstance(key, tuple) else isinstance(key, Tracer)
+
+
+def _cast(x: Any, v: Any) -> Any:
+    """`v` with the dtype of the array `x` that it is written to."""
+    v = v if hasattr(v, "dtype") else np.asarray(v, None if np.asarray(v).dtype.kind not in "fiub" else x.dtype)
+    if v.dtype == x.dtype:
+        return v
+    if v.dtype.kind == "c" and x.dtype.kind != "c":
+        raise TypeError(f"can't write complex values into a {x.dtype} array at {errors.user_line()}")
+    return astype(v, x.dtype) if isinstance(v, Tracer) else v.astype(x.dtype)
 
 
 def updated(x: Any, key: Any, v: Any, how: str) -> Any:
     """A copy of `x` with `v` set, or added, at `key`; shapes and casting as in NumPy."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if any(isinstance(p, Tracer) for p in parts):
+    if isinstance(key, Tracer) and key.dtype == bool and not np.ndim(v):  # a mask that differs between the examples of a batch
+        mask = shape.reshape(key, key.shape + (1,) * (x.ndim - key.ndim))
+        return np.where(mask, _cast(x, v) if how == "set" else x + _cast(x, v), x)
+    if _has_tracer(key):
         raise errors.UnsupportedError(
             f"assignment at a batched or traced index.\n  At {errors.user_line()}.\n  Use np.where(np.arange(n) == i, v, x) instead."
         )
-    if not is_basic(key):
-        key = kept(key)
-    v = v if hasattr(v, "dtype") else np.asarray(v, None if np.asarray(v).dtype.kind not in "fiub" else x.dtype)
-    if v.dtype != x.dtype:
-        if v.dtype.kind == "c" and x.dtype.kind != "c":
-            raise TypeError(f"can't write complex values into a {x.dtype} array at {errors.user_line()}")
-        v = astype(v, x.dtype) if isinstance(v, Tracer) else v.astype(x.dtype)
-    return (index_set if how == "set" else index_add)(x, v, key)
+    return (index_set if how == "set" else index_add)(x, _cast(x, v), key if is_basic(key) else kept(key))
 
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

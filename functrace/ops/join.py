@@ -96,7 +96,7 @@ def _all(function: Callable[..., Any], arrays: Any) -> list[Any]:
     return [function(a) for a in arrays]
 
 
-@implements(np.vstack, [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
+@implements((np.vstack, getattr(np, "row_stack", None)), [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.vstack`."""
     return concatenate(_all(atleast_2d, tup), 0, dtype=dtype, casting=casting)

@@ -23,7 +23,7 @@ def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda self, other: op(lift(other) if isinstance(other, (list, tuple)) else other, self)
 
 
-_BINARY = {
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": e.add,
     "sub": e.subtract,
     "mul": e.multiply,
@@ -34,6 +34,8 @@ _BINARY = {
     "matmul": matmul,
     "and": e.bitwise_and,
     "or": e.bitwise_or,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
     "xor": e.bitwise_xor,
 }
 _COMPARISONS = {"eq": e.equal, "ne": e.not_equal, "lt": e.less, "le": e.less_equal, "gt": e.greater, "ge": e.greater_equal}
@@ -109,24 +111,59 @@ for _name in (
 ).split():
     setattr(Tracer, _name, _method(_name))
 
+
+def _part_setter(part: str) -> Callable[[Any, Any], None]:
+    """`x.real = v` and `x.imag = v`."""
+
+    def write(self: Any, v: Any) -> None:
+        if self.dtype.kind != "c" and part == "imag":
+            raise TypeError("array does not have imaginary part to set")
+        _inplace.setitem(getattr(self, part), ..., v)
+
+    return write
+
+
+def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
+    """`x.resize(shape)`: in place, filled up with zeros."""
+    if getattr(self, "parent", None) is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    wanted = np.empty(shape[0] if len(shape) == 1 else shape, bool)
+    flat = np.ravel(self)[: wanted.size]
+    padded: Any = np.concatenate([flat, np.zeros(wanted.size - flat.size, self.dtype)])
+    _inplace.become(self, padded.reshape(wanted.shape))
+
+
+def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+    if device != "cpu" or stream is not None:
+        raise ValueError(f"Unsupported device: {device!r}")
+    return self
+
+
 _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": _transposed,
     "mT": lambda self: np.swapaxes(self, -1, -2),
-    "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
-    "imag": lambda self: linked(e.imag(self), self, IMAG) if self.dtype.kind == "c" else e.imag(self),
     "at": at,
+    "device": lambda self: "cpu",
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": lambda self: self.size * self.dtype.itemsize,
     "flat": lambda self: np.ravel(self),
 }
 for _name, _get in _PROPERTIES.items():
     setattr(Tracer, _name, property(_get))
+for _name, _get in {
+    "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
+    "imag": lambda self: linked(e.imag(self), self, IMAG) if self.dtype.kind == "c" else e.imag(self),
+}.items():
+    setattr(Tracer, _name, property(_get, _part_setter(_name)))
 for _name, _function in {
     "__getitem__": view,
     "__setitem__": setitem,
     "__iter__": _iterate,
     "__contains__": lambda self, v: bool(np.any(self == v)),
     "__divmod__": _divmod,
+    "__rdivmod__": lambda self, other: _divmod(other, self),
+    "resize": _resize,
+    "to_device": _to_device,
     "__round__": lambda self, ndigits=0: np.round(self, ndigits or 0),
     "astype": _astype,
     "reshape": _reshape,
@@ -143,6 +180,8 @@ for _name, _function in {
 def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
     """`np.multiply(x, y, out=, where=, dtype=)`. `out` may be a traced array, which then stands for the result."""
     axis = {"axis": rest.pop("axis")} if ufunc is np.vecdot and "axis" in rest else {}
+    rest.pop("order", None)  # of memory, which a traced value has not
+    casting = rest.pop("casting", "same_kind") if rest.get("casting") not in ("no", "equiv") else ""
     if rest:
         name = next(iter(rest))
         raise errors.UnsupportedError(
@@ -155,7 +194,7 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
             "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
     if dtype is not None:
-        inputs = tuple(x.astype(dtype) if hasattr(x, "astype") else x for x in inputs)
+        inputs = tuple(x.astype(dtype, casting=casting) if hasattr(x, "astype") else x for x in inputs)
     result = op(*inputs, **axis)
     if out is None:
         if where is not True:

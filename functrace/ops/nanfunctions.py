@@ -72,8 +72,8 @@ _EXTREMES = [
     _given(),
     _given(axis=0),
     _given(axis=-1, keepdims=True),
-    _given(axis=1, initial=2.0),
-    _given(axis=1, initial=2.0, where=_FIRST),
+    _given(axis=1, initial=2.5),
+    _given(axis=1, initial=2.5, where=_FIRST),
 ]
 
 
@@ -124,7 +124,8 @@ def _variance(name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, ke
 
 
 _SPREAD = [
-    *_SAMPLES,
+    *RANKED,
+    *_SAMPLES[len(REDUCED) :],
     _given(axis=0, ddof=0, dtype=np.float64),
     _given(axis=1, ddof=1),
     _given(axis=1, correction=1),

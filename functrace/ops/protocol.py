@@ -4,7 +4,9 @@ raise. Attached to `Tracer`, as all operators and methods are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from sys import _getframe
 from types import CodeType
 from typing import Any, NoReturn
@@ -17,6 +19,7 @@ from functrace.core.tracer import Tracer
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
+LATE = {"scipy.special": "functrace.scipy.special"}  # modules with ufuncs of their own, and who declares them
 
 
 def stamp(out: Any) -> Any:
@@ -32,11 +35,18 @@ def stamp(out: Any) -> Any:
     return out
 
 
+def _late(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """The op of a ufunc, after those libraries that the program has loaded by now have been declared."""
+    for theirs, ours in LATE.items():
+        if theirs in sys.modules:
+            import_module(ours)
+    return UFUNCS.get(ufunc)
+
+
 def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    if method == "__call__" and not kwargs:
-        op = UFUNCS.get(ufunc)
-        if op is not None:
-            return stamp(op(*inputs))
+    op = UFUNCS.get(ufunc) or _late(ufunc)
+    if op is not None and method == "__call__" and not kwargs:
+        return stamp(op(*inputs))
     return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
 
 
@@ -60,12 +70,16 @@ def _stores(code: CodeType, lasti: int) -> bool:
 
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     frame = errors.user_frame(3)
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("scipy."):
+        instead = "call functrace.scipy.install() once, after which SciPy's functions take traced values; or use those of functrace.scipy"
+        frame = frame.f_back
     line = "" if frame is None else errors.line_of(frame.f_code, frame.f_lasti)
     if frame is not None and _stores(frame.f_code, frame.f_lasti):
         raise errors.ArrayStoreError(
             f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: the array would keep the "
             f"number and lose the derivative.\n  At {line}.\n"
-            "  Build the array from its parts with np.stack or functrace.numpy.array([...]), or update functionally with x.at[i].set(v)."
+            "  Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use "
+            "x.at[i].set(v)."
         )
     raise errors.ConversionError(
         f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: that would silently cut the derivative.\n"

@@ -101,7 +101,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     fill_value = fill_value if isinstance(fill_value, np.ndarray) else lift(fill_value)
     if not holds_tracer([fill_value]):
         return np.full(shape, fill_value, dtype, order)
-    return np.broadcast_to(fill_value if dtype is None else fill_value.astype(dtype), shape)
+    return np.broadcast_to(fill_value if dtype is None else fill_value.astype(dtype), shape).copy()
 
 
 @implements(getattr(np, "astype", ()), [Sample(lambda rng: (rng.normal(size=(2, 3)), np.float64))])

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
+from functrace.ops.index import selected
 from functrace.ops.kinds import Op, general, linear, negative_axes
+from functrace.pool import empty
 
 Axis = Any
 
@@ -26,6 +28,8 @@ def _batch(op: Any) -> Any:
 
 
 _add_reduce: Any = np.add.reduce  # np.sum without its Python wrapper
+_max_reduce: Any = np.maximum.reduce
+_min_reduce: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -34,13 +38,23 @@ def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
     return _add_reduce(x, axis, None, None, keepdims)
 
 
-_LAST, _SHORT, _MANY = (-1, (-1,)), 8, 512  # below 8 elements NumPy adds one after the other, so the bits are the same
+_LAST, _SHORT, _MANY = (-1, (-1,)), 16, 4096
 
 
 def _sum_columns(x: Any, keepdims: bool) -> Any:
-    """The sum over a short last axis, column by column: NumPy would start its loop anew for each row."""
-    total = x[..., 0] + x[..., 1]
-    for k in range(2, x.shape[-1]):
+    """The sum over a short last axis, column by column: NumPy would start its loop anew for each row.
+
+    The same bits as NumPy's: it adds fewer than 8 elements one after the other, and of more the first 8 by pairs.
+    """
+    n = x.shape[-1]
+    x = np.asarray(x)
+    total = np.add(x[..., 0], x[..., 1], out=empty(x.shape[:-1], x.dtype))
+    if n >= 8:
+        total += x[..., 2] + x[..., 3]
+        late = x[..., 4] + x[..., 5]
+        late += x[..., 6] + x[..., 7]
+        total += late
+    for k in range(8 if n >= 8 else 2, n):
         total += x[..., k]
     return total[..., None] if keepdims else total
 
@@ -56,26 +70,27 @@ sum_: Op = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
 
 
 def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return np.max(x, axis=axis, keepdims=keepdims)
+    return _max_reduce(x, axis, None, None, keepdims)
 
 
 def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return np.min(x, axis=axis, keepdims=keepdims)
+    return _min_reduce(x, axis, None, None, keepdims)
 
 
-def _shares(ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
-    """The weight of each element in the extreme: ties share evenly."""
-    best = expand(ans, axis, x.ndim, keepdims)
-    chosen = ((x == best) | (x != x)).astype(x.dtype)
-    return chosen / np.sum(chosen, axis=axis, keepdims=True)
+def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
+    """Which elements are the extreme, and how many: ties share evenly."""
+    chosen = (x == expand(ans, axis, x.ndim, keepdims)) | (x != x)
+    return chosen, np.sum(chosen, axis=axis, keepdims=True).astype(x.dtype)
 
 
 def _unpick(g: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
-    return expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims)
+    chosen, count = _chosen(ans, x, axis, keepdims)
+    return selected(chosen, expand(g, axis, x.ndim, keepdims) / count)
 
 
 def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
-    return np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims)
+    chosen, count = _chosen(ans, x, axis, keepdims)
+    return np.sum(selected(chosen, t) / count, axis=axis, keepdims=keepdims)
 
 
 max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))

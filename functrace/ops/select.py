@@ -32,6 +32,7 @@ take_along: Any = Primitive(
     vjps=lambda k, g, _ans, x, i, axis: None if k else add_along(g, i, params=(axis, x.shape[axis])),
     jvps=lambda k, t, _ans, _x, i, axis: take_along(t, i, params=(axis,)),
     batch=lambda size, flags, args, params: take_along(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+    linear=True,
 ).op
 
 
@@ -49,6 +50,7 @@ add_along: Any = Primitive(
     vjps=lambda k, g, _ans, _x, i, axis, _n: None if k else take_along(g, i, params=(axis,)),
     jvps=lambda k, t, _ans, _x, i, axis, n: add_along(t, i, params=(axis, n)),
     batch=lambda size, flags, args, params: add_along(*spread_batch(size, flags, args), params=(params[0] + 1, params[1])),
+    linear=True,
 ).op
 
 
@@ -219,7 +221,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """`np.piecewise`; where a condition is batched its function sees all of `x`, and its values are chosen afterwards."""
     x = lift(x)
-    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, tuple, np.ndarray, Tracer)) and len(x.shape) != 0):
+    scalar = not isinstance(condlist, (list, tuple)) and np.ndim(condlist) == 0
+    if scalar or (not isinstance(condlist[0], (list, tuple, np.ndarray, Tracer)) and len(x.shape) != 0):
         condlist = [condlist]
     conditions = [c.astype(bool) for c in map(lift, condlist)]
     if len(conditions) == len(funclist) - 1:

@@ -84,6 +84,7 @@ concatenate: Op = Primitive(
     vjps=_part,
     jvps=_placed(lambda: concatenate),
     batch=lambda size, flags, args, params: concatenate(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+    linear=True,
 ).op
 
 
@@ -103,6 +104,7 @@ stack: Op = Primitive(
     vjps=_stack_part,
     jvps=_placed(lambda: stack),
     batch=lambda size, flags, args, params: stack(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+    linear=True,
 ).op
 
 astype_constant = Primitive(

@@ -23,8 +23,8 @@ _add: Any = np.add.reduce
 _HALF = np.array([True, False, True, True])
 
 
-def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
-    return Sample(normal((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
+def _on(axis: Any, keepdims: bool = False, sampler: Any = normal, **more: Any) -> Sample:
+    return Sample(sampler((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
 
 
 def _given(values: Any, **kwargs: Any) -> Sample:
@@ -169,7 +169,8 @@ def _ddof(ddof: Any, correction: Any) -> Any:
 
 
 _MEAN = np.array([[0.1], [0.2], [0.3]])
-_SPREAD = [*REDUCED, _on(0, ddof=1), _on(-1, correction=1), _on(1, dtype=np.float64), _on(-1, where=_HALF), _on(-1, mean=_MEAN, ddof=1)]
+_OPTIONS: Any = ((0, {"ddof": 1}), (-1, {"correction": 1}), (1, {"dtype": float}), (-1, {"where": _HALF}), (-1, {"mean": _MEAN, "ddof": 1}))
+_SPREAD = [*RANKED, *(_on(axis, sampler=apart, **more) for axis, more in _OPTIONS)]  # no two elements are equal: there std has a kink
 
 
 @implements(np.var, _SPREAD)
@@ -321,16 +322,16 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
 
 
 def _bounds(**kwargs: Any) -> Sample:
-    return Sample(normal((2, 3)), kwargs)
+    return Sample(apart((2, 3)), kwargs)
 
 
 @implements(
     np.clip,
     [
-        _bounds(a_min=-0.5, a_max=0.5),
-        _bounds(a_min=None, a_max=0.5),
-        _bounds(a_min=0.0, a_max=None),
-        Sample(lambda rng: (rng.normal(size=(2, 3)), rng.uniform(-1, 0, size=3), rng.uniform(0, 1, size=(2, 1))), wrt=(0, 1, 2)),
+        _bounds(a_min=-0.5, a_max=0.4),
+        _bounds(a_min=None, a_max=0.4),
+        _bounds(a_min=0.1, a_max=None),
+        Sample(lambda rng: (*apart((2, 3))(rng), rng.uniform(-0.54, -0.48, size=3), rng.uniform(0.36, 0.42, size=(2, 1))), wrt=(0, 1, 2)),
     ],
     note="minimum(maximum(a, low), high): 1/2 at ties",
 )

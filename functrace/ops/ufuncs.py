@@ -25,7 +25,7 @@ _NAMED: dict[Any, str] = {
     np.logical_and: "all",
     np.logical_or: "any",
 }
-_IDENTITY: dict[Any, float | None] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0, np.fmax: None, np.fmin: None}
+_ASSOCIATIVE = (np.logaddexp, np.logaddexp2, np.hypot, np.fmax, np.fmin)
 
 
 def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
@@ -40,6 +40,18 @@ def _halved(ufunc: np.ufunc, x: Any, axis: int) -> Any:
         pairs = ufunc(index(x, along(axis, slice(0, half))), index(x, along(axis, slice(half, 2 * half))))
         x = concatenate([pairs, index(x, along(axis, slice(2 * half, None)))], axis) if n % 2 else pairs
     return x
+
+
+def stepwise(ufunc: np.ufunc) -> Callable[[Any, int], Any]:
+    """The running result of any ufunc of two arguments, one element after the other."""
+
+    def running(x: Any, axis: int) -> Any:
+        steps = [index(x, along(axis, slice(0, 1)))] if x.shape[axis] else [x]
+        for k in range(1, x.shape[axis]):
+            steps.append(ufunc(steps[-1], index(x, along(axis, slice(k, k + 1)))))
+        return concatenate(steps, axis)
+
+    return running
 
 
 def _reduce(
@@ -59,7 +71,7 @@ def _reduce(
         extra |= {"initial": initial} if initial is not None else {}
         extra |= {"where": where} if where is not True else {}
         return TABLE[name].function(array, axis=axis, out=out, keepdims=keepdims, **extra)
-    if ufunc not in _IDENTITY or out is not None or where is not True:
+    if ufunc.nin != 2 or ufunc.nout != 1 or out is not None or where is not True:
         raise unsupported(ufunc, "reduce")
     x = lift(array)
     x = x if dtype is None else x.astype(dtype)
@@ -67,10 +79,14 @@ def _reduce(
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
     k = single_axis(x, 0 if axis is None else axis[0] if isinstance(axis, tuple) else axis)
     kept = (*x.shape[:k], 1, *x.shape[k + 1 :])
+    if initial is not None and ufunc not in _ASSOCIATIVE:
+        x, initial = concatenate([np.broadcast_to(lift(initial).astype(x.dtype), kept), x], k), None
     if not x.shape[k]:
-        if _IDENTITY[ufunc] is None:
+        if ufunc.identity is None:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-        total = np.full(kept, _IDENTITY[ufunc], x.dtype)
+        total = np.full(kept, ufunc.identity, x.dtype)
+    elif ufunc not in _ASSOCIATIVE:
+        total = index(stepwise(ufunc)(x, k), along(k, slice(-1, None)))
     else:
         total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
     total = total if keepdims else reshape(total, (*x.shape[:k], *x.shape[k + 1 :]))
@@ -135,7 +151,7 @@ def _declare(ufunc: Any, method: str, samples: list[Sample], function: Callable[
 
 
 _REDUCED = [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((3, 4)), {"axis": -1, "keepdims": True}), Sample(apart((1,)))]
-for _ufunc in (np.add, np.multiply, np.maximum, np.minimum, *_IDENTITY):
+for _ufunc in (np.add, np.multiply, np.maximum, np.minimum, *_ASSOCIATIVE, np.subtract):
     _declare(_ufunc, "reduce", [*_REDUCED, Sample(apart((3,)), {"initial": 0.05})], _reduce)
 for _ufunc in (np.add, np.multiply, np.maximum):
     _declare(

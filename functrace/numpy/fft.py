@@ -1,0 +1,32 @@
+"""NumPy's `fft`, for plain and traced arrays alike.
+
+>>> import functrace.numpy as fnp
+>>> fnp.fft.rfft([1.0, 1.0])
+array([2.+0.j, 0.+0.j])
+"""
+
+from typing import Any
+
+import numpy as _numpy
+
+from functrace.ops.registry import TABLE as _TABLE
+
+globals().update({name.removeprefix("fft."): declared.function for name, declared in _TABLE.items() if name.startswith("fft.")})
+
+
+def fftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
+    """`np.fft.fftfreq`; the spacing may be traced."""
+    return _numpy.fft.fftfreq(n) / d
+
+
+def rfftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
+    """`np.fft.rfftfreq`; the spacing may be traced."""
+    return _numpy.fft.rfftfreq(n) / d
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_numpy.fft, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(n for n in dir(_numpy.fft) if not n.startswith("_"))})

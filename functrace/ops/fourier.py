@@ -1,0 +1,154 @@
+"""`np.fft`. The transform of one axis is a symmetric matrix, so it is its own transpose, and all others are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse, single_axis
+from functrace.ops.kinds import linear
+from functrace.ops.registry import Sample, implements, normal
+
+_SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}  # what scales the other direction
+
+
+def _fitted(x: Any, n: int, axis: int) -> Any:
+    """`x` cut, or filled up with zeros, to length `n` on an axis counted from the end."""
+    m = x.shape[axis]
+    if m > n:
+        return x[(..., slice(0, n), *(slice(None),) * (-1 - axis))]
+    return x if m == n else np.concatenate([x, np.zeros((*x.shape[:axis], n - m, *x.shape[axis:][1:]), x.dtype)], axis)
+
+
+def _like(d: Any, x: Any) -> Any:
+    d = np.real(d) if x.dtype.kind != "c" else d
+    return d if d.dtype == x.dtype else d.astype(x.dtype)
+
+
+def _halves(m: int, n: int, axis: int, dtype: Any) -> Any:
+    """1/2 for the frequencies of a real transform that stand for two, 1 for those that are alone: zero, and half of an even n."""
+    w = np.full(m, 0.5, dtype)
+    w[0] = 1
+    if n % 2 == 0 and n // 2 < m:
+        w[n // 2] = 1
+    return w.reshape((-1, *(1,) * (-1 - axis)))
+
+
+def _declared(name: str, fun: Any, transpose: Callable[..., Any]) -> Any:
+    """A transform `op(x, n, axis, norm)` with `axis` counted from the end, which a batch in front does not change."""
+
+    def pull(g: Any, _ans: Any, _x: Any, n: int, axis: int, norm: Any) -> Any:
+        return _like(_fitted(transpose(g, n, axis, norm), _x.shape[axis], axis), _x)
+
+    op: Any = linear(name, fun, pull, batch=lambda _size, x, *params: op(x, *params))
+    return op
+
+
+def _unrfft(g: Any, n: int, axis: int, norm: Any) -> Any:
+    return irfft_(np.conjugate(g) * _halves(g.shape[axis], n, axis, g.real.dtype), n, axis, _SWAPPED[norm])
+
+
+def _unirfft(g: Any, n: int, axis: int, norm: Any) -> Any:
+    return np.conjugate(rfft_(g, n, axis, _SWAPPED[norm])) / _halves(n // 2 + 1, n, axis, g.dtype)
+
+
+fft_: Any = _declared("fft", np.fft.fft, lambda g, n, axis, norm: fft_(g, n, axis, norm))
+ifft_: Any = _declared("ifft", np.fft.ifft, lambda g, n, axis, norm: ifft_(g, n, axis, norm))
+rfft_: Any = _declared("rfft", np.fft.rfft, _unrfft)
+irfft_: Any = _declared("irfft", np.fft.irfft, _unirfft)
+
+
+def _complex(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=shape) + 1j * rng.normal(size=shape),), kwargs)
+
+
+_ONE = [
+    Sample(normal((5,))),
+    Sample(normal((4,)), {"n": 6}),
+    Sample(normal((2, 5)), {"n": 3, "norm": "ortho"}),
+    Sample(normal((4, 2)), {"axis": 0, "norm": "forward"}),
+    Sample(normal((3, 1))),
+]
+_NONREAL = [_complex(5), _complex(4, n=6, norm="ortho"), _complex(2, 5, n=4), _complex(4, 2, axis=0, norm="forward"), _complex(3, n=2)]
+
+
+def _along_one(name: str, op: Any, samples: list[Sample], real_length: bool = False, conjugated: str = "") -> None:
+    numpy = getattr(np.fft, name)
+
+    def function(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+        refuse(name, out=(out, None))
+        a = lift(a)
+        axis = single_axis(a, axis) - a.ndim
+        n = (2 * (a.shape[axis] - 1) if real_length else a.shape[axis]) if n is None else int(n)
+        if n < 1 or norm not in _SWAPPED:
+            return numpy(np.empty(a.shape), n, axis, norm)  # which says what is wrong
+        if conjugated == "before":
+            return op(np.conjugate(a), n, axis, _SWAPPED[norm])
+        return np.conjugate(op(a, n, axis, _SWAPPED[norm])) if conjugated else op(a, n, axis, norm)
+
+    function.__doc__ = f"`np.fft.{name}`."
+    implements(numpy, samples, name=f"fft.{name}")(function)
+
+
+_along_one("fft", fft_, _ONE + _NONREAL[:2])
+_along_one("ifft", ifft_, _ONE[1:4] + _NONREAL)
+_along_one("rfft", rfft_, _ONE)
+_along_one("irfft", irfft_, [*_NONREAL, _ONE[0]], True)
+_along_one("hfft", irfft_, [*_NONREAL, _ONE[0]], True, "before")
+_along_one("ihfft", rfft_, _ONE, False, "after")
+
+
+def _along_many(name: str, axes_: Any, samples: list[Sample]) -> None:
+    """The transforms of several axes: one after the other, as NumPy does it; of the last axis first, or last, where that is real."""
+    numpy = getattr(np.fft, name)
+    real, inverse = "rfft" in name, name.startswith("i")
+    step = ifft_ if inverse else fft_
+
+    def function(a: Any, s: Any = None, axes: Any = axes_, norm: Any = None, out: Any = None) -> Any:
+        refuse(name, out=(out, None))
+        a = lift(a)
+        if axes is None:
+            axes = tuple(range(-a.ndim if s is None else -len(s), 0))
+        given = [None] * len(axes) if s is None else list(s)
+        if len(given) != len(axes):
+            raise ValueError("Shape and axes have different lengths.")
+        axes = [single_axis(a, k) - a.ndim for k in axes]
+        lengths = [a.shape[k] if n in (None, -1) else int(n) for n, k in zip(given, axes)]
+        if real and inverse and given and given[-1] in (None, -1):
+            lengths[-1] = 2 * (a.shape[axes[-1]] - 1)
+        if norm not in _SWAPPED or any(n < 1 for n in lengths) or real and not axes:
+            return numpy(np.empty(a.shape), s, axes, norm)  # which says what is wrong
+        steps = list(zip([step] * len(axes), lengths, axes))
+        if real:
+            steps[-1] = (irfft_ if inverse else rfft_, *steps[-1][1:])
+        for op, n, axis in steps if real and inverse else steps[::-1]:
+            a = op(a, n, axis, norm)
+        return a
+
+    function.__doc__ = f"`np.fft.{name}`."
+    implements(numpy, samples, name=f"fft.{name}")(function)
+
+
+for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
+    _made = _complex if "irfft" in _name else lambda *shape, **kwargs: Sample(normal(shape), kwargs)
+    _samples = [_made(3, 4), _made(2, 3, 4, s=(2, 5), axes=(0, -1)), _made(3, 3, norm="ortho"), _made(3, 3, s=(4, 2), axes=(0, 1))]
+    _along_many(_name, None if _name.endswith("n") else (-2, -1), _samples)
+
+
+def _shifted(name: str, sign: int) -> None:
+    def function(x: Any, axes: Any = None) -> Any:
+        x = lift(x)
+        axes = tuple(range(x.ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
+        return np.roll(x, [sign * (x.shape[k] // 2) for k in axes], axes)
+
+    function.__doc__ = f"`np.fft.{name}`."
+    implements(
+        getattr(np.fft, name), [Sample(normal((5,))), Sample(normal((3, 4))), Sample(normal((3, 4)), {"axes": 0})], name=f"fft.{name}"
+    )(function)
+
+
+_shifted("fftshift", 1)
+_shifted("ifftshift", -1)

@@ -1,0 +1,130 @@
+"""What NumPy writes in Python: polynomials of all six kinds, `emath`, histograms of several dimensions; see `rebased`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from functrace.core.tracer import Tracer
+from functrace.ops.blank import handle
+from functrace.ops.create import lift
+from functrace.ops.functions import reshape
+from functrace.ops.rebased import ModuleOf, later, rebased
+from functrace.ops.registry import Declared, Sample, apart, declare, implements, normal
+
+_C = Sample(normal((4,)))
+_PAIR = Sample(normal((4,), (3,)), wrt=(0, 1))
+_UNEQUAL = Sample(normal((2,), (3,)), wrt=(0, 1))
+
+
+def _steady(name: str, samples: list[Sample], numpy: Any = np, note: str = "") -> None:
+    prefix = "" if numpy is np else "emath."
+    function = getattr(numpy, name)
+    implements(function, samples, name=prefix + name, note=note)(later(name, lambda: rebased(function)))
+
+
+_ROOTS = np.array([2.0, -3.0, -3.5, 1.2])  # of one real root and a complex pair
+_LINE = Sample(lambda rng: (np.linspace(-1, 1, 6) + 0.05 * rng.normal(size=6), rng.normal(size=6), 2), wrt=(0, 1))
+_steady("poly", [_C, Sample(normal((3, 3)))])
+_steady("roots", [Sample(lambda rng: (_ROOTS,))], note="simple roots")
+_steady("polyint", [_C, Sample(normal((3,)), {"m": 2, "k": [1.0, 2.0]})])
+_steady("polyder", [_C, Sample(normal((4,)), {"m": 2})])
+_steady("polyadd", [_PAIR, _UNEQUAL])
+_steady("polysub", [_PAIR, _UNEQUAL])
+_steady(
+    "polyfit",
+    [
+        _LINE,
+        Sample(lambda rng: (*_LINE.args(rng), None, False, np.arange(1.0, 7.0)), wrt=(0, 1, 5)),
+        Sample(_LINE.args, {"cov": True}, (1,)),
+    ],
+)
+for _name in ("sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh"):
+    _steady(_name, [Sample(lambda rng: (np.array([-2.0, 0.4, 2.5]),)), Sample(lambda rng: (np.array([0.3, 0.7]),))], np.emath)
+_steady("power", [Sample(lambda rng: (np.array([-2.0, 0.4]), np.array([1.5, -0.5])), wrt=(0, 1))], np.emath)
+_steady("logn", [Sample(lambda rng: (2.5, np.array([-2.0, 0.4])), wrt=(0, 1))], np.emath)
+
+
+@implements(np.polymul, [_PAIR, _UNEQUAL])
+def polymul(a1: Any, a2: Any) -> Any:
+    """`np.polymul`."""
+    factors = [a.coeffs if isinstance(a, np.poly1d) else lift(a) for a in (a1, a2)]
+    product = np.convolve(*(reshape(np.trim_zeros(np.atleast_1d(a), "f"), -1) for a in factors))
+    return np.poly1d(product) if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d) else product
+
+
+@implements(np.polydiv, [Sample(lambda rng: (rng.normal(size=5), np.array([2.0, 1.5, -0.5]))), _UNEQUAL])  # divided exactly
+def polydiv(u: Any, v: Any) -> Any:
+    """`np.polydiv`."""
+    u, v = (x if isinstance(x, np.poly1d) else lift(x) for x in (u, v))
+    return _polydiv(u if isinstance(u, (Tracer, np.poly1d)) else handle(np.array(u)), v)  # it writes to a copy of u
+
+
+_polydiv = later("polydiv", lambda: rebased(np.polydiv))
+_WEIGHTED = Sample(lambda rng: (apart((5, 2))(rng)[0], 3, None, None, rng.random(5)), wrt=(4,))
+_WITHIN = Sample(lambda rng: (apart((5, 2))(rng)[0], (2, 3), [(-1.0, 1.0), (0.0, 2.0)], True, rng.random(5)), wrt=(4,))
+_note = "counts are constant in the sample, which can't be batched, and linear in `weights`; edges move with the data's extremes"
+_steady("histogramdd", [_WEIGHTED, _WITHIN], note=_note)
+_steady("histogram2d", [Sample(lambda rng: (*apart((5,), (5,))(rng), 3, None, None, rng.random(5)), wrt=(5,))], note=_note)
+_steady("histogram_bin_edges", [Sample(apart((5,)), {"bins": 3}), Sample(apart((5,)), {"bins": 2, "range": (0.0, 1.0)})])
+
+polynomial: Any = ModuleOf("numpy.polynomial")
+FAMILIES = {"polynomial": "poly", "chebyshev": "cheb", "legendre": "leg", "hermite": "herm", "hermite_e": "herme", "laguerre": "lag"}
+CLASSES = ("Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre")
+_X, _DATA = (3,), Sample(lambda rng: (np.linspace(-1, 1, 6), rng.normal(size=6), 2), {"w": np.arange(1.0, 7.0)}, (0, 1))
+_SIGNATURES: dict[str, list[Sample]] = {
+    **{operation: [_PAIR] for operation in ("add", "sub", "mul", "div")},
+    "mulx": [_C],
+    "pow": [Sample(lambda rng: (rng.normal(size=2), 3))],
+    "val": [Sample(normal(_X, (4,)), wrt=(0, 1)), Sample(normal(_X, (4, 2)), wrt=(0, 1))],
+    "val2d": [Sample(normal(_X, _X, (2, 3)), wrt=(0, 1, 2))],
+    "val3d": [Sample(normal(_X, _X, _X, (2, 1, 2)), wrt=(0, 3))],
+    "grid2d": [Sample(normal((2,), _X, (2, 3)), wrt=(1, 2))],
+    "grid3d": [Sample(normal((2,), _X, (1,), (2, 1, 2)), wrt=(1, 3))],
+    "vander": [Sample(lambda rng: (rng.normal(size=3), 3))],
+    "vander2d": [Sample(lambda rng: (*normal(_X, _X)(rng), (1, 2)), wrt=(0, 1))],
+    "vander3d": [Sample(lambda rng: (*normal(_X, _X, _X)(rng), (1, 0, 1)), wrt=(0, 2))],
+    "der": [Sample(normal((4,)), {"m": 2, "scl": 0.5})],
+    "int": [Sample(normal((3,)), {"m": 2, "k": [0.5, 1.0], "lbnd": 0.3})],
+    "fromroots": [_C],
+    "valfromroots": [Sample(normal(_X, (2,)), wrt=(0, 1))],
+    "trim": [_C],
+    "roots": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
+    "companion": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
+    "fit": [_DATA],
+    "line": [Sample(normal((), ()), wrt=(0, 1))],
+    "weight": [Sample(lambda rng: (rng.uniform(-0.9, 0.9, size=3),))],
+    "2poly": [_C],
+    "poly2": [_C],
+}
+
+
+def _to_powers(module: Any, numpy: Any) -> Any:
+    """`cheb2poly` and its like: linear, by a matrix whose rows NumPy gives."""
+
+    def function(c: Any) -> Any:
+        (c,) = module.pu.as_series([c])
+        rows = [numpy(row) for row in np.eye(len(c))]
+        return np.matmul(c, np.stack([np.pad(row, (0, len(c) - len(row))) for row in rows]))
+
+    return function
+
+
+def _find(family: str, name: str) -> Any:
+    module = getattr(polynomial, family)
+    return _to_powers(module, getattr(getattr(np.polynomial, family), name)) if name.endswith("2poly") else getattr(module, name)
+
+
+def _declare_families() -> None:
+    powers = {"valfromroots"}, {"weight", "2poly", "poly2"}  # what only the powers have, and what only the others
+    for family, short in FAMILIES.items():
+        for suffix, samples in _SIGNATURES.items():
+            if suffix not in powers[short == "poly"]:
+                name = f"poly2{short}" if suffix == "poly2" else short + suffix
+                found = later(name, functools.partial(_find, family, name))
+                declare(Declared(f"polynomial.{family}.{name}", found, (), tuple(samples)))
+
+
+_declare_families()
