@@ -1,6 +1,7 @@
-"""Pytrees for optimisers that want one flat vector: `ravel_pytree`, and `scipy_objective` for `scipy.optimize.minimize`.
+"""Optimisation: pytrees as flat vectors (`ravel_pytree`, `scipy_objective`), and solutions of equations, differentiated implicitly.
 
-SciPy is not imported here: what it needs is a function of a vector, and that is NumPy's business.
+SciPy is not imported here: optimisers and solvers are passed in, and what they need is a function of a vector.
+Source of the implicit rules: Blondel et al. 2022, "Efficient and modular implicit differentiation".
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from typing import Any
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import Tracer
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer, value
+from functrace.ops.create import lift
 from functrace.ops.index import index
+from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
 from functrace.transforms.arguments import name_of
-from functrace.transforms.derivatives import value_and_grad
+from functrace.transforms.custom import _lift_closure, custom_vjp, stop_gradient
+from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 
 Unravel = Callable[[Any], Any]
 
@@ -142,7 +147,175 @@ def scipy_objective(
     both = value_and_grad(f)
 
     def fun(x: Any, *more: Any) -> tuple[float, np.ndarray[Any, Any]]:
-        value, grads = both(unravel(x), *args, *more, **kwargs)
-        return float(value), _join(tree.leaves(grads), np.dtype(float))
+        cost, grads = both(unravel(x), *args, *more, **kwargs)
+        return float(cost), _join(tree.leaves(grads), np.dtype(float))
 
     return fun, flat.astype(float), unravel
+
+
+# Solutions of equations: whatever solver finds them, their derivatives follow from the equations
+
+
+def opaque(fun: Callable[..., Any], *args: Any) -> Any:
+    """`fun` of pytrees, run on plain arrays; a batch is taken example by example. What it returns counts as a constant."""
+    leaves, treedef = tree.flatten(args)
+    primitive: Primitive
+    primitive = Primitive(
+        "solver",
+        lambda *xs: np.asarray(fun(*tree.unflatten(treedef, xs))),
+        arity=None,
+        constant=True,
+        batch=lambda *call: batch_by_loop(primitive)(*call),
+    )
+    return primitive.op(*leaves)
+
+
+def _minus(x: Any) -> Any:
+    return tree.map(lambda leaf: None if leaf is None else -leaf, x)
+
+
+def _linear(forward: Any, backward: Any, params: Any, b: Any, solver: Any) -> Any:
+    """The vector x with `forward(x, params) == b`; `backward` is its transpose."""
+
+    @custom_vjp
+    def solve(params: Any, b: Any) -> Any:
+        return opaque(lambda p, b: solver(lambda v: value(forward(v, p)), b), params, b)
+
+    def fwd(params: Any, b: Any) -> Any:
+        x = solve(params, b)
+        return x, (params, x)
+
+    def bwd(saved: Any, g: Any) -> Any:
+        params, x = saved
+        u = _linear(backward, forward, params, g, solver)
+        return _minus(vjp(lambda p: forward(x, p), params)[1](u)[0]), u
+
+    solve.defvjp(fwd, bwd)
+    return solve(params, b)
+
+
+def _transposed(matvec: Any, example: Any) -> Any:
+    return lambda v, p: vjp(lambda y: matvec(y, p), np.zeros(example.shape, example.dtype))[1](v)[0]
+
+
+def implicit(residual: Any, solve: Any, x0: Any, params: Any, linear_solver: Any = None) -> Any:
+    """The vector x with `residual(x, params) == 0` that `solve(x0, params)` finds."""
+
+    @custom_vjp
+    def root(x0: Any, params: Any) -> Any:
+        return opaque(solve, x0, params)
+
+    def fwd(x0: Any, params: Any) -> Any:
+        x = root(x0, params)
+        return x, (x, params)
+
+    def bwd(saved: Any, g: Any) -> Any:
+        x, params = saved
+        if linear_solver is None:
+            u = np.linalg.solve(np.swapaxes(jacobian(lambda y: residual(y, params))(x), -1, -2), g)
+        else:
+            forward: Any = lambda v, p: jvp(lambda y: residual(y, p[1]), (p[0],), (v,))[1]
+            u = _linear(_transposed(forward, x), forward, (x, params), g, linear_solver)
+        return None, _minus(vjp(lambda p: residual(x, p), params)[1](u)[0])
+
+    root.defvjp(fwd, bwd)
+    return root(stop_gradient(x0), params)
+
+
+def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: tuple[Any, ...], solver: Any, linear_solver: Any) -> Any:
+    """The x at which the equation `make(f)(x, *args) == 0` holds, as `solver(f with args, x0)` finds it: see `implicit_root`."""
+    start, unravel = ravel_pytree(x0)
+    if start.dtype.kind not in "fc":
+        start, unravel = start.astype(float), ravel_pytree(tree.map(lambda x: np.asarray(x) * 1.0, x0))[1]
+    open_f, captured = _lift_closure(f)
+
+    def residual(x: Any, params: Any) -> Any:
+        return ravel_pytree(make(open_f(params[1]))(unravel(x), *params[0]))[0]
+
+    def solve(x0: Any, params: Any) -> Any:
+        g = open_f(params[1])
+        return ravel_pytree(solver(lambda x: g(x, *params[0]), unravel(x0)))[0].astype(x0.dtype)
+
+    return unravel(implicit(residual, solve, start, (args, captured), linear_solver))
+
+
+def implicit_root(f: Callable[..., Any], x0: Any, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> Any:
+    """The solution x of `f(x, *args) == 0`, differentiated through the equation, not through the solver.
+
+    With `f(x(p), p) == 0`, `dx/dp = -(df/dx)^-1 df/dp` (the implicit function theorem). Reverse and forward mode, any order, and
+    `vmap`, which calls the solver for one example after another.
+
+    Args:
+        f: returns a pytree with as many numbers as x. Traced values may be arguments, or variables that it closes over.
+        x0: where the solver starts, a pytree like x; it has no derivative.
+        *args: pytrees, passed on to `f`.
+        solver: any code: `solver(g, x0)` gets plain arrays and `g(x) = f(x, *args)`, and returns x. It must solve the equation
+            precisely: an error in x is one in the derivative.
+        linear_solver: `linear_solver(matvec, b)` for the linear equations of the derivative, where a dense matrix is too large.
+
+    >>> import functrace as ft
+    >>> from functrace.optimize import implicit_root
+    >>> from scipy.optimize import brentq
+    >>> def cube_root(a):
+    ...     return implicit_root(lambda x: x**3 - a, 1.0, solver=lambda g, x0: brentq(g, 0.0, 10.0, xtol=1e-14))
+    >>> print(cube_root(8.0).round(9), ft.grad(cube_root)(8.0).round(9), ft.grad(ft.grad(cube_root))(8.0).round(9))
+    2.0 0.083333333 -0.006944444
+    """
+    return solution(f, lambda g: g, x0, args, solver, linear_solver)
+
+
+def _iterate(g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
+    for _ in range(maxiter):
+        new = g(x)
+        a, b = ravel_pytree(new)[0], ravel_pytree(x)[0]
+        if np.max(np.abs(a - b), initial=0.0) <= tol * (1 + np.max(np.abs(a), initial=0.0)):
+            return new
+        x = new
+    raise ArithmeticError(f"fixed_point: no convergence to {tol:g} in {maxiter} iterations. Pass a solver, or another start.")
+
+
+def fixed_point(
+    f: Callable[..., Any],
+    x0: Any,
+    *args: Any,
+    solver: Callable[..., Any] | None = None,
+    linear_solver: Any = None,
+    tol: float = 1e-14,
+    maxiter: int = 10_000,
+) -> Any:
+    """The solution of `x == f(x, *args)`, differentiated through the equation: see `implicit_root`.
+
+    Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.optimize import fixed_point
+    >>> print(ft.grad(lambda a: fixed_point(lambda x: a * np.cos(x), 1.0))(1.0).round(9))
+    0.441610792
+    """
+    run = solver or (lambda g, x: _iterate(g, x, tol, maxiter))
+    return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)
+
+
+def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symmetric: bool = False) -> Any:
+    """The vector x with `matvec(x) == b`, differentiated with respect to `b` and to what `matvec` closes over.
+
+    Args:
+        matvec: a linear function of a vector.
+        b: a vector.
+        solver: any code: `solver(matvec, b)` on plain arrays, also used for the transposed equation; by default the dense matrix
+            is formed and factorised.
+        symmetric: `matvec` is its own transpose, which spares the work of finding it.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.optimize import linear_solve
+    >>> ft.jacobian(lambda s: linear_solve(lambda x: s * x, np.array([1.0, 2.0])))(np.array([1.0, 4.0]))
+    array([[-1.   ,  0.   ],
+           [ 0.   , -0.125]])
+    """
+    b = lift(b)
+    b = b if b.dtype.kind in "fc" else b.astype(float)
+    if solver is None:
+        return np.linalg.solve(jacobian(matvec)(np.zeros(b.shape, b.dtype)), b)
+    open_matvec, captured = _lift_closure(matvec)
+    forward: Any = lambda v, p: open_matvec(p)(v)
+    return _linear(forward, forward if symmetric else _transposed(forward, b), captured, b, solver)

@@ -1,0 +1,330 @@
+"""Splines: piecewise polynomials and B-splines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.interpolate as _scipy
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.index import index
+from functrace.scipy._linalg_systems import solve_banded
+
+
+def _float(x: Any) -> Any:
+    x = lift(x)
+    return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
+
+
+def _after(d: Any, like: Any) -> Any:
+    """A vector along the first axis of an array."""
+    return np.reshape(d, (-1, *(1,) * (like.ndim - 1)))
+
+
+def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
+    x, y = _float(x), np.moveaxis(_float(y), axis, 0)
+    if x.ndim != 1 or x.shape[0] != y.shape[0]:
+        raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
+    if bool(np.any(x[1:] <= x[:-1])):
+        raise ValueError("`x` must be strictly increasing sequence.")
+    return x, y
+
+
+class _Interpolant:
+    """What all have in common: points of any shape, the interpolated axis, and what holds outside."""
+
+    _class: Any = None
+    axis = 0
+    extrapolate: Any = True
+    _ends: tuple[Any, Any]
+    _fallback: Callable[[], Any]
+
+    def _at(self, x: Any, nu: int) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        x = _float(x)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        low, high = self._ends
+        flat = np.reshape(x, -1)
+        if extrapolate == "periodic":
+            flat = low + (flat - low) % (high - low)
+        out = self._at(flat, nu)
+        if not extrapolate:
+            out = np.where(_after((flat >= low) & (flat <= high), out), out, np.nan)
+        out = np.reshape(out, (*x.shape, *out.shape[1:]))
+        axes = tuple(range(out.ndim))
+        order = (*axes[x.ndim : x.ndim + self.axis], *axes[: x.ndim], *axes[x.ndim + self.axis :])
+        return np.transpose(out, order) if self.axis else out
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if any(isinstance(v, Tracer) for v in vars(self).values()):
+            raise errors.UnsupportedError(f"{type(self).__name__}.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+        return getattr(self._plain(), name)
+
+    def _plain(self) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no other methods here")
+
+
+class PPoly(_Interpolant):
+    """`scipy.interpolate.PPoly`: pieces of polynomials, `c[k]` the coefficients of `(x - x[i])**(len(c) - 1 - k)`."""
+
+    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        self.c, self.x, self.axis = _float(c), _float(x), axis
+        self.extrapolate = True if extrapolate is None else extrapolate
+        self._ends = self.x[0], self.x[-1]
+
+    def _plain(self) -> Any:
+        return _scipy.PPoly(self.c, self.x, self.extrapolate, self.axis)
+
+    def _at(self, x: Any, nu: int) -> Any:
+        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, self.x.shape[0] - 2)
+        c = self._differentiated(nu)
+        d = x - index(self.x, i)
+        out = index(c[0], i)
+        for k in range(1, c.shape[0]):
+            out = out * _after(d, out) + index(c[k], i)
+        return out
+
+    def _differentiated(self, nu: int) -> Any:
+        c = self.c
+        for _ in range(nu):
+            powers = np.arange(c.shape[0] - 1, 0, -1)
+            c = c[:-1] * _after(powers, c) if c.shape[0] > 1 else 0 * c
+        return c
+
+    def derivative(self, nu: int = 1) -> PPoly:
+        """The derivative, a `PPoly`."""
+        return PPoly(self._differentiated(nu), self.x, self.extrapolate, self.axis) if nu >= 0 else self.antiderivative(-nu)
+
+    def antiderivative(self, nu: int = 1) -> PPoly:
+        """The integral from the first breakpoint, a `PPoly`."""
+        c = self.c
+        for _ in range(nu):
+            c = c / _after(np.arange(c.shape[0], 0, -1), c)
+            h = self.x[1:] - self.x[:-1]
+            rise: Any = 0.0
+            for k in range(c.shape[0]):
+                rise = (rise + c[k]) * _after(h, c[k])
+            start = np.concatenate([0 * rise[:1], np.cumsum(rise, axis=0)[:-1]], axis=0)
+            c = np.concatenate([c, start[None]], axis=0)
+        return PPoly(c, self.x, self.extrapolate, self.axis)
+
+    def integrate(self, a: Any, b: Any) -> Any:
+        """The integral from a to b."""
+        if self.extrapolate == "periodic":
+            refuse("PPoly.integrate", extrapolate=("periodic", None))
+        whole = self.antiderivative()
+        return whole(b) - whole(a)
+
+
+class CubicHermiteSpline(PPoly):
+    """`scipy.interpolate.CubicHermiteSpline`: cubics with given values and slopes."""
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        axis = axis % lift(y).ndim
+        x, y = _knots(x, y, axis)
+        self._from(x, y, np.moveaxis(_float(dydx), axis, 0), axis, extrapolate)
+
+    def _from(self, x: Any, y: Any, slopes: Any, axis: int, extrapolate: Any) -> None:
+        h = _after(x[1:] - x[:-1], y)
+        chord = (y[1:] - y[:-1]) / h
+        t = (slopes[:-1] + slopes[1:] - 2 * chord) / h
+        c = np.stack([t / h, (chord - slopes[:-1]) / h - t, slopes[:-1], y[:-1]])
+        PPoly.__init__(self, c, x, extrapolate, axis)
+
+
+class CubicSpline(CubicHermiteSpline):
+    """`scipy.interpolate.CubicSpline`, every boundary condition."""
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
+        axis = axis % lift(y).ndim
+        x, y = _knots(x, y, axis)
+        periodic = isinstance(bc_type, str) and bc_type == "periodic"
+        slopes = _periodic_slopes(x, y) if periodic else _spline_slopes(x, y, bc_type)
+        self._from(x, y, slopes, axis, "periodic" if periodic and extrapolate is None else extrapolate)
+
+
+_CONDITIONS: dict[Any, Any] = {"clamped": (1, 0.0), "natural": (2, 0.0), "not-a-knot": "not-a-knot"}
+
+
+def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
+    """Slopes at the points that make second derivatives continuous: a tridiagonal system."""
+    both = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+    first, last = (_CONDITIONS[bc] if isinstance(bc, str) else (int(bc[0]), _float(bc[1])) for bc in both)
+    n = x.shape[0]
+    h = x[1:] - x[:-1]
+    H = _after(h, y)
+    chord = (y[1:] - y[:-1]) / H
+    if n == 2:  # what does not determine the cubic is a straight line
+        first, last = ((1, chord[0]) if bc == "not-a-knot" else bc for bc in (first, last))
+    if n == 3 and first == last == "not-a-knot":
+        curve = (chord[1] - chord[0]) / (x[2] - x[0])
+        return np.stack([chord[0] - H[0] * curve, chord[0] + H[0] * curve, chord[1] + H[1] * curve])
+
+    def end(bc: Any, h0: Any, h1: Any, m0: Any, m1: Any, sign: float) -> tuple[Any, Any, Any]:
+        if isinstance(bc, str):
+            return h1, h0 + h1, ((h0 + 2 * (h0 + h1)) * h1 * m0 + h0**2 * m1) / (h0 + h1)
+        if bc[0] == 1:
+            return 0 * h0 + 1, 0 * h0, bc[1] + 0 * m0
+        return 2 * h0, h0, -sign * bc[1] * h0**2 / 2 + 3 * h0 * m0
+
+    a0, a1, ra = end(first, h[0], h[min(1, n - 2)], chord[0], chord[min(1, n - 2)], 1.0)
+    z0, z1, rz = end(last, h[-1], h[max(-2, 1 - n)], chord[-1], chord[max(-2, 1 - n)], -1.0)
+    one: Any = lambda v: np.reshape(v, (1,))
+    upper = np.concatenate([one(0 * a0), one(a1), h[:-1]])
+    middle = np.concatenate([one(a0), 2 * (h[:-1] + h[1:]), one(z0)])
+    lower = np.concatenate([h[1:], one(z1), one(0 * z0)])
+    right = np.concatenate([ra[None], 3 * (H[1:] * chord[:-1] + H[:-1] * chord[1:]), rz[None]])
+    solved = solve_banded((1, 1), np.stack([upper, middle, lower]), np.reshape(right, (n, -1)))
+    return np.reshape(solved, y.shape)
+
+
+def _periodic_slopes(x: Any, y: Any) -> Any:
+    h = x[1:] - x[:-1]
+    H = _after(h, y)
+    chord = (y[1:] - y[:-1]) / H
+    n = x.shape[0] - 1
+    before, eye = np.roll(h, 1), np.eye(n)
+    matrix = eye * (2 * (h + before))[:, None] + np.roll(eye, 1, axis=1) * before[:, None] + np.roll(eye, -1, axis=1) * h[:, None]
+    right = 3 * (_after(h, y) * np.roll(chord, 1, axis=0) + _after(before, y) * chord)
+    slopes = np.reshape(np.linalg.solve(matrix, np.reshape(right, (n, -1))), (n, *y.shape[1:]))
+    return np.concatenate([slopes, slopes[:1]], axis=0)
+
+
+def _pchip_slopes(x: Any, y: Any) -> Any:
+    """Fritsch and Butland 1984: weighted harmonic means of the chords, zero at extremes."""
+    h = _after(x[1:] - x[:-1], y)
+    m = (y[1:] - y[:-1]) / h
+    if x.shape[0] == 2:
+        return np.concatenate([m, m], axis=0)
+    flat = m[1:] * m[:-1] <= 0
+    a, b = np.where(flat, 1.0, m[:-1]), np.where(flat, 1.0, m[1:])
+    w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    inner = np.where(flat, 0.0, (w1 + w2) / (w1 / a + w2 / b))
+
+    def end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+        d = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+        over = (np.sign(m0) != np.sign(m1)) & (np.abs(d) > 3 * np.abs(m0))
+        return np.where(np.sign(d) != np.sign(m0), 0.0, np.where(over, 3 * m0, d))
+
+    return np.concatenate([end(h[:1], h[1:2], m[:1], m[1:2]), inner, end(h[-1:], h[-2:-1], m[-1:], m[-2:-1])], axis=0)
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """`scipy.interpolate.PchipInterpolator`."""
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        axis = axis % lift(y).ndim
+        x, y = _knots(x, y, axis)
+        self._from(x, y, _pchip_slopes(x, y), axis, extrapolate)
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """`scipy.interpolate.Akima1DInterpolator`, both methods."""
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
+        axis = axis % lift(y).ndim
+        x, y = _knots(x, y, axis)
+        m = (y[1:] - y[:-1]) / _after(x[1:] - x[:-1], y)
+        if x.shape[0] == 2:
+            slopes = np.concatenate([m, m], axis=0)
+        else:
+            b, e = 2 * m[0] - m[1], 2 * m[-1] - m[-2]
+            m = np.concatenate([(2 * b - m[0])[None], b[None], m, e[None], (2 * e - m[-1])[None]], axis=0)
+            jump = np.abs(m[1:] - m[:-1])
+            if method == "makima":
+                jump = jump + np.abs(m[1:] + m[:-1]) / 2
+            after, before = jump[2:], jump[:-2]
+            both = after + before
+            same = both <= 1e-9 * np.max(both)
+            weighted = (after * m[1:-2] + before * m[2:-1]) / np.where(same, 1.0, both)
+            slopes = np.where(same, (m[3:] + m[:-3]) / 2, weighted)
+        self._from(x, y, slopes, axis, False if extrapolate is None else extrapolate)
+
+
+class BSpline(_Interpolant):
+    """`scipy.interpolate.BSpline`: knots, coefficients and points may be traced."""
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        self.t, self.c, self.k, self.extrapolate = _float(t), _float(c), int(k), extrapolate
+        self.axis = axis % self.c.ndim
+        self.c = np.moveaxis(self.c, self.axis, 0)
+        self._ends = self.t[self.k], self.t[-self.k - 1]
+
+    def _plain(self) -> Any:
+        return _scipy.BSpline(self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis)
+
+    def derivative(self, nu: int = 1) -> BSpline:
+        """The derivative, a `BSpline`."""
+        t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
+        for _ in range(nu):
+            gaps = t[k + 1 : -1] - t[1 : -k - 1]
+            empty = gaps == 0
+            c = _after(np.where(empty, 0.0, k / np.where(empty, 1.0, gaps)), c) * (c[1:] - c[:-1])
+            t, k = t[1:-1], k - 1
+        return BSpline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
+
+    def _at(self, x: Any, nu: int) -> Any:
+        if nu:
+            return self.derivative(nu)._at(x, 0) if nu <= self.k else 0 * BSpline._at(self, x, 0)
+        t, k = self.t, self.k
+        n = t.shape[0] - k - 1
+        i = np.clip(np.searchsorted(t, x, side="right") - 1, k, n - 1)
+        d = [index(self.c, i - k + j) for j in range(k + 1)]
+        for r in range(1, k + 1):  # de Boor 1978, "A practical guide to splines", chapter X
+            for j in range(k, r - 1, -1):
+                low, high = index(t, i - k + j), index(t, i + 1 + j - r)
+                part = (x - low) / (high - low)
+                d[j] = d[j - 1] + _after(part, d[j]) * (d[j] - d[j - 1])
+        return d[k]
+
+
+def _design(x: Any, t: Any, k: int, nu: int = 0) -> Any:
+    """The matrix of all B-splines at all points."""
+    return BSpline(t, np.eye(t.shape[0] - k - 1), k)(x, nu)
+
+
+def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
+    """`scipy.interpolate.make_interp_spline`, with the conditions "not-a-knot" (the default), "natural" and "clamped"."""
+    axis = axis % lift(y).ndim
+    x, y = _knots(x, y, axis)
+    conditions = 0 if bc_type in (None, "not-a-knot") else {"clamped": 1, "natural": 2}.get(bc_type if isinstance(bc_type, str) else "", -1)
+    if conditions < 0 or conditions and k != 3:
+        refuse("make_interp_spline", bc_type=(bc_type, None))
+    if t is None:
+        half = (k + 1) // 2
+        inner = (
+            x[1:-1]
+            if conditions
+            else (x[half : x.shape[0] - half] if k % 2 else (x[half : x.shape[0] - half] + x[half - 1 : x.shape[0] - half - 1]) / 2)
+        )
+        if not k % 2 and not conditions:
+            inner = ((x[1:] + x[:-1]) / 2)[k // 2 : x.shape[0] - 1 - k // 2]
+        t = np.concatenate([np.repeat(x[:1], k + 1), inner, np.repeat(x[-1:], k + 1)])
+    t = _float(t)
+    rows, right = _design(x, t, k), np.reshape(y, (y.shape[0], -1))
+    if conditions:
+        ends = _design(np.stack([x[0], x[-1]]), t, k, conditions)
+        rows, right = np.concatenate([ends[:1], rows, ends[1:]], axis=0), np.pad(right, [(1, 1), (0, 0)])
+    c = np.reshape(np.linalg.solve(rows, right), (rows.shape[0], *y.shape[1:]))
+    return BSpline(t, np.moveaxis(c, 0, axis), k, axis=axis)
+
+
+def make_lsq_spline(
+    x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int = 0, check_finite: bool = True, *, method: str = "qr"
+) -> BSpline:
+    """`scipy.interpolate.make_lsq_spline`."""
+    axis = axis % lift(y).ndim
+    x, y, t = _float(x), np.moveaxis(_float(y), axis, 0), _float(t)
+    weight = np.ones(x.shape[0]) if w is None else _float(w)
+    rows, right = _design(x, t, k) * weight[:, None], np.reshape(y, (y.shape[0], -1)) * weight[:, None]
+    c = np.linalg.pinv(rows) @ right
+    return BSpline(t, np.moveaxis(np.reshape(c, (-1, *y.shape[1:])), 0, axis), k, axis=axis)

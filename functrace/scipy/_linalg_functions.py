@@ -1,0 +1,430 @@
+"""Functions of matrices, matrix equations, and matrices made of vectors.
+
+A function of a matrix has its derivative in a block of the same function: f([[A, E], [0, A]]) has f'(A)[E] in its corner (Higham
+2008, "Functions of matrices", theorem 3.6).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg as _scipy
+
+from functrace.core.reverse import fit
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.gauge import adjoint, conj, transposed
+from functrace.ops.kinds import general
+from functrace.ops.registry import Sample
+from functrace.optimize import implicit
+from functrace.scipy._linalg_systems import _apart, _array, _drawn, declared
+
+
+def _double(x: Any) -> Any:
+    """An array in double precision, as some functions use whatever they are given."""
+    x = lift(x)
+    return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
+
+
+def _derivative(f: Any, x: Any, e: Any, *params: Any) -> Any:
+    """The derivative of a function of matrices at x in the direction e."""
+    n = x.shape[-1]
+    zero = np.zeros(x.shape, np.result_type(x.dtype, e.dtype))
+    top, bottom = np.concatenate([x + zero, e + zero], axis=-1), np.concatenate([zero, x + zero], axis=-1)
+    return f(np.concatenate([top, bottom], axis=-2), *params)[..., :n, n:]
+
+
+def _function(name: str, fun: Any) -> Any:
+    op: Any = general(
+        f"scipy.linalg.{name}",
+        fun,
+        lambda g, _ans, x, *params: fit(_derivative(op, transposed(_double(x)), _double(g), *params), x),
+        jvps=(lambda t, ans, x, *params: _derivative(op, _double(x), _double(t), *params).astype(ans.dtype),),
+        batch=lambda _size, _flags, args, params: op(args[0], *params),
+    )
+    return op
+
+
+_expm = _function("expm", _scipy.expm)
+_logm = _function("logm", _scipy.logm)
+_power = _function("fractional_matrix_power", _scipy.fractional_matrix_power)
+_SMALL = [Sample(lambda rng: (0.5 * rng.normal(size=(3, 3)),)), Sample(lambda rng: (0.3 * np.eye(2),))]
+_POSITIVE = Sample(lambda rng: (0.3 * rng.normal(size=(3, 3)) + 2 * np.diag([1.0, 2.0, 3.0]),))
+
+
+@declared("expm", *_SMALL, Sample(lambda rng: (0.5 * rng.normal(size=(2, 2, 2)),)))
+def expm(A: Any) -> Any:
+    """`scipy.linalg.expm`."""
+    return _expm(_array(A))
+
+
+@declared(
+    "expm_frechet",
+    Sample(lambda rng: (0.5 * rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), wrt=(0, 1)),
+    _drawn((2, 2), (2, 2), compute_expm=False),
+)
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """`scipy.linalg.expm_frechet`."""
+    A, E = _double(A), _double(E)
+    out = _derivative(_expm, A, E)
+    return (_expm(A), out) if compute_expm else out
+
+
+def _even_odd(A: Any, turn: complex) -> tuple[Any, Any]:
+    """Half the sum, and half the difference, of exp(turn A) and exp(-turn A)."""
+    A = _array(A)
+    ahead, behind = _expm(turn * A), _expm(-turn * A)
+    even, odd = (ahead + behind) / 2, (ahead - behind) / (2 * turn)
+    return (even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else (even.real, odd.real)
+
+
+@declared("cosm", *_SMALL)
+def cosm(A: Any) -> Any:
+    """`scipy.linalg.cosm`."""
+    return _even_odd(A, 1j)[0]
+
+
+@declared("sinm", *_SMALL)
+def sinm(A: Any) -> Any:
+    """`scipy.linalg.sinm`."""
+    return _even_odd(A, 1j)[1]
+
+
+@declared("tanm", *_SMALL)
+def tanm(A: Any) -> Any:
+    """`scipy.linalg.tanm`."""
+    return np.linalg.solve(*_even_odd(A, 1j))
+
+
+@declared("coshm", *_SMALL)
+def coshm(A: Any) -> Any:
+    """`scipy.linalg.coshm`."""
+    return _even_odd(A, 1)[0]
+
+
+@declared("sinhm", *_SMALL)
+def sinhm(A: Any) -> Any:
+    """`scipy.linalg.sinhm`."""
+    return _even_odd(A, 1)[1]
+
+
+@declared("tanhm", *_SMALL)
+def tanhm(A: Any) -> Any:
+    """`scipy.linalg.tanhm`."""
+    return np.linalg.solve(*_even_odd(A, 1))
+
+
+@declared("logm", _POSITIVE)
+def logm(A: Any, *disp: Any) -> Any:
+    """`scipy.linalg.logm`."""
+    return _logm(_array(A))
+
+
+def _sqrtm_pull(g: Any, ans: Any, _x: Any) -> Any:
+    return _sylvester(transposed(ans), transposed(ans), g)
+
+
+_sqrtm: Any = general(
+    "scipy.linalg.sqrtm", _scipy.sqrtm, _sqrtm_pull, jvps=(lambda t, ans, _x: _sylvester(ans, ans, t + 0 * ans),)
+)  # X dX + dX X = dA
+
+
+@declared("sqrtm", _POSITIVE)
+def sqrtm(A: Any, *disp: Any) -> Any:
+    """`scipy.linalg.sqrtm`."""
+    return _sqrtm(_array(A))
+
+
+@declared(
+    "fractional_matrix_power",
+    *(Sample(_POSITIVE.args, {"t": t}) for t in (0.5, -0.7, 2.3)),
+    Sample(lambda rng: (*_POSITIVE.args(rng), 0.4), wrt=(0, 1)),
+)
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """`scipy.linalg.fractional_matrix_power`; the power may be traced too."""
+    if hasattr(t, "owner"):
+        return _expm(t * _logm(_array(A)))
+    return _power(_array(A), float(t))
+
+
+@declared("polar", _apart(3, 3), _apart(3, 3, side="left"), _apart(4, 2), _apart(2, 4, side="left"))
+def polar(a: Any, side: str = "right") -> Any:
+    """`scipy.linalg.polar`."""
+    w, s, vh = np.linalg.svd(_array(a), full_matrices=False)
+    left = side == "left"
+    return w @ vh, (w * s[..., None, :]) @ adjoint(w) if left else (adjoint(vh) * s[..., None, :]) @ vh
+
+
+# spaces
+
+
+@declared("orth", _apart(4, 2), _apart(3, 3))
+def orth(A: Any, rcond: Any = None) -> Any:
+    """`scipy.linalg.orth`, at constant rank."""
+    A = _array(A)
+    u, s, _ = np.linalg.svd(A, full_matrices=False)
+    return u[..., :, : _rank(s, A.shape, rcond)]
+
+
+@declared("null_space", _apart(2, 3), note="of several dimensions only through the projector, since the basis is a choice")
+def null_space(A: Any, rcond: Any = None, **_unused: Any) -> Any:
+    """`scipy.linalg.null_space`, at constant rank."""
+    A = _array(A)
+    _, s, vh = np.linalg.svd(A, full_matrices=True)
+    return adjoint(vh[..., _rank(s, A.shape, rcond) :, :])
+
+
+def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
+    rcond = np.finfo(s.dtype).eps * max(shape[-2:]) if rcond is None else rcond
+    return int(np.sum(s > np.max(s) * rcond))
+
+
+@declared("subspace_angles", _drawn((4, 2), (4, 2)), _drawn((5, 2), (5, 1)))
+def subspace_angles(A: Any, B: Any) -> Any:
+    """`scipy.linalg.subspace_angles` (Knyazev and Argentati 2002)."""
+    a, b = orth(A), orth(B)
+    inner = adjoint(a) @ b
+    cosines = np.linalg.svdvals(inner)
+    rest = b - a @ inner if a.shape[1] >= b.shape[1] else a - b @ adjoint(inner)
+    sines = np.linalg.svdvals(rest)
+    near = cosines**2 >= 0.5
+    one = cosines.dtype.type(0.5)
+    near_angles = np.arcsin(np.where(near[::-1] | (sines < 0.9), np.minimum(sines, 1.0), one))
+    return np.where(near, near_angles[::-1], np.arccos(np.where(near, one, np.minimum(cosines, 1.0))))[::-1]
+
+
+@declared("orthogonal_procrustes", _apart(3, 3, (3, 3)), _drawn((4, 2), (4, 2)))
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
+    """`scipy.linalg.orthogonal_procrustes`."""
+    u, w, vt = np.linalg.svd(transposed(transposed(_array(B)) @ conj(_array(A))))
+    return u @ vt, np.sum(w)
+
+
+# matrix equations
+
+
+_sylvester: Any = general(
+    "scipy.linalg.solve_sylvester",  # A X + X B = Q
+    _scipy.solve_sylvester,
+    lambda g, ans, a, b, _q: -_sylvester(transposed(a), transposed(b), g) @ transposed(ans),
+    lambda g, ans, a, b, _q: -transposed(ans) @ _sylvester(transposed(a), transposed(b), g),
+    lambda g, _ans, a, b, _q: _sylvester(transposed(a), transposed(b), g),
+    jvps=(
+        lambda t, ans, a, b, _q: -_sylvester(a, b, t @ ans),
+        lambda t, ans, a, b, _q: -_sylvester(a, b, ans @ t),
+        lambda t, _ans, a, b, _q: _sylvester(a, b, t),
+    ),
+)
+
+
+def _stable(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    return Sample(
+        lambda rng: tuple(0.2 * rng.normal(size=s) + (0.5 if k == 0 else 0.8) * np.eye(s[0], s[1]) for k, s in enumerate(shapes)),
+        kwargs,
+        tuple(range(len(shapes))),
+    )
+
+
+@declared(
+    "solve_sylvester",
+    Sample(lambda rng: (rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 2)), rng.normal(size=(3, 2))), wrt=(0, 1, 2)),
+)
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """`scipy.linalg.solve_sylvester`."""
+    return _sylvester(*(_array(x) for x in (a, b, q)))
+
+
+@declared("solve_continuous_lyapunov", _stable((3, 3), (3, 3)))
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """`scipy.linalg.solve_continuous_lyapunov`: A X + X A^H = Q."""
+    a = _array(a)
+    return _sylvester(a, adjoint(a), _array(q))
+
+
+implements_lyapunov = declared("solve_lyapunov", _stable((3, 3), (3, 3)))(lambda a, q: solve_continuous_lyapunov(a, q))
+
+
+@declared("solve_discrete_lyapunov", _stable((3, 3), (3, 3)), _stable((3, 3), (3, 3), method="bilinear"))
+def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+    """`scipy.linalg.solve_discrete_lyapunov`: A X A^H - X + Q = 0."""
+    a, q = _double(a), _double(q)
+    n = a.shape[0]
+    eye = np.eye(n, dtype=a.dtype)
+    if method == "direct" or method is None and n < 10:
+        system = np.eye(n * n, dtype=a.dtype) - np.kron(a, conj(a))
+        return np.reshape(np.linalg.solve(system, np.reshape(q, n * n)), (n, n))
+    right = np.linalg.inv(adjoint(a) + eye)
+    b = (adjoint(a) - eye) @ right
+    return _sylvester(adjoint(b), b, -2 * np.linalg.inv(a + eye) @ q @ right)
+
+
+def _riccati(name: str, residual: Any) -> Any:
+    """A Riccati equation, whose solution SciPy finds and whose derivative follows from its `residual(x, a, b, q, r)`."""
+    solver = getattr(_scipy, name)
+
+    def solve(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
+        refuse(name, e=(e, None), s=(s, None))
+        params = tuple(_array(x) for x in (a, b, q, r))
+        n = params[0].shape[0]
+        if any(x.dtype.kind == "c" for x in params):
+            refuse(f"{name} of complex matrices", a=(a, None))
+        flat = implicit(
+            lambda x, p: np.reshape(residual(np.reshape(x, (n, n)), *p), n * n),
+            lambda _x0, p: np.reshape(solver(*p, balanced=balanced), n * n),
+            np.zeros(n * n),
+            params,
+        )
+        return np.reshape(flat, (n, n))
+
+    solve.__name__, solve.__doc__ = name, f"`scipy.linalg.{name}`, of real matrices, without `e` and `s`."
+    sample = Sample(
+        lambda rng: (0.5 * rng.normal(size=(2, 2)), rng.normal(size=(2, 1)), np.diag([1.0, 2.0]), np.array([[1.5]])), wrt=(0, 1)
+    )
+    return declared(name, sample)(solve)
+
+
+def _discrete(x: Any, a: Any, b: Any, q: Any, r: Any) -> Any:
+    inner = b.T @ x @ a
+    return a.T @ x @ a - x - (a.T @ x @ b) @ np.linalg.solve(r + b.T @ x @ b, inner) + q
+
+
+solve_continuous_are = _riccati("solve_continuous_are", lambda x, a, b, q, r: a.T @ x + x @ a - x @ b @ np.linalg.solve(r, b.T @ x) + q)
+solve_discrete_are = _riccati("solve_discrete_are", _discrete)
+
+
+# matrices made of vectors
+
+
+def _cat(*parts: Any) -> Any:
+    return np.concatenate(parts, axis=-1)
+
+
+@declared("toeplitz", _drawn((3,)), _drawn((3,), (4,)))
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """`scipy.linalg.toeplitz`."""
+    c = lift(c)
+    r = conj(c) if r is None else lift(r)
+    m, n = c.shape[-1], r.shape[-1]
+    return _cat(c[..., ::-1], r[..., 1:])[..., m - 1 + np.arange(n) - np.arange(m)[:, None]]
+
+
+@declared("circulant", _drawn((3,)), _drawn((2, 3)))
+def circulant(c: Any) -> Any:
+    """`scipy.linalg.circulant`."""
+    c = lift(c)
+    k = np.arange(c.shape[-1])
+    return c[..., (k[:, None] - k) % max(len(k), 1)]
+
+
+@declared("hankel", _drawn((3,)), _drawn((3,), (4,)))
+def hankel(c: Any, r: Any = None) -> Any:
+    """`scipy.linalg.hankel`."""
+    c = lift(c)
+    r = 0 * c if r is None else lift(r)
+    return _cat(c, r[..., 1:])[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
+
+
+def _placed(n: int, row: Any, below: Any) -> Any:
+    """A square matrix with this first row, and these elements below the diagonal."""
+    dtype = np.result_type(row.dtype, below.dtype)
+    return np.eye(n, dtype=dtype)[:, :1] * row[..., None, :] + np.eye(n, n - 1, k=-1, dtype=dtype) @ (
+        below[..., :, None] * np.eye(n - 1, n, dtype=dtype)
+    )
+
+
+@declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)))
+def companion(a: Any) -> Any:
+    """`scipy.linalg.companion`."""
+    a = lift(a)
+    n = a.shape[-1] - 1
+    return _placed(n, -a[..., 1:] / (1.0 * a[..., :1]), np.ones(n - 1, a.dtype))
+
+
+@declared("leslie", _drawn((3,), (2,)))
+def leslie(f: Any, s: Any) -> Any:
+    """`scipy.linalg.leslie`."""
+    f = lift(f)
+    return _placed(f.shape[-1], f, lift(s))
+
+
+@declared("fiedler", _drawn((3,)))
+def fiedler(a: Any) -> Any:
+    """`scipy.linalg.fiedler`."""
+    a = lift(a)
+    return np.abs(a[..., :, None] - a[..., None, :])
+
+
+@declared("fiedler_companion", Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)))
+def fiedler_companion(a: Any) -> Any:
+    """`scipy.linalg.fiedler_companion`."""
+    a = lift(a)
+    n = a.shape[0] - 1
+    if n < 2:
+        return -a[1:][:, None] / a[0] if n else a[:0]
+    k = np.arange(n)
+    rows = [k[:-2:2], k[: n - 1 : 2], k[2::2], k[3::2], k[:1], k[1:2]]
+    columns = [k[2::2], k[1::2], k[1 : n - 1 : 2], k[1 : n - 2 : 2], k[:1], k[:1]]
+    one = 0 * a[:1] + 1
+    values = [one[k[:-2:2] * 0], -a[2::2] / a[0], -a[3::2] / a[0], one[k[3::2] * 0], -a[1:2] / a[0], one]
+    return (np.zeros((n, n), a.dtype) * a[0]).at[np.concatenate(rows), np.concatenate(columns)].set(np.concatenate(values))
+
+
+@declared("convolution_matrix", *(_drawn((3,), n=5, mode=mode) for mode in ("full", "same", "valid")))
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """`scipy.linalg.convolution_matrix`."""
+    a = lift(a)
+    m = a.shape[-1]
+    k = np.arange(m + n - 1)[:, None] - np.arange(n)
+    full = a[..., np.clip(k, 0, m - 1)] * ((k >= 0) & (k < m))
+    start = {"full": 0, "same": (min(m, n) - 1) // 2, "valid": min(m, n) - 1}[mode]
+    return full[..., start : start + {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode], :]
+
+
+@declared("block_diag", _drawn((2, 2), (1, 3)), _drawn((2,), (2, 1), ()))
+def block_diag(*arrs: Any) -> Any:
+    """`scipy.linalg.block_diag`."""
+    blocks = [np.atleast_2d(lift(a)) for a in arrs or ([],)]
+    width = sum(b.shape[-1] for b in blocks)
+    rows, start = [], 0
+    for b in blocks:
+        left, right = np.zeros((b.shape[-2], start), b.dtype), np.zeros((b.shape[-2], width - start - b.shape[-1]), b.dtype)
+        rows.append(np.concatenate([left, b, right], axis=-1))
+        start += b.shape[-1]
+    return np.concatenate(rows, axis=-2)
+
+
+@declared("khatri_rao", _drawn((3, 2), (4, 2)))
+def khatri_rao(a: Any, b: Any) -> Any:
+    """`scipy.linalg.khatri_rao`: the Kronecker products of the columns."""
+    a, b = lift(a), lift(b)
+    return np.reshape(a[..., :, None, :] * b[..., None, :, :], (*a.shape[:-2], -1, a.shape[-1]))
+
+
+def _pair(c_or_cr: Any) -> tuple[Any, Any]:
+    return (lift(c_or_cr[0]), lift(c_or_cr[1])) if isinstance(c_or_cr, tuple) else (lift(c_or_cr), None)
+
+
+_TOEPLITZ = [
+    Sample(lambda rng: (rng.normal(size=3) + np.array([4, 0, 0]), rng.normal(size=3)), wrt=(0, 1)),
+    Sample(lambda rng: ((rng.normal(size=3) + np.array([4, 0, 0]), rng.normal(size=3)), rng.normal(size=(3, 2))), wrt=(0, 1)),
+]
+
+
+@declared("solve_toeplitz", *_TOEPLITZ)
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+    """`scipy.linalg.solve_toeplitz`, by the dense matrix."""
+    return np.linalg.solve(_double(toeplitz(*_pair(c_or_cr))), _double(b))
+
+
+@declared("matmul_toeplitz", *_TOEPLITZ)
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
+    """`scipy.linalg.matmul_toeplitz`, by the dense matrix."""
+    return _double(toeplitz(*_pair(c_or_cr))) @ _double(x)
+
+
+@declared("solve_circulant", Sample(lambda rng: (rng.normal(size=3) + np.array([4, 0, 0]), rng.normal(size=3)), wrt=(0, 1)))
+def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0) -> Any:
+    """`scipy.linalg.solve_circulant`, of one matrix, by the dense matrix."""
+    refuse("solve_circulant", singular=(singular, "raise"), baxis=(baxis, 0), outaxis=(outaxis, 0))
+    return np.linalg.solve(circulant(_array(c)), _array(b))

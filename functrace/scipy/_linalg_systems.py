@@ -1,0 +1,371 @@
+"""Linear systems with and without structure, and what the other files on linear algebra share."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg as _scipy
+from numpy.lib.array_utils import normalize_axis_index
+
+from functrace import errors
+from functrace.core.reverse import fit
+from functrace.core.tracer import value
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
+from functrace.ops.kinds import general, linear
+from functrace.ops.linalg import regular
+from functrace.ops.registry import TABLE, Sample, holds_tracer, implements, normal
+from functrace.scipy import refuse as refuse_with
+
+
+def late(prefix: str, module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
+    """A module's `__getattr__`: what is declared under `prefix`; what is refused, with its reason; SciPy's own else."""
+    raising = refuse_with(module, refused)
+
+    def find(name: str) -> Any:
+        if prefix + name in TABLE:
+            return TABLE[prefix + name].function
+        return raising[name] if name in raising else getattr(module, name)
+
+    return find
+
+
+def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any) -> Any:
+    matrix = f(np.eye(x.shape[axis]), 0)
+    return fit(np.moveaxis(np.tensordot(matrix, g, axes=(0, axis)), 0, axis), x)
+
+
+_along: Any = linear(
+    "scipy.along",
+    lambda x, axis, f: f(x, axis),
+    _transposed_along,
+    batch=lambda _size, x, axis, f: _along(x, axis, f),  # axis is negative
+)
+
+
+def along(x: Any, axis: int, f: Callable[[Any, int], Any]) -> Any:
+    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length."""
+    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f)
+
+
+def linear_along(module: Any, prefix: str, name: str, *samples: Sample, check: Callable[..., None] | None = None) -> Any:
+    """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants."""
+    own = getattr(module, name)
+    signature = inspect.signature(own)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        (_, x), *others = bound.arguments.items()
+        rest = dict(others)
+        axis = rest.pop("axis", -1)
+        if holds_tracer(list(rest.values())):
+            raise errors.UnsupportedError(
+                f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}."
+            )
+        if check is not None:
+            check(**rest)
+        named = {"axis": axis} if "axis" in signature.parameters else {}
+        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})))
+
+    function.__name__, function.__doc__ = name, f"`{module.__name__}.{name}`, linear in its first argument."
+    return implements(own, samples, name=f"{prefix}{name}")(function)
+
+
+def declared(name: str, *samples: Sample, **kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`implements` for a function of `scipy.linalg`."""
+    return implements(getattr(_scipy, name, None), samples, name=f"scipy.linalg.{name}", **kwargs)
+
+
+def _array(x: Any) -> Any:
+    """An array of a dtype that LAPACK has."""
+    x = lift(x)
+    return x if x.dtype.kind in "fc" and x.dtype != np.float16 else x.astype(np.float32 if x.dtype == np.float16 else float)
+
+
+def _drawn(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    return Sample(normal(*shapes), kwargs, tuple(range(len(shapes))))
+
+
+def _definite(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    """A matrix of which both triangles would do, and others."""
+    return Sample(
+        lambda rng: (0.2 * rng.normal(size=(n, n)) + np.diag(2.0 + np.arange(n)), *(rng.normal(size=s) for s in shapes)),
+        kwargs,
+        tuple(range(1 + len(shapes))),
+    )
+
+
+def _apart(m: int, n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    """A matrix whose eigenvalues and singular values are apart."""
+    return Sample(
+        lambda rng: (
+            np.eye(m, n) * (1.5 * np.arange(n) + 1) + 0.3 * np.sin(np.arange(m * n) + 1.0).reshape(m, n),
+            *(rng.normal(size=s) for s in shapes),
+        ),
+        kwargs,
+        tuple(range(1 + len(shapes))),
+    )
+
+
+# linear systems
+
+
+def _mask(lower: bool, unit: bool, n: int) -> Any:
+    return np.tri(n, k=-1 if unit else 0, dtype=bool) if lower else ~np.tri(n, k=0 if unit else -1, dtype=bool)
+
+
+def _triangular_first(g: Any, ans: Any, a: Any, _b: Any, lower: bool, unit: bool) -> Any:
+    return -(_triangular(transposed(a), g, not lower, unit) @ transposed(ans)) * _mask(lower, unit, a.shape[-1])
+
+
+_triangular: Any = general(
+    "scipy.linalg.solve_triangular",
+    lambda a, b, lower, unit: _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit),  # b is a matrix
+    _triangular_first,
+    lambda g, _ans, a, _b, lower, unit: _triangular(transposed(a), g, not lower, unit),
+    jvps=(
+        lambda t, ans, a, _b, lower, unit: -_triangular(a, (t * _mask(lower, unit, a.shape[-1])) @ ans, lower, unit),
+        lambda t, _ans, a, _b, lower, unit: _triangular(a, t, lower, unit),
+    ),
+)
+
+
+def _vector(b: Any, solve: Callable[[Any], Any]) -> Any:
+    """`solve(b)` for a matrix b; a vector is a matrix of one column."""
+    b = _array(b)
+    return solve(b[:, None])[:, 0] if b.ndim == 1 else solve(b)
+
+
+@declared(
+    "solve_triangular",
+    _definite(3, (3,)),
+    _definite(3, (3, 2), lower=True),
+    _definite(3, (3,), trans=1),
+    _definite(3, (3, 2), trans="T", unit_diagonal=True),
+    _definite(3, (3,), trans="C", lower=True),
+)
+def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.solve_triangular`."""
+    a = _array(a)
+    code = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}[trans]
+    if code:
+        a, lower = (adjoint(a) if code == 2 else transposed(a)), not lower
+    return _vector(b, lambda c: _triangular(a, c, bool(lower), bool(unit_diagonal)))
+
+
+_STRUCTURES = {
+    "sym": "symmetric", "her": "hermitian", "pos": "positive definite", "gen": "general", "upper triangular": "upper",
+    "lower triangular": "lower",
+}  # fmt: skip
+
+
+def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
+    """The matrix that `solve` and `inv` make of `a`, reading a part of it."""
+    kind = _STRUCTURES.get(assume_a, assume_a)
+    if kind in (None, "general", "banded"):
+        return a
+    if kind in ("symmetric", "hermitian", "positive definite"):
+        if kind == "symmetric" and a.dtype.kind == "c":
+            half = np.tril(a, -1) if lower else np.triu(a, 1)
+            return half + transposed(half) + a * np.eye(a.shape[-1], dtype=bool)
+        return full_hermitian(a if lower else adjoint(a))
+    n = a.shape[-1]
+    low, high = {"upper": (0, n), "lower": (n, 0), "diagonal": (0, 0), "tridiagonal": (1, 1)}[kind]
+    return a * (np.tri(n, k=high, dtype=bool) & ~np.tri(n, k=-low - 1, dtype=bool))
+
+
+_ASSUMED = ("gen", "sym", "her", "pos", "tridiagonal", "diagonal", "upper triangular", "lower triangular")
+
+
+@declared("solve",
+    regular((3, 3), (3,)), regular((3, 3), (3, 2)), regular((3, 3), (3,), transposed=True), regular((2, 3, 3), (2, 3, 2)),
+    *(_definite(3, (3,), assume_a=kind) for kind in _ASSUMED), _definite(3, (3,), assume_a="pos", lower=True),
+)  # fmt: skip
+def solve(a: Any, b: Any, lower: bool = False, *_overwrite: Any, assume_a: Any = None, transposed: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.solve`; with `assume_a` the derivative is with respect to the part of `a` that is read."""
+    a, b = _structured(_array(a), assume_a, lower), _array(b)
+    if transposed:
+        if a.dtype.kind == "c":
+            raise NotImplementedError("scipy.linalg.solve can currently not solve a^T x = b or a^H x = b for complex matrices.")
+        a = np.swapaxes(a, -1, -2)
+    return np.linalg.solve(a, b)
+
+
+@declared("inv", regular((3, 3)), regular((2, 3, 3)), _definite(3, assume_a="pos"), _definite(3, assume_a="pos", lower=True))
+def inv(a: Any, *_overwrite: Any, assume_a: Any = None, lower: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.inv`."""
+    return np.linalg.inv(_structured(_array(a), assume_a, lower))
+
+
+@declared("det", regular((3, 3)), regular((2, 3, 3)), Sample(lambda rng: (np.arange(9.0).reshape(3, 3),)))
+def det(a: Any, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.det`."""
+    a = lift(a)
+    return np.linalg.det(a.astype(np.complex128 if a.dtype.kind == "c" else float))
+
+
+@declared(
+    "norm",
+    Sample(lambda rng: (rng.normal(size=3).tolist(),)),
+    *(Sample(lambda rng: (rng.normal(size=(3, 2)).tolist(),), {"ord": p}) for p in (None, 1, 2, "fro", "nuc", np.inf)),
+    _drawn((3, 2), axis=1),
+)
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.norm`."""
+    return np.linalg.norm(lift(a), ord, axis, keepdims)
+
+
+@declared("lstsq", _drawn((4, 2), (4,)), _drawn((4, 2), (4, 3)), _drawn((2, 3), (2,)), note="the derivative at constant rank")
+def lstsq(a: Any, b: Any, cond: Any = None, *_overwrite: Any, lapack_driver: Any = None, **_unused: Any) -> Any:
+    """`scipy.linalg.lstsq`."""
+    refuse("lstsq", lapack_driver=(lapack_driver if lapack_driver not in ("gelsd", "gelss") else None, None))
+    a, b = _array(a), _array(b)
+    cond = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps) if cond is None else cond
+    x, residuals, rank, s = np.linalg.lstsq(a, b, cond)
+    return x, residuals[0] if b.ndim == 1 and residuals.shape[0] else residuals, rank.astype(np.int64), s
+
+
+def _cutoff(s: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
+    """The absolute threshold of `pinv`, from its tolerances."""
+    rtol = max(shape) * np.finfo(s.dtype).eps if rtol is None and not atol else rtol or 0.0
+    return (0.0 if atol is None else atol) + np.max(value(s), initial=0.0) * rtol
+
+
+@declared("pinv", _drawn((3, 2)), _drawn((2, 3)), regular((3, 3)), _drawn((3, 2), atol=0.01), note="the derivative at constant rank")
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.pinv`."""
+    a = _array(a)
+    s = value(np.linalg.svdvals(a))
+    threshold = _cutoff(s, a.shape, atol, rtol)
+    out = np.linalg.pinv(a, rcond=threshold / np.max(s, initial=np.finfo(s.dtype).tiny))
+    return (out, int(np.sum(s > threshold))) if return_rank else out
+
+
+@declared("pinvh", _definite(3), _definite(3, lower=False))
+def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.pinvh`."""
+    a = _array(a)
+    return pinv(full_hermitian(a if lower else adjoint(a)), atol=atol, rtol=rtol, return_rank=return_rank)
+
+
+@declared("cholesky", _definite(3), _definite(3, lower=True), note="one triangle is read")
+def cholesky(a: Any, lower: bool = False, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.cholesky`."""
+    return np.linalg.cholesky(_array(a), upper=not lower)
+
+
+@declared("cho_factor", _definite(3), _definite(3, lower=True))
+def cho_factor(a: Any, lower: bool = False, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.cho_factor`."""
+    a = _array(a)
+    return np.where(_mask(bool(lower), False, a.shape[-1]), cholesky(a, lower), a), np.bool_(lower)
+
+
+def _factored(draw: Callable[[Any, bool], Any]) -> list[Sample]:
+    """Samples of factors, upper and lower, and a right side."""
+    return [
+        Sample(functools.partial(lambda low, rng: ((draw(rng, low), low), rng.normal(size=(4, 2))), low), wrt=(1,)) for low in (False, True)
+    ]
+
+
+@declared("cho_solve", *_factored(lambda rng, _low: rng.normal(size=(4, 4)) + 4 * np.eye(4)))
+def cho_solve(c_and_lower: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.cho_solve`."""
+    c, lower = c_and_lower
+    first, second = ("N", "C") if lower else ("C", "N")
+    return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)
+
+
+# bands: ab[u + i - j, j] is a[i, j]
+
+
+def _rows(count: int, n: int, upper: int) -> tuple[Any, Any]:
+    """For each place of the bands the row of the matrix, and whether there is one."""
+    rows = np.arange(n) + np.arange(count)[:, None] - upper
+    return np.clip(rows, 0, max(n - 1, 0)), (rows >= 0) & (rows < n)
+
+
+def _flipped(ab: Any, lower: int, upper: int) -> Any:
+    """The bands of the transposed matrix."""
+    columns, inside = _rows(lower + upper + 1, ab.shape[-1], lower)
+    return ab[(lower + upper - np.arange(lower + upper + 1))[:, None], columns] * inside
+
+
+def _banded_first(g: Any, ans: Any, ab: Any, _b: Any, lower: int, upper: int) -> Any:
+    rows, inside = _rows(ab.shape[0], ab.shape[1], upper)
+    return -np.sum(_banded(_flipped(ab, lower, upper), g, upper, lower)[rows] * ans, axis=-1) * inside
+
+
+_banded: Any = general(
+    "scipy.linalg.solve_banded",
+    lambda ab, b, lower, upper: _scipy.solve_banded((lower, upper), ab, b),  # b is a matrix
+    _banded_first,
+    lambda g, _ans, ab, _b, lower, upper: _banded(_flipped(ab, lower, upper), g, upper, lower),
+)
+_BANDS = Sample(lambda rng: ((1, 2), rng.normal(size=(4, 5)) + 5 * np.eye(4)[[2]].T, rng.normal(size=(5, 2))), wrt=(1, 2))
+
+
+@declared(
+    "solve_banded", _BANDS, Sample(lambda rng: ((1, 1), rng.normal(size=(3, 4)) + 4 * np.eye(3)[[1]].T, rng.normal(size=4)), wrt=(1, 2))
+)
+def solve_banded(l_and_u: Any, ab: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.solve_banded`, in linear time, its derivative too."""
+    return _vector(b, lambda c: _banded(_array(ab), c, *map(int, l_and_u)))
+
+
+def _both_halves(ab: Any, lower: bool) -> tuple[Any, int]:
+    """All the bands of a Hermitian matrix, of which the lower or the upper are given; and how many there are above."""
+    k = ab.shape[0] - 1
+    if not lower:
+        ab = conj(_flipped(np.concatenate([ab, np.zeros((k, ab.shape[1]), ab.dtype)], axis=0), k, k))[k:] if k else ab
+    above = conj(_flipped(np.concatenate([np.zeros((k, ab.shape[1]), ab.dtype), ab], axis=0), k, k))[:k]
+    return np.concatenate([above, np.real(ab[:1]).astype(ab.dtype), ab[1:]], axis=0), k
+
+
+def _dense(ab: Any, upper: int) -> Any:
+    """The matrix of its bands."""
+    n = ab.shape[1]
+    k = upper + np.arange(n)[:, None] - np.arange(n)
+    return ab[np.clip(k, 0, ab.shape[0] - 1), np.arange(n)] * ((k >= 0) & (k < ab.shape[0]))
+
+
+def _half(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    row = 0 if kwargs.get("lower") else 1
+    return Sample(
+        lambda rng: (0.3 * rng.normal(size=(2, n)) + np.eye(2)[[row]].T * (3 + np.arange(n)), *(rng.normal(size=s) for s in shapes)),
+        kwargs,
+        tuple(range(1 + len(shapes))),
+    )
+
+
+@declared("solveh_banded", _half(4, (4,)), _half(4, (4, 2), lower=True))
+def solveh_banded(ab: Any, b: Any, *_overwrite: Any, lower: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.solveh_banded`."""
+    full, k = _both_halves(_array(ab), lower)
+    return solve_banded((k, k), full, b)
+
+
+@declared("cholesky_banded", _half(4), _half(4, lower=True))
+def cholesky_banded(ab: Any, *_overwrite: Any, lower: bool = False, **_unused: Any) -> Any:
+    """`scipy.linalg.cholesky_banded`, by the dense matrix."""
+    full, k = _both_halves(_array(ab), lower)
+    factor = np.linalg.cholesky(_dense(full, k), upper=not lower)
+    rows, inside = _rows(k + 1, factor.shape[0], 0 if lower else k)
+    return np.where(inside, factor[rows, np.arange(factor.shape[0])], lift(ab))
+
+
+@declared("cho_solve_banded", *_factored(lambda rng, low: rng.normal(size=(2, 4)) + np.eye(2)[[0 if low else 1]].T * 4))
+def cho_solve_banded(cb_and_lower: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+    """`scipy.linalg.cho_solve_banded`."""
+    cb, lower = _array(cb_and_lower[0]), cb_and_lower[1]
+    k = cb.shape[0] - 1
+    shape = (k, 0) if lower else (0, k)
+    other = conj(_flipped(cb, *shape))
+    first, second = (cb, other) if lower else (other, cb)
+    return solve_banded((0, k), second, solve_banded((k, 0), first, b))

@@ -1,0 +1,372 @@
+"""Filters of images: along one axis at a time, with a kernel, and with a window."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage as _scipy
+from numpy.lib.array_utils import normalize_axis_index
+
+from functrace import errors
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Sample, holds_tracer, implements, normal
+from functrace.scipy._linalg_systems import along
+from functrace.scipy.signal import _product
+
+
+def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return implements(getattr(_scipy, name), samples, name=f"ndimage.{name}", **more)
+
+
+_MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
+_pad: Any = np.pad
+_PADS = {
+    "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge",
+    "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
+}  # fmt: skip
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def _float(x: Any) -> Any:
+    x = lift(x)
+    return x if x.dtype.kind in "fc" else x.astype(float)
+
+
+def _each(value: Any, axes: Any) -> list[Any]:
+    """One value for each axis."""
+    return [value] * len(axes) if np.ndim(value) == 0 or isinstance(value, str) else list(value)
+
+
+def _all_axes(x: Any, axes: Any) -> tuple[int, ...]:
+    return tuple(range(x.ndim)) if axes is None else tuple(normalize_axis_index(a, x.ndim) for a in np.atleast_1d(axes).tolist())
+
+
+# filters along one axis at a time
+
+
+def _along(name: str, x: Any, axis: int, mode: str, cval: Any, **params: Any) -> Any:
+    """A filter of SciPy's along one axis: linear, but for what `cval` adds."""
+    own = getattr(_scipy, name)
+    if holds_tracer(list(params.values())):
+        raise errors.UnsupportedError(f"{name}: only the image has a derivative rule in functrace.\n  At {errors.user_line()}.")
+    out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params))
+    return (
+        out
+        if mode not in ("constant", "grid-constant") or cval == 0
+        else out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **params)
+    )
+
+
+def _no_output(name: str, output: Any) -> None:
+    refuse(name, output=(output, None))
+
+
+@_declare(
+    "gaussian_filter1d",
+    *(_x(2, 6, sigma=1.2, mode=m) for m in _MODES),
+    _x(6, 2, sigma=0.8, axis=0, order=1),
+    _x(5, sigma=0.8, mode="constant", cval=2.0),
+)
+def gaussian_filter1d(
+    input: Any,
+    sigma: Any,
+    axis: int = -1,
+    order: int = 0,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+) -> Any:
+    """`scipy.ndimage.gaussian_filter1d`."""
+    _no_output("gaussian_filter1d", output)
+    return _along("gaussian_filter1d", _float(input), axis, mode, cval, sigma=sigma, order=order, truncate=truncate, radius=radius)
+
+
+@_declare("uniform_filter1d", _x(2, 6, size=3), _x(6, 2, size=4, axis=0, mode="wrap", origin=1))
+def uniform_filter1d(
+    input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
+) -> Any:
+    """`scipy.ndimage.uniform_filter1d`."""
+    _no_output("uniform_filter1d", output)
+    return _along("uniform_filter1d", _float(input), axis, mode, cval, size=size, origin=origin)
+
+
+@_declare("spline_filter1d", *(_x(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), _x(6, 2, axis=0, order=2))
+def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
+    """`scipy.ndimage.spline_filter1d`."""
+    x = lift(input)
+    x = x.astype(np.complex128 if x.dtype.kind == "c" else float)
+    return along(x, axis, lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)) if order > 1 else x
+
+
+@_declare("spline_filter", _x(4, 5), _x(4, 5, order=2, mode="reflect"))
+def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
+    """`scipy.ndimage.spline_filter`."""
+    x = lift(input)
+    for axis in range(x.ndim):
+        x = spline_filter1d(x, order, axis, mode=mode)
+    return x
+
+
+@_declare(
+    "gaussian_filter",
+    *(_x(4, 5, sigma=0.9, mode=m) for m in _MODES),
+    _x(4, 5, sigma=(0.8, 1.1), order=(0, 1)),
+    _x(4, 5, sigma=0.8, axes=(1,)),
+)
+def gaussian_filter(
+    input: Any,
+    sigma: Any,
+    order: Any = 0,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+    axes: Any = None,
+) -> Any:
+    """`scipy.ndimage.gaussian_filter`."""
+    _no_output("gaussian_filter", output)
+    x = _float(input)
+    axes = _all_axes(x, axes)
+    for axis, s, n, m, r in zip(axes, *(_each(v, axes) for v in (sigma, order, mode, radius))):
+        if s > 1e-15:
+            x = gaussian_filter1d(x, s, axis, n, None, m, cval, truncate, radius=r)
+    return x
+
+
+@_declare("uniform_filter", *(_x(4, 5, mode=m) for m in _MODES), _x(4, 5, size=(2, 3)))
+def uniform_filter(
+    input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
+) -> Any:
+    """`scipy.ndimage.uniform_filter`."""
+    _no_output("uniform_filter", output)
+    x = _float(input)
+    axes = _all_axes(x, axes)
+    for axis, n, m, o in zip(axes, *(_each(v, axes) for v in (size, mode, origin))):
+        x = uniform_filter1d(x, int(n), axis, None, m, cval, o) if n > 1 else x
+    return x
+
+
+def _edge_filter(name: str, smooth: list[float]) -> Any:
+    def function(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+        _no_output(name, output)
+        x = _float(input)
+        axis = normalize_axis_index(axis, x.ndim)
+        modes = _each(mode, range(x.ndim))
+        out = _along("correlate1d", x, axis, modes[axis], cval, weights=[-1, 0, 1])
+        for k in range(x.ndim):
+            out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, weights=smooth)
+        return out
+
+    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
+    return _declare(name, *(_x(4, 5, mode=m) for m in _MODES), _x(4, 5, axis=0))(function)
+
+
+sobel, prewitt = _edge_filter("sobel", [1, 2, 1]), _edge_filter("prewitt", [1, 1, 1])
+
+
+def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) -> Any:
+    axes = _all_axes(x, axes)
+    return sum((part(k, m) for k, m in zip(axes, _each(mode, axes))), 0 * x)
+
+
+@_declare("laplace", *(_x(4, 5, mode=m) for m in _MODES))
+def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
+    """`scipy.ndimage.laplace`."""
+    _no_output("laplace", output)
+    x = _float(input)
+    return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, weights=[1, -2, 1]))
+
+
+def _slope_order(x: Any, axis: int, order: int) -> list[int]:
+    return [order if k == axis else 0 for k in range(x.ndim)]
+
+
+@_declare("gaussian_laplace", _x(4, 5, sigma=0.9))
+def gaussian_laplace(
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
+) -> Any:
+    """`scipy.ndimage.gaussian_laplace`."""
+    _no_output("gaussian_laplace", output)
+    refuse("gaussian_laplace", axes=(axes, None))
+    x = _float(input)
+    return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 2), None, m, cval, **kwargs))
+
+
+@_declare("gaussian_gradient_magnitude", _x(4, 5, sigma=0.9))
+def gaussian_gradient_magnitude(
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
+) -> Any:
+    """`scipy.ndimage.gaussian_gradient_magnitude`."""
+    _no_output("gaussian_gradient_magnitude", output)
+    refuse("gaussian_gradient_magnitude", axes=(axes, None))
+    x = _float(input)
+    return np.sqrt(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 1), None, m, cval, **kwargs) ** 2))
+
+
+# filters with a kernel or a window
+
+
+def _padded(x: Any, sizes: list[int], origins: list[Any], modes: list[str], cval: Any) -> Any:
+    """The image continued by what windows of these sizes reach."""
+    for axis, (n, origin, mode) in enumerate(zip(sizes, origins, modes)):
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (n // 2 + int(origin), n - n // 2 - 1 - int(origin))
+        if min(widths[axis]) < 0:
+            raise ValueError("invalid origin")
+        if widths[axis] != (0, 0):
+            x = _pad(x, widths, mode=_PADS[mode], **({"constant_values": cval} if _PADS[mode] == "constant" else {}))
+    return x
+
+
+def _correlated(x: Any, w: Any, mode: Any, cval: Any, origin: Any) -> Any:
+    if w.dtype.kind == "c" or x.ndim != w.ndim:
+        refuse("correlate", weights=(w, None))
+    axes = range(x.ndim)
+    padded = _padded(x, list(w.shape), _each(origin, axes), _each(mode, axes), cval)
+    return _product(padded, w[(slice(None, None, -1),) * w.ndim], "valid", "direct").astype(x.dtype)
+
+
+_KERNELS = [
+    *(Sample(normal((4, 5), (3, 2)), {"mode": m}, (0, 1)) for m in _MODES),
+    Sample(normal((5,), (3,)), {"origin": 1}, (0, 1)),
+    Sample(normal((5,), (2,)), {"mode": "constant", "cval": 2.0}, (0, 1)),
+]
+
+
+@_declare("correlate", *_KERNELS)
+def correlate(
+    input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
+) -> Any:
+    """`scipy.ndimage.correlate`; the weights may be traced too."""
+    _no_output("correlate", output)
+    refuse("correlate", axes=(axes, None))
+    return _correlated(_float(input), _float(weights), mode, cval, origin)
+
+
+@_declare("convolve", *_KERNELS)
+def convolve(
+    input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
+) -> Any:
+    """`scipy.ndimage.convolve`; the weights may be traced too."""
+    _no_output("convolve", output)
+    refuse("convolve", axes=(axes, None))
+    w = _float(weights)
+    origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
+    return _correlated(_float(input), w[(slice(None, None, -1),) * w.ndim], mode, cval, origins)
+
+
+def _line(function: Callable[..., Any]) -> Callable[..., Any]:
+    def along_axis(
+        input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
+    ) -> Any:
+        x, w = _float(input), _float(weights)
+        axis = normalize_axis_index(axis, x.ndim)
+        shape, origins = [1] * x.ndim, [0] * x.ndim
+        shape[axis], origins[axis] = w.shape[0], origin
+        return function(x, np.reshape(w, shape), output, mode, cval, origins)
+
+    return along_axis
+
+
+for _name, _function in (("correlate1d", correlate), ("convolve1d", convolve)):
+    _declare(_name, Sample(normal((2, 5), (3,)), {}, (0, 1)), Sample(normal((5, 2), (2,)), {"axis": 0, "mode": "wrap"}, (0, 1)))(
+        _line(_function)
+    )
+
+
+def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any) -> Any:
+    """All values that each element's window holds, on a last axis."""
+    axes = range(x.ndim)
+    shape = np.shape(footprint) if footprint is not None else tuple(int(n) for n in _each(size, axes))
+    padded = _padded(x, list(shape), _each(origin, axes), _each(mode, axes), cval)
+    inside = np.ones(shape, bool) if footprint is None else np.asarray(footprint, bool)
+    parts = [
+        padded[tuple(slice(k, k + n) for k, n in zip(offset, x.shape))]
+        for offset in itertools.product(*map(range, shape))
+        if inside[offset]
+    ]
+    return np.stack(parts, axis=-1)
+
+
+_SPREAD = Sample(lambda rng: (rng.permutation(20).reshape(4, 5) + 0.1 * rng.random((4, 5)),), {"size": 3})
+_CROSS = Sample(_SPREAD.args, {"footprint": np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]]), "mode": "wrap"})
+_VALID = Sample(_SPREAD.args, {"size": (2, 3), "mode": "constant", "cval": 3.55, "origin": (0, -1)})
+
+
+def _window_filter(name: str, pick: Callable[..., Any], *samples: Sample) -> Any:
+    """A filter that picks from each window; `pick(windows, parameter)`."""
+    first = {"rank_filter": "rank", "percentile_filter": "percentile"}.get(name)
+
+    def function(
+        input: Any,
+        *args: Any,
+        size: Any = None,
+        footprint: Any = None,
+        output: Any = None,
+        mode: Any = "reflect",
+        cval: Any = 0.0,
+        origin: Any = 0,
+        axes: Any = None,
+        **more: Any,
+    ) -> Any:
+        refuse(name, output=(output, None), axes=(axes, None))
+        parameter = None
+        if first:
+            parameter, args = (more.pop(first), args) if first in more else (args[0], args[1:])
+        if len(args) > 2 or more:
+            raise TypeError(f"{name}: pass all after size and footprint by keyword; unknown: {sorted(more)}")
+        size, footprint = (*args, *(size, footprint)[len(args) :])
+        if size is None and footprint is None:
+            raise RuntimeError("no footprint or filter size provided")
+        return pick(_windows(_float(input), size, footprint, mode, cval, origin), parameter)
+
+    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
+    return _declare(name, *(samples or (_SPREAD, _CROSS, _VALID)))(function)
+
+
+def _ranked(windows: Any, rank: int) -> Any:
+    return np.sort(windows, axis=-1)[..., int(rank)]
+
+
+def _percentile(windows: Any, percentile: float) -> Any:
+    n = windows.shape[-1]
+    percentile = percentile + 100.0 if percentile < 0 else percentile
+    return _ranked(windows, n - 1 if percentile == 100 else int(n * percentile / 100.0))
+
+
+maximum_filter = _window_filter("maximum_filter", lambda w, _: np.max(w, axis=-1))
+minimum_filter = _window_filter("minimum_filter", lambda w, _: np.min(w, axis=-1))
+median_filter = _window_filter("median_filter", lambda w, _: _ranked(w, w.shape[-1] // 2))
+rank_filter = _window_filter(
+    "rank_filter", _ranked, Sample(_SPREAD.args, {"rank": 2, "size": 3}), Sample(_SPREAD.args, {"rank": -2, "size": 3})
+)
+percentile_filter = _window_filter("percentile_filter", _percentile, Sample(_SPREAD.args, {"percentile": 30, "size": 3}))
+
+
+def _extreme_along(name: str, pick: Callable[..., Any]) -> None:
+    def function(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
+        _no_output(name, output)
+        x = _float(input)
+        axis = normalize_axis_index(axis, x.ndim)
+        sizes, origins = [1] * x.ndim, [0] * x.ndim
+        sizes[axis], origins[axis] = size, origin
+        return pick(_windows(x, sizes, None, mode, cval, origins), axis=-1)
+
+    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
+    _declare(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)
+
+
+_extreme_along("maximum_filter1d", np.max)
+_extreme_along("minimum_filter1d", np.min)

@@ -1,0 +1,277 @@
+"""Bessel functions and their relatives: Airy, Kelvin, Struve, integrals of these; exponential integrals."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+import scipy.special as s
+
+from functrace.core.forward import spread
+from functrace.ops.create import lift
+from functrace.ops.registry import Sample, implements
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, UNIT, WIDE, Map, along, along_each, drawn, hidden, multi, op, safe
+
+_PI, _SQRT_PI = float(np.pi), float(np.sqrt(np.pi))
+_ORDER = (WIDE, POSITIVE)
+_PLANE = Sample(lambda rng: (rng.uniform(0.3, 2.5, 2), rng.uniform(0.5, 2, 2) + 1j * rng.uniform(-1, 1, 2)), wrt=(1,))
+
+
+# Bessel functions: DLMF 10.6, 10.29; scaled ones follow by the product rule
+def _rate(v: Any, z: Any, *_rest: Any) -> Any:
+    return 1 + abs(np.log(abs(z) / 2) - np.log1p(abs(v)))
+
+
+def _bessel(name: str, below: float, above: float, scale: complex = 0.0) -> None:
+    """f_v' = below f_{v-1} + above f_{v+1} + scale f_v."""
+    f = getattr(s, name)
+
+    def in_z(t: Any, ans: Any, v: Any, z: Any) -> Any:
+        d = below * f(v - 1, z) + above * f(v + 1, z)
+        return t * (d + scale * ans if scale else d)
+
+    op(name, along(f, 0, _rate), in_z, domain=_ORDER, samples=[_PLANE])
+
+
+def _damped(name: str, below: float, above: float, part: Map, unit: complex) -> None:
+    """The same for functions scaled by exp(-|part(z)|), where `unit * part(z)` is that part of z; not holomorphic."""
+    f = getattr(s, name)
+
+    def slope(v: Any, z: Any) -> Any:
+        return below * f(v - 1, z) + above * f(v + 1, z)
+
+    def pull(g: Any, ans: Any, v: Any, z: Any) -> Any:
+        return g * slope(v, z) - np.conjugate(unit) * np.sign(part(z)) * np.real(g * ans)
+
+    def push(t: Any, ans: Any, v: Any, z: Any) -> Any:
+        return t * slope(v, z) - ans * np.sign(part(z)) * part(t)
+
+    order = along(f, 0, _rate)
+    op(name, order, pull, jvps=(order, push), domain=_ORDER, samples=[_PLANE])
+
+
+for _name in ("jv", "yv", "hankel1", "hankel2"):
+    _bessel(_name, 0.5, -0.5)
+_bessel("iv", 0.5, 0.5)
+_bessel("kv", -0.5, -0.5)
+_bessel("kve", -0.5, -0.5, 1.0)
+_bessel("hankel1e", 0.5, -0.5, -1j)
+_bessel("hankel2e", 0.5, -0.5, 1j)
+_damped("jve", 0.5, -0.5, np.imag, 1j)
+_damped("yve", 0.5, -0.5, np.imag, 1j)
+_damped("ive", 0.5, 0.5, np.real, 1.0)
+op("kn", INTEGER, lambda t, _ans, n, x: -0.5 * t * (s.kv(n - 1, x) + s.kv(n + 1, x)), domain=((0, 3), POSITIVE))
+op("yn", INTEGER, lambda t, _ans, n, x: 0.5 * t * (s.yv(n - 1, x) - s.yv(n + 1, x)), domain=((0, 3), POSITIVE))
+op("j0", lambda t, _ans, x: -t * s.j1(x))
+op("j1", lambda t, _ans, x: t * 0.5 * (s.j0(x) - s.jv(2, x)))
+op("y0", lambda t, _ans, x: -t * s.y1(x), domain=POSITIVE)
+op("y1", lambda t, _ans, x: t * 0.5 * (s.y0(x) - s.yv(2, x)), domain=POSITIVE)
+op("i0", lambda t, _ans, x: t * s.i1(x))
+op("i0e", lambda t, ans, x: t * (s.i1e(x) - np.sign(x) * ans))
+op("i1", lambda t, _ans, x: t * 0.5 * (s.i0(x) + s.iv(2, x)))
+op("i1e", lambda t, ans, x: t * (0.5 * (s.i0e(x) + s.ive(2, x)) - np.sign(x) * ans))
+op("k0", lambda t, _ans, x: -t * s.k1(x), domain=POSITIVE)
+op("k0e", lambda t, ans, x: t * (ans - s.k1e(x)), domain=POSITIVE)
+op("k1", lambda t, _ans, x: -t * 0.5 * (s.k0(x) + s.kv(2, x)), domain=POSITIVE)
+op("k1e", lambda t, ans, x: t * (ans - 0.5 * (s.k0e(x) + s.kve(2, x))), domain=POSITIVE)
+
+
+def _nth(name: str, f: Any, phase: int = -1, sign: int = 1) -> None:
+    """The nth derivative in z, DLMF 10.6.7 and 10.29.5: a sum of functions of other orders."""
+
+    def function(v: Any, z: Any, n: Any = 1) -> Any:
+        if not isinstance(n, (int, np.integer)) or n < 0:
+            raise ValueError("n must be a non-negative integer")
+        return sum(sign**n * phase**k * comb(n, k) * f(v - n + 2 * k, z) for k in range(n + 1)) / 2**n
+
+    function.__doc__ = f"`scipy.special.{name}`."
+    implements(getattr(s, name), [drawn(*_ORDER), drawn(*_ORDER, n=2)], name=f"special.{name}")(function)
+
+
+for _name, _f, *_signs in (
+    ("jvp", s.jv), ("yvp", s.yv), ("h1vp", s.hankel1), ("h2vp", s.hankel2), ("ivp", s.iv, 1), ("kvp", s.kv, 1, -1)
+):  # fmt: skip
+    _nth(_name, _f, *_signs)
+
+
+def _spherical(name: str, below: int, above: int) -> None:
+    """DLMF 10.51: (2n + 1) f_n' = below n f_{n-1} + above (n + 1) f_{n+1}."""
+    theirs = getattr(s, name)
+
+    def slope(n: Any, z: Any) -> Any:
+        n = lift(n)
+        last, more = f(np.maximum(n - 1, 0), z), f(n + 1, z)
+        return (below * n / (2 * n + 1)).astype(last.dtype) * last + (above * (n + 1) / (2 * n + 1)).astype(last.dtype) * more
+
+    f = hidden(name, theirs, INTEGER, lambda t, _ans, n, z: t * slope(n, z))
+
+    def function(n: Any, z: Any, derivative: bool = False) -> Any:
+        return slope(n, z) if derivative else f(n, z)
+
+    function.__doc__ = f"`scipy.special.{name}`."
+    samples = [drawn((0, 3), (0.5, 3.0)), drawn((0, 3), (0.5, 3.0), derivative=True)]
+    implements(theirs, samples, name=f"special.{name}")(function)
+
+
+_spherical("spherical_jn", 1, -1)
+_spherical("spherical_yn", 1, -1)
+_spherical("spherical_in", 1, 1)
+_spherical("spherical_kn", -1, -1)
+
+
+# Airy functions: DLMF 9.2; and integrals
+def _airye(ans: Any, z: Any) -> tuple[Any, Any]:
+    """The derivatives without the damping exp(-|Re zeta|) of the last two results, and what the damping adds: a real part's."""
+    root = np.sqrt(z if z.dtype.kind == "c" else np.maximum(z, 0))
+    d = ans[1] + root * ans[0], z * ans[0] + root * ans[1], ans[3], z * ans[2]
+    return d, -np.sign(np.real(z * root)) * root
+
+
+def _airye_pull(g: Any, ans: Any, z: Any) -> Any:
+    d, damping = _airye(ans, z)
+    return sum(c * y + (damping * np.real(c * ans[k]) if k > 1 else 0) for k, (c, y) in enumerate(zip(g, d)) if c is not None)
+
+
+def _airye_push(t: Any, ans: Any, z: Any) -> Any:
+    d, damping = _airye(ans, z)
+    return tuple([spread(t * y + (np.real(damping * t) * ans[k] if k > 1 else 0), ans[k]) for k, y in enumerate(d)])
+
+
+def _itairy(ans: Any, x: Any) -> Any:
+    (ai, _, bi, _), (am, _, bm, _) = s.airy(x), s.airy(-x)
+    return ai, bi, am, bm
+
+
+multi("airy", lambda ans, z: (ans[1], z * ans[0], ans[3], z * ans[2]))
+multi("airye", _airye, domain=POSITIVE, pulls=(_airye_pull,), pushes=(_airye_push,))
+multi("itairy", _itairy, domain=(0.3, 1.0))
+multi("itj0y0", lambda ans, x: (s.j0(x), s.y0(x)), domain=POSITIVE)
+multi("it2j0y0", lambda ans, x: (s.besselpoly(x / 2, 0.0, 1.0), -s.y0(x) / x), domain=POSITIVE)
+multi("iti0k0", lambda ans, x: (s.i0(x), s.k0(x)), domain=POSITIVE)
+multi("it2i0k0", lambda ans, x: (np.where(x == 0, 0, (s.i0(x) - 1) / safe(x, x == 0, 1.0)), -s.k0(x) / x), domain=POSITIVE)
+op("itstruve0", lambda t, _ans, x: t * s.struve(0.0, x), domain=POSITIVE)
+op("it2struve0", lambda t, _ans, x: -t * s.struve(0.0, x) / x, domain=POSITIVE)
+op("itmodstruve0", lambda t, _ans, x: t * s.modstruve(0.0, x), domain=POSITIVE)
+op(
+    "besselpoly",
+    lambda t, _ans, a, p, v: t * (s.besselpoly(a, p + 1, v - 1) - s.besselpoly(a, p + 1, v + 1)),
+    along(s.besselpoly, 1, lambda a, p, v: 1 + 3 / abs(p + v + 1)),
+    along(s.besselpoly, 2, lambda a, p, v: 2 + 3 / abs(p + v + 1) + abs(np.log(abs(a)))),
+    domain=(POSITIVE, (0.5, 2.0), (1.2, 2.5)),
+)
+
+
+# Kelvin functions: ber + i bei = J0(c x), ker + i kei = K0(d x), DLMF 10.61
+def _kelvin2(x: Any) -> Any:
+    y = x * complex(np.exp(0.75j * _PI))
+    return -0.5j * (s.jv(2, y) - s.jv(0, y))
+
+
+def _kelvin2k(x: Any) -> Any:
+    y = x * complex(np.exp(0.25j * _PI))
+    return 0.5j * (s.kv(2, y) + s.kv(0, y))
+
+
+op("ber", lambda t, _ans, x: t * s.berp(x))
+op("bei", lambda t, _ans, x: t * s.beip(x))
+op("ker", lambda t, _ans, x: t * s.kerp(x), domain=POSITIVE)
+op("kei", lambda t, _ans, x: t * s.keip(x), domain=POSITIVE)
+op("berp", lambda t, _ans, x: t * np.real(_kelvin2(x)))
+op("beip", lambda t, _ans, x: t * np.imag(_kelvin2(x)))
+op("kerp", lambda t, _ans, x: t * np.real(_kelvin2k(x)), domain=POSITIVE)
+op("keip", lambda t, _ans, x: t * np.imag(_kelvin2k(x)), domain=POSITIVE)
+multi("kelvin", lambda ans, x: (ans[2], ans[3], _kelvin2(x), _kelvin2k(x)), domain=POSITIVE)
+
+
+# Struve functions: DLMF 11.4.23 to 11.4.28
+def _struve(f: Any, sign: int) -> Any:
+    def in_x(t: Any, _ans: Any, v: Any, x: Any) -> Any:
+        return t * 0.5 * (f(v - 1, x) + sign * f(v + 1, x) + (x / 2) ** v * s.rgamma(v + 1.5) / _SQRT_PI)
+
+    return along(f, 0, lambda v, x: 2 * _rate(v, x)), in_x
+
+
+op("struve", *_struve(s.struve, -1), domain=POSITIVE)
+op("modstruve", *_struve(s.modstruve, 1), domain=POSITIVE)
+
+
+# parabolic cylinder functions, DLMF 12.2, and Mathieu functions, DLMF 28.2: the second result is the derivative of the first
+multi("pbdv", along_each("pbdv", 0, 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
+multi("pbvv", along_each("pbvv", 0, 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
+multi("pbwa", along_each("pbwa", 0, 2.0), lambda ans, a, x: (ans[1], (a - x * x / 4) * ans[0]), domain=POSITIVE)
+
+
+# Exponential, trigonometric and hyperbolic integrals: DLMF 6.2, 8.19.13; Fresnel integrals: 7.2
+def _sinhc(x: Any) -> Any:
+    """sinh(x) / x; right at 0."""
+    return np.sinc(x * (1j / _PI)) if x.dtype.kind == "c" else 0.5 * (s.exprel(x) + s.exprel(-x))
+
+
+def _expn(t: Any, _ans: Any, n: Any, x: Any) -> Any:
+    first = np.exp(-x) / x
+    return -t * np.where(n == 0, first * (1 + 1 / x), s.expn(np.maximum(n - 1, 0), x))
+
+
+def _modfresnel(sign: int) -> Any:
+    def derivatives(ans: Any, x: Any) -> Any:
+        return -np.exp(sign * 1j * x * x), -sign * 2j * x * ans[1] - complex(np.exp(sign * -0.25j * _PI)) / _SQRT_PI
+
+    return derivatives
+
+
+op("exp1", lambda t, _ans, z: -t * np.exp(-z) / z, domain=POSITIVE)
+op("expi", lambda t, _ans, x: t * np.exp(x) / x, domain=POSITIVE)
+op("expn", INTEGER, _expn, domain=((0, 3), POSITIVE))
+multi("sici", lambda ans, x: (np.sinc(x / _PI), np.cos(x) / x), domain=POSITIVE)
+multi("shichi", lambda ans, x: (_sinhc(x), np.cosh(x) / x), domain=POSITIVE)
+multi("fresnel", lambda ans, z: (np.sin(_PI / 2 * z * z), np.cos(_PI / 2 * z * z)))
+multi("modfresnelp", _modfresnel(1), domain=POSITIVE)
+multi("modfresnelm", _modfresnel(-1), domain=POSITIVE)
+
+
+# Mathieu functions, of degrees where they are periodic, and spheroidal wave functions: DLMF 28.2, 28.20, 30.2
+
+
+def _mathieu(characteristic: Any, unit: float) -> Map:
+    def derivatives(ans: Any, m: Any, q: Any, x: Any) -> Any:
+        a = characteristic(m, q)
+        force = 2 * q * np.cosh(2 * x) - a if unit == 1 else 2 * q * np.cos(2 * unit * x) - a
+        return unit * ans[1], unit * (force if unit != 1 else -force) * ans[0]
+
+    return derivatives
+
+
+for _name in ("a", "b"):
+    _f = getattr(s, f"mathieu_{_name}")
+    op(f"mathieu_{_name}", INTEGER, along(_f, 1, lambda m, q: 3.0 + 0 * q), domain=((1, 4), POSITIVE))
+for _name, _f, _unit in (
+    ("cem", s.mathieu_a, _PI / 180), ("sem", s.mathieu_b, _PI / 180), ("modcem1", s.mathieu_a, 1.0), ("modcem2", s.mathieu_a, 1.0),
+    ("modsem1", s.mathieu_b, 1.0), ("modsem2", s.mathieu_b, 1.0),
+):  # fmt: skip
+    multi(f"mathieu_{_name}", INTEGER, along_each(f"mathieu_{_name}", 1, 3.0), _mathieu(_f, _unit), domain=((1, 4), POSITIVE, POSITIVE))
+
+
+def _spheroidal(sign: int, curve: int, characteristic: Any) -> Map:
+    """(sign x**2 + 1) y'' + 2 sign x y' = force y; sign is 1 for radial oblate functions, else -1; curve is 1 for oblate ones."""
+
+    def derivatives(ans: Any, m: Any, n: Any, c: Any, *rest: Any) -> Any:
+        cv, x = rest if len(rest) == 2 else (characteristic(m, n, c), rest[0])
+        p = 1 + sign * x * x
+        force = sign * (cv + (-1 if sign == 1 else curve) * c * c * x * x - m * m / p)
+        return ans[1], (force * ans[0] - 2 * sign * x * ans[1]) / p
+
+    return derivatives
+
+
+for _name in ("pro_cv", "obl_cv"):
+    op(_name, INTEGER, INTEGER, along(getattr(s, _name), 2, lambda m, n, c: 3.0), domain=((0, 1), (1, 3), POSITIVE))
+_TIED = "c and the characteristic value determine each other"
+for _name, _sign, _curve, _f, _domain in (
+    ("pro_ang1", -1, -1, s.pro_cv, UNIT), ("pro_rad1", -1, -1, s.pro_cv, (1.3, 2.5)),
+    ("obl_ang1", -1, 1, s.obl_cv, UNIT), ("obl_rad1", 1, 1, s.obl_cv, POSITIVE),
+):  # fmt: skip
+    _map = _spheroidal(_sign, _curve, _f)
+    multi(_name, INTEGER, INTEGER, along_each(_name, 2, 3.0), _map, domain=((0, 1), (1, 3), POSITIVE, _domain))
+    _value = (float(_f(0, 1, 1.0)),) * 2
+    multi(f"{_name}_cv", INTEGER, INTEGER, _TIED, _TIED, _map, domain=((0, 0), (1, 1), (1.0, 1.0), _value, _domain))

@@ -1,0 +1,188 @@
+"""Functions of `scipy.special` that are no ufuncs: sums of exponentials, combinatorial functions, and others with keywords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special as s
+
+from functrace import errors
+from functrace.ops.create import lift
+from functrace.ops.kinds import general, negative_axes
+from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.statistics import as_float
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op, safe
+
+
+# log of a sum of exponentials, axes counted from the end and kept
+def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+    signed = b is not None and a.dtype.kind != "c"
+    out = s.logsumexp(a, axis=axes, b=b, keepdims=True, return_sign=signed)
+    return np.asarray(out[0] if signed else out)
+
+
+def _shares(ans: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+    """exp(a - ans), so that b times it sums to one, or to minus one; where all is infinite, even shares."""
+    tie = (a == ans) & np.isinf(a)
+    ties = np.sum(tie, axis=axes, keepdims=True)
+    shares = np.where(tie, 1 / np.maximum(ties, 1), np.exp(safe(a, tie, 0.0) - np.where(ties > 0, np.inf, ans)))
+    return shares if b is None or a.dtype.kind == "c" else shares * np.sign(np.sum(b * shares, axis=axes, keepdims=True))
+
+
+def _lse_a(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:
+    return g * _shares(ans, a, b, axes) * (1 if b is None else b)
+
+
+def _lse_b(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:
+    return g * _shares(ans, a, b, axes)
+
+
+def _lse_batch(size: int, flags: Any, args: Any, params: Any) -> Any:
+    a, b = (x if flag or x is None else np.broadcast_to(x, (size, *x.shape)) for x, flag in zip(args, flags))
+    return _logsumexp(a, b, *params)
+
+
+_logsumexp = general(
+    "special.logsumexp",
+    _lse,
+    _lse_a,
+    _lse_b,
+    jvps=tuple([lambda t, *rest, m=m: np.sum(m(t, *rest), axis=rest[-1], keepdims=True) for m in (_lse_a, _lse_b)]),
+    batch=_lse_batch,
+)
+_TAIL = Sample(lambda rng: (np.array([[0.5, -np.inf, 1.0], [0.1, 0.2, -np.inf]]),), {"axis": 1})
+
+
+@implements(
+    s.logsumexp,
+    [
+        Sample(normal((2, 3))),
+        Sample(normal((2, 3)), {"axis": 0}),
+        Sample(normal((2, 3)), {"axis": (-1, 0), "keepdims": True}),
+        Sample(normal((2, 3, 2)), {"axis": 1, "return_sign": True}),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(0.5, 2, size=(3,))), wrt=(0, 2)),
+        Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(-2, -0.5, size=(2, 3)), True, True), wrt=(0, 2)),
+        _TAIL,
+    ],
+    name="special.logsumexp",
+    note="shares sum to 1, at infinite ties too",
+)
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+    """`scipy.special.logsumexp`; also in `b`."""
+    a = as_float(lift(a))
+    if b is not None:
+        a, b = np.broadcast_arrays(a, as_float(lift(b)))
+        a = a.astype(np.result_type(a.dtype, b.dtype))
+    axes = negative_axes(axis, a.ndim)
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    out = _logsumexp(a, b, axes)
+    sign = np.ones(out.shape, out.dtype)
+    if a.dtype.kind == "c" and return_sign:
+        out, sign = np.real(out), np.exp(1j * np.imag(out))
+    elif b is not None and a.dtype.kind != "c":
+        top = np.max(a, axis=axes, keepdims=True)
+        sign = np.sign(np.sum(b * np.exp(a - np.where(np.isinf(top), 0, top)), axis=axes, keepdims=True))
+        out = out if return_sign else np.where(sign < 0, np.nan, out)
+    if not keepdims:
+        out, sign = np.squeeze(out, axis=axes), np.squeeze(sign, axis=axes)
+    return (out, sign) if return_sign else out
+
+
+_ROWS = [Sample(normal((2, 3))), Sample(normal((2, 3)), {"axis": -1}), Sample(normal((2, 3, 2)), {"axis": (0, 1)})]
+
+
+@implements(s.log_softmax, _ROWS, name="special.log_softmax")
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """`scipy.special.log_softmax`."""
+    x = as_float(lift(x))
+    return x - logsumexp(x, axis, keepdims=True)
+
+
+@implements(s.softmax, _ROWS, name="special.softmax")
+def softmax(x: Any, axis: Any = None) -> Any:
+    """`scipy.special.softmax`."""
+    return np.exp(log_softmax(x, axis))
+
+
+if hasattr(s, "softplus"):  # SciPy 1.15
+
+    @implements(s.softplus, [Sample(normal((2, 3)))], name="special.softplus")
+    def softplus(x: Any, **kwargs: Any) -> Any:
+        """`scipy.special.softplus`."""
+        return np.logaddexp(0, x, **kwargs)
+
+
+# gamma functions of whole arguments
+@implements(s.multigammaln, [Sample(lambda rng: (rng.uniform(2, 4, size=2), 3))], name="special.multigammaln")
+def multigammaln(a: Any, d: Any) -> Any:
+    """`scipy.special.multigammaln`."""
+    a = lift(a)
+    if not isinstance(d, (int, float, np.number)) or d != int(d):
+        raise ValueError("d should be a positive integer (dimension)")
+    if np.any(a <= 0.5 * (d - 1)):
+        raise ValueError(f"condition a ({a}) > 0.5 * (d-1) ({0.5 * (d - 1)}) not met")
+    return d * (d - 1) * 0.25 * np.log(np.pi) + sum(s.gammaln(a - 0.5 * k) for k in range(int(d)))
+
+
+def _inexact(name: str, exact: Any) -> None:
+    if exact:
+        raise errors.UnsupportedError(f"{name}(exact=True) takes integers only.\n  At {errors.user_line()}.\n  Use exact=False.")
+
+
+@implements(s.comb, [drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True)], name="special.comb")
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """`scipy.special.comb` with `exact=False`."""
+    _inexact("comb", exact)
+    N, k = lift(N), lift(k)
+    if repetition:
+        N = N + k - 1
+    inside = (k <= N) & (N >= 0) & (k >= 0)
+    return np.where(inside, s.binom(safe(N, ~inside, 1.0), safe(k, ~inside, 0.0)), 0)
+
+
+@implements(s.perm, [drawn((4.0, 6.0), POSITIVE)], name="special.perm")
+def perm(N: Any, k: Any, exact: bool = False) -> Any:
+    """`scipy.special.perm` with `exact=False`."""
+    _inexact("perm", exact)
+    N, k = lift(N), lift(k)
+    inside = (k <= N) & (N >= 0) & (k >= 0)
+    return np.where(inside, s.poch(safe(N, ~inside, 1.0) - safe(k, ~inside, 0.0) + 1, safe(k, ~inside, 0.0)), 0)
+
+
+@implements(s.factorial, [drawn(POSITIVE)], name="special.factorial")
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """`scipy.special.factorial` of real numbers, with `exact=False`."""
+    _inexact("factorial", exact)
+    n = as_float(lift(n), float)
+    if n.dtype.kind == "c" or extend != "zero":
+        raise errors.UnsupportedError(
+            f"factorial: only extend='zero' has a derivative rule.\n  At {errors.user_line()}.\n  Use gamma(n + 1)."
+        )
+    return np.where(n < 0, 0, s.gamma(safe(n, n < 0, 0.0) + 1))
+
+
+@implements(s.assoc_laguerre, [drawn(POSITIVE, (0, 4), (0.5, 2.0))], name="special.assoc_laguerre")
+def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
+    """`scipy.special.assoc_laguerre`."""
+    return s.eval_genlaguerre(n, k, x)
+
+
+# the Lambert function, DLMF 4.13.4, and Dirichlet's kernel as the sum that it is
+_lambertw = hidden("lambertw", s.lambertw, lambda t, ans, z, k, _tol: t * np.exp(-ans) / (1 + ans), INTEGER, "it is a tolerance")
+
+
+@implements(s.lambertw, [drawn(POSITIVE), drawn(POSITIVE, k=-1), Sample(lambda rng: (np.array([0.0, 1e-3]),))], name="special.lambertw")
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """`scipy.special.lambertw`; complex, also of real numbers."""
+    return _lambertw(z, k, tol)
+
+
+def _diric(t: Any, _ans: Any, x: Any, n: Any) -> Any:
+    n = np.asarray(n, float)[..., None]
+    k = np.arange(np.max(n, initial=1))
+    harmonic = k - (n - 1) / 2
+    return t * np.sum(np.where(k < n, -harmonic * np.sin(harmonic * x[..., None]), 0) / n, axis=-1)
+
+
+op("diric", _diric, INTEGER, domain=((0.3, 2.5), (2, 5)))

@@ -1,0 +1,343 @@
+"""The gamma and beta functions and their relatives; error functions; logistic, entropy, and power functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special as s
+
+from functrace.ops.registry import Sample, implements, rules
+from functrace.scipy._special_kinds import (
+    INTEGER,
+    POSITIVE,
+    PROBABILITY,
+    UNIT,
+    WIDE,
+    along,
+    drawn,
+    flat,
+    hidden,
+    inverse,
+    only,
+    op,
+    powers,
+    safe,
+    slope,
+)
+
+_POWER = rules("power").vjps
+_PI, _SQRT_PI, _SQRT_2 = float(np.pi), float(np.sqrt(np.pi)), float(np.sqrt(2.0))
+_LN2, _LN10, _DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
+
+
+def _poles(x: Any) -> Any:
+    """The rate of psi: three over the distance to the nearest pole, 0, -1, -2, ..."""
+    return 1 + 3 / abs(x - np.minimum(np.round(np.real(x)), 0))
+
+
+# gamma functions: DLMF 5.2, 5.5, 5.15
+def _psi1(t: Any, _ans: Any, x: Any) -> Any:
+    return t * (slope(s.psi, 0, _poles, x) if x.dtype.kind == "c" else polygamma_(1, x))
+
+
+def _rgamma(t: Any, ans: Any, x: Any) -> Any:
+    # 1/gamma is entire: near the poles of gamma by reflection, DLMF 5.5.3.
+    left = np.real(x) < 0.5
+    z, y = safe(x, left, 1.0), 1 - safe(x, ~left, 0.0)
+    reflected = s.gamma(y) * (np.cos(_PI * y) + np.sin(_PI * y) * s.psi(y) / _PI)
+    return -t * np.where(left, reflected, s.rgamma(z) * s.psi(z))
+
+
+def _whole(*rows: tuple[float, ...]) -> Sample:
+    return Sample(lambda _rng: tuple(np.array(rows).T), wrt=(0,))
+
+
+def _drgamma(x: Any) -> Any:
+    return _rgamma(1.0, None, x)
+
+
+def _poch_x(t: Any, ans: Any, x: Any, m: Any) -> Any:
+    odd = x < 0.5  # where psi(x) may have a pole that ans cancels
+    y, z = safe(x, odd, 1.0), safe(x, ~odd, 0.25)
+    return t * np.where(odd, ans * s.psi(safe(x + m, ~odd, 1.0)) + s.gamma(z + m) * _drgamma(z), ans * (s.psi(y + m) - s.psi(y)))
+
+
+def _binom(in_n: bool) -> Any:
+    """binom(n, k) = gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1), of which the last two may have poles."""
+
+    def rule(t: Any, ans: Any, n: Any, k: Any) -> Any:
+        odd = (k < -0.5) | (n - k < -0.5)
+        p, q = safe(n, odd, 1.0), safe(k, odd, 0.0)
+        u, v = safe(n, ~odd, 1.0), safe(k, ~odd, 0.25)
+        if in_n:
+            regular = s.psi(p + 1) - s.psi(p - q + 1)
+            direct = s.psi(u + 1) * ans + s.gamma(u + 1) * s.rgamma(v + 1) * _drgamma(u - v + 1)
+        else:
+            regular = s.psi(p - q + 1) - s.psi(q + 1)
+            direct = s.gamma(u + 1) * (_drgamma(v + 1) * s.rgamma(u - v + 1) - s.rgamma(v + 1) * _drgamma(u - v + 1))
+        return t * np.where(odd, direct, ans * regular)
+
+    return rule
+
+
+op("gamma", lambda t, ans, x: t * ans * s.psi(x), domain=POSITIVE)
+op("gammaln", lambda t, _ans, x: t * s.psi(x), domain=POSITIVE)
+op("loggamma", lambda t, _ans, x: t * s.psi(x), domain=POSITIVE)
+op("rgamma", _rgamma)
+op("psi", _psi1, domain=POSITIVE)
+polygamma_: Any = op("polygamma", INTEGER, lambda t, _ans, n, x: t * polygamma_(n + 1, x), domain=((0, 3), POSITIVE))
+flat("gammasgn")
+op("poch", _poch_x, lambda t, ans, x, m: t * ans * s.psi(x + m), domain=POSITIVE, samples=[_whole((0.0, 2.0), (-1.0, 3.0))])
+op(
+    "beta",
+    lambda t, ans, a, b: t * ans * (s.psi(a) - s.psi(a + b)),
+    lambda t, ans, a, b: t * ans * (s.psi(b) - s.psi(a + b)),
+    domain=POSITIVE,
+)
+op("betaln", lambda t, _ans, a, b: t * (s.psi(a) - s.psi(a + b)), lambda t, _ans, a, b: t * (s.psi(b) - s.psi(a + b)), domain=POSITIVE)
+op("binom", _binom(True), _binom(False), domain=((4.0, 6.0), POSITIVE), samples=[_whole((3.0, 5.0), (4.0, -1.0))])
+
+
+# Incomplete gamma and beta functions: DLMF 8.2, 8.17. In a parameter, the smaller of the function and its complement is differenced.
+_TINY = 1e-30  # where these functions cost nothing, and have derivatives that are finite
+
+
+def _gamma_rate(a: Any, x: Any, _low: Any) -> Any:
+    return 1 / a + 1 / np.sqrt(a) + abs(np.log(np.where((x > 0) & (x < np.inf), x, a) / a))
+
+
+def _beta_rate(a: Any, b: Any, x: Any, _low: Any) -> Any:
+    return 1 / a + 1 / np.sqrt(a) + abs(np.log(np.where(x > 0, x * (a + b) / a, 1)))
+
+
+def _gamma_a(t: Any, _ans: Any, a: Any, x: Any) -> Any:
+    def smaller(a: Any, x: Any, low: Any) -> Any:
+        return np.where(low, s.gammainc(a, safe(x, ~low, _TINY)), -s.gammaincc(a, safe(x, low, _TINY)))
+
+    return t * slope(smaller, 0, _gamma_rate, a, x, x < a)
+
+
+def _gamma_x(t: Any, _ans: Any, a: Any, x: Any) -> Any:
+    return t * powers(-x - s.gammaln(a), (a - 1, x))
+
+
+def _smaller(a: Any, b: Any, x: Any, low: Any) -> Any:
+    return np.where(low, s.betainc(a, b, safe(x, ~low, _TINY)), -s.betainc(b, a, safe(1 - x, low, _TINY)))
+
+
+def _beta_a(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
+    return t * slope(_smaller, 0, _beta_rate, a, b, x, x * (a + b) < a)
+
+
+def _beta_b(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
+    return t * slope(_smaller, 1, lambda a, b, x, low: _beta_rate(b, a, 1 - x, low), a, b, x, x * (a + b) < a)
+
+
+def _beta_x(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
+    return t * powers(-s.betaln(a, b), (a - 1, x), (b - 1, 1 - x))
+
+
+def _negated(maps: Any) -> Any:
+    return tuple([lambda t, *rest, m=m: m(-t, *rest) for m in maps])
+
+
+_GAMMA, _BETA = (_gamma_a, _gamma_x), (_beta_a, _beta_b, _beta_x)
+_AB = (POSITIVE, POSITIVE, PROBABILITY)
+op("gammainc", *_GAMMA, domain=POSITIVE)
+op("gammaincc", *_negated(_GAMMA), domain=POSITIVE)
+op("gammaincinv", *inverse("gammainc", 1, 0, None), domain=(POSITIVE, PROBABILITY))
+op("gammainccinv", *inverse("gammaincc", 1, 0, None), domain=(POSITIVE, PROBABILITY))
+op("betainc", *_BETA, domain=_AB)
+op("betaincc", *_negated(_BETA), domain=_AB)
+op("betaincinv", *inverse("betainc", 2, 0, 1, None), domain=_AB)
+op("betainccinv", *inverse("betaincc", 2, 0, 1, None), domain=_AB)
+op("btdtria", *inverse("betainc", 0, None, 1, 2), domain=(PROBABILITY, POSITIVE, PROBABILITY))
+op("btdtrib", *inverse("betainc", 1, 0, None, 2), domain=(POSITIVE, PROBABILITY, PROBABILITY))
+
+
+# zeta functions: DLMF 25.11.17 in q; in s by differences
+def _zeta_rate(x: Any, q: Any = 1.0) -> Any:
+    return 3 / abs(x - 1) + abs(np.log(q)) + 0.3
+
+
+op("zetac", along(s.zetac, 0, _zeta_rate), domain=(1.5, 3.5))
+_riemann: Any = hidden("zeta", s.zeta, lambda t, _ans, x: t * slope(s.zetac if x.dtype.kind != "c" else _riemann, 0, _zeta_rate, x))
+_hurwitz: Any = hidden(
+    "zeta", s.zeta, lambda t, _ans, x, q: t * slope(_hurwitz, 0, _zeta_rate, x, q), lambda t, _ans, x, q: -t * x * _hurwitz(x + 1, q)
+)
+
+
+@implements(s.zeta, [drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5))], name="special.zeta")
+def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
+    """`scipy.special.zeta`; of complex numbers without `q`."""
+    only("zeta", out=out)
+    return _riemann(x) if q is None else _hurwitz(x, q)
+
+
+# error functions: DLMF 7.2, 7.10
+def _tail(y: Any) -> Any:
+    """The sum of (2n + 1)!! y**n, DLMF 7.12.1 differentiated: what is left of two large terms that cancel."""
+    return 1 + 3 * y * (1 + 5 * y * (1 + 7 * y * (1 + 9 * y * (1 + 11 * y * (1 + 13 * y)))))
+
+
+def _far(x: Any, near: Any, far: Any, bound: Any) -> Any:
+    """`near` up to 30, where it begins to cancel, and `far` beyond."""
+    if x.dtype.kind == "c":
+        return near(x)
+    large = bound(x) > 30
+    return np.where(large, far(safe(x, ~large, 31.0)), near(safe(x, large, 1.0)))
+
+
+def _erfcx(t: Any, ans: Any, x: Any) -> Any:
+    far = lambda x: -_tail(-0.5 / (x * x)) / (_SQRT_PI * x * x)
+    return t * _far(x, lambda x: 2 * x * s.erfcx(x) - 2 / _SQRT_PI, far, lambda x: x)
+
+
+def _dawsn(t: Any, ans: Any, x: Any) -> Any:
+    return t * _far(x, lambda x: 1 - 2 * x * s.dawsn(x), lambda x: -_tail(0.5 / (x * x)) * 0.5 / (x * x), abs)
+
+
+op("erf", lambda t, _ans, x: t * (2 / _SQRT_PI) * np.exp(-x * x))
+op("erfc", lambda t, _ans, x: -t * (2 / _SQRT_PI) * np.exp(-x * x))
+op("erfi", lambda t, _ans, x: t * (2 / _SQRT_PI) * np.exp(x * x))
+op("erfcx", _erfcx)
+op("dawsn", _dawsn)
+op("wofz", lambda t, ans, z: t * (2j / _SQRT_PI - 2 * z * ans))
+op("erfinv", lambda t, ans, _x: t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=UNIT)
+op("erfcinv", lambda t, ans, _x: -t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=(0.2, 1.8))
+op("ndtr", lambda t, _ans, x: t * np.exp(-0.5 * x * x) / (_SQRT_2 * _SQRT_PI))
+op("ndtri", lambda t, ans, _x: t * (_SQRT_2 * _SQRT_PI) * np.exp(0.5 * ans * ans), domain=PROBABILITY)
+op("log_ndtr", lambda t, _ans, x: t * (_SQRT_2 / _SQRT_PI) / s.erfcx(x / -_SQRT_2))
+op("ndtri_exp", lambda t, ans, _x: t * (_SQRT_PI / _SQRT_2) * s.erfcx(ans / -_SQRT_2), domain=(-5.0, -0.1))
+
+
+def _voigt(part: Any) -> Any:
+    """A partial derivative of Re w(u / (sigma sqrt 2)) / (sigma sqrt(2 pi)), u = x + i gamma; far out as a series in sigma / u."""
+
+    def rule(t: Any, ans: Any, x: Any, sigma: Any, gamma: Any) -> Any:
+        u = x + 1j * gamma
+        far = abs(u) > 42 * sigma
+        y, near = (safe(sigma, ~far, 0.0) / safe(u, ~far, 1.0)) ** 2, safe(sigma, far, 1.0)
+        z = safe(u, far, 1.0) / (_SQRT_2 * near)
+        slope = np.where(far, -1j * _tail(y) / (_PI * safe(u, ~far, 1.0) ** 2), (1j - _SQRT_PI * z * s.wofz(z)) / (_PI * near * near))
+        series = 1 + y * (6 + y * (45 + y * (420 + 4725 * y)))
+        widening = np.where(far, 2 * sigma / _PI * np.real(1j * series / safe(u, ~far, 1.0) ** 3), -(ans + np.real(slope * u)) / near)
+        return t * part(slope, widening)
+
+    return rule
+
+
+op(
+    "voigt_profile",
+    _voigt(lambda slope, _widening: np.real(slope)),
+    _voigt(lambda _slope, widening: widening),
+    _voigt(lambda slope, _widening: -np.imag(slope)),
+    domain=(WIDE, POSITIVE, POSITIVE),
+    samples=[drawn((1.0, 2.0), (0.01, 0.02), POSITIVE)],
+)
+op(
+    "owens_t",
+    lambda t, _ans, h, a: -t * np.exp(-0.5 * h * h) * s.erf(a * h / _SQRT_2) / (2 * _SQRT_2 * _SQRT_PI),
+    lambda t, _ans, h, a: t * np.exp(-0.5 * h * h * (1 + a * a)) / (2 * _PI * (1 + a * a)),
+)
+
+
+# logistic functions and entropies
+op("expit", lambda t, ans, x: t * ans * s.expit(-x))
+op("logit", lambda t, _ans, x: t / (x * (1 - x)), domain=PROBABILITY)
+op("log_expit", lambda t, _ans, x: t * s.expit(-x))
+op("entr", lambda t, _ans, x: -t * (np.log(x) + 1), domain=POSITIVE)
+
+
+def _zero_if(zero: Any, y: Any, f: Any) -> Any:
+    """`f(y)`, and 0 where an argument is 0 so that the product is 0 whatever y."""
+    return np.where(zero, 0, f(safe(y, zero, 1.0)))
+
+
+op(
+    "rel_entr",
+    lambda t, _ans, x, y: t * (np.log(x / y) + 1),
+    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: -x / y),
+    domain=POSITIVE,
+)
+op(
+    "kl_div",
+    lambda t, _ans, x, y: t * np.log(x / y),
+    lambda t, _ans, x, y: t * (1 - _zero_if(x == 0, y, lambda y: x / y)),
+    domain=POSITIVE,
+)
+op(
+    "xlogy",
+    lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == 0), y, np.log),
+    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: x / y),
+    domain=POSITIVE,
+    note="both derivatives are 0 at (0, 0)",
+)
+op(
+    "xlog1py",
+    lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == -1), y, np.log1p),
+    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: x / (1 + y)),
+    domain=POSITIVE,
+    note="both derivatives are 0 at (0, -1)",
+)
+op(
+    "huber",
+    lambda t, _ans, d, r: t * np.maximum(abs(r) - d, 0),
+    lambda t, _ans, d, r: t * np.minimum(np.maximum(r, -d), d),
+    domain=((0.5, 0.9), (1.0, 2.0)),
+)
+op(
+    "pseudo_huber",
+    lambda t, _ans, d, r: t * r**4 / ((np.hypot(d, r) + d) ** 2 * np.hypot(d, r)),
+    lambda t, _ans, d, r: t * r * d / np.hypot(d, r),
+    domain=POSITIVE,
+)
+
+
+# powers and exponentials
+def _exprel1(x: Any) -> Any:
+    """The derivative of exprel(x) = (exp(x) - 1) / x = M(1, 2, x), DLMF 13.3.15; right at 0."""
+    return 0.5 * s.hyp1f1(2, 3, x)
+
+
+def _log1prel1(u: Any) -> Any:
+    """The derivative of log1p(u) / u = F(1, 1; 2; -u), DLMF 15.5.1; right at 0."""
+    return -0.5 * s.hyp2f1(2, 2, 3, -u)
+
+
+op("exp2", lambda t, ans, _x: t * (ans * _LN2))
+op("exp10", lambda t, ans, _x: t * (ans * _LN10))
+op("expm1", lambda t, _ans, x: t * np.exp(x))
+op("log1p", lambda t, _ans, x: t / (1 + x), domain=(-0.7, 2.0))
+op("exprel", lambda t, _ans, x: t * _exprel1(x))
+op("cosm1", lambda t, _ans, x: -t * np.sin(x))
+op("cbrt", lambda t, ans, _x: t / (3 * ans * ans), domain=POSITIVE)
+op("powm1", lambda t, ans, x, y: _POWER[0](t, ans + 1, x, y), lambda t, ans, x, y: _POWER[1](t, ans + 1, x, y), domain=(POSITIVE, WIDE))
+op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: t * np.log(x) ** 2 * _exprel1(p * np.log(x)), domain=POSITIVE)
+op(
+    "boxcox1p",
+    lambda t, _ans, x, p: t * (1 + x) ** (p - 1),
+    lambda t, _ans, x, p: t * np.log1p(x) ** 2 * _exprel1(p * np.log1p(x)),
+    domain=POSITIVE,
+)
+op(
+    "inv_boxcox",
+    lambda t, ans, y, p: t * ans / (1 + p * y),
+    lambda t, ans, y, p: t * ans * y * y * _log1prel1(p * y),
+    domain=((-0.7, 0.9), UNIT),
+)
+op(
+    "inv_boxcox1p",
+    lambda t, ans, y, p: t * (ans + 1) / (1 + p * y),
+    lambda t, ans, y, p: t * (ans + 1) * y * y * _log1prel1(p * y),
+    domain=((-0.7, 0.9), UNIT),
+)
+op("spence", lambda t, _ans, z: -t * s.hyp2f1(1, 1, 2, 1 - z), domain=POSITIVE)
+op("wrightomega", lambda t, ans, _z: t * ans / (1 + ans))
+op("sindg", lambda t, _ans, x: t * _DEGREE * s.cosdg(x))
+op("cosdg", lambda t, _ans, x: -t * _DEGREE * s.sindg(x))
+op("tandg", lambda t, ans, _x: t * _DEGREE * (1 + ans * ans))
+op("cotdg", lambda t, ans, _x: -t * _DEGREE * (1 + ans * ans), domain=(20.0, 60.0))
+op("radian", lambda t, *_rest: t * _DEGREE, lambda t, *_rest: t * (_DEGREE / 60), lambda t, *_rest: t * (_DEGREE / 3600))
+flat("round")

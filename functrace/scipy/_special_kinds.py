@@ -1,0 +1,253 @@
+"""Kinds of special functions: how a line of the tables in `_special_*` becomes an op with all its rules.
+
+A line gives, for each argument, the partial derivative as a map `(t, ans, *args)`, or a word on why there is none. Where a
+function has no closed derivative in a parameter, `along` differentiates it numerically, in the function's own values.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from math import factorial
+from typing import Any
+
+import numpy as np
+import scipy.special as s
+
+from functrace import errors
+from functrace.core.forward import spread
+from functrace.core.primitive import Primitive, bind, looks_into
+from functrace.core.reverse import fit
+from functrace.ops.kinds import align, constant, general, undeclared
+from functrace.ops.registry import Declared, Sample, declare, plain_first, rules
+
+Map = Callable[..., Any]
+Domain = Sequence[Any]
+WIDE, POSITIVE, UNIT, PROBABILITY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.1, 0.9)
+INTEGER = "it takes integers"
+MAPS: dict[str, tuple[Map, ...]] = {}  # the partial derivatives of each function, for use in those of others
+
+_SHAPES: dict[int, Sequence[tuple[tuple[int, ...], ...]]] = {
+    1: (((2, 3),), ((),), ((0,),)),
+    2: (((2, 3), (3,)), ((), (2,)), ((0,), (1,))),
+    3: (((2,), (), (1,)),),
+    4: (((2,), (), (1,), ()),),
+    5: (((2,), (), (), (), (1,)),),
+}
+
+
+def declined(name: str, k: int, reason: str) -> Map:
+    """A rule that says why there is none."""
+
+    def rule(*_args: Any) -> Any:
+        raise errors.UnsupportedError(
+            f"scipy.special.{name} has no derivative in argument {k}: {reason}.\n  At {errors.user_line()}.\n"
+            "  Keep that argument constant: pass a plain value, or functrace.stop_gradient(x)."
+        )
+
+    return rule
+
+
+def _draw(domain: Domain, shapes: Sequence[tuple[int, ...]]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
+    def one(rng: np.random.Generator, pair: Any, shape: tuple[int, ...]) -> Any:
+        lo, hi = pair
+        return rng.integers(lo, hi, size=shape, endpoint=True) if type(lo) is int else rng.uniform(lo, hi, size=shape)
+
+    return lambda rng: tuple(one(rng, pair, shape) for pair, shape in zip(domain, shapes))
+
+
+def _enter(name: str, function: Any, maps: Sequence[Any], domain: Domain, samples: Sequence[Sample], note: str = "") -> None:
+    theirs = getattr(s, name)
+    domain = domain if isinstance(domain[0], tuple) else (domain,) * len(maps)
+    wrt = tuple(k for k, m in enumerate(maps) if not isinstance(m, str))
+    calls = [Sample(_draw(domain, shapes), wrt=wrt) for shapes in _SHAPES[len(maps)]]
+    notes = [note] * bool(note) + [f"argument {k}: {m}" for k, m in enumerate(maps) if isinstance(m, str)]
+    ranges = tuple([(float(lo), float(hi)) for lo, hi in domain])
+    public = function if isinstance(theirs, np.ufunc) else plain_first(theirs, _by_name(theirs, function))
+    declare(
+        Declared(f"special.{name}", public, theirs, (*calls, *samples), domain=ranges, primitive=rules(function), note="; ".join(notes))
+    )
+
+
+def _by_name(theirs: Any, function: Any) -> Any:
+    """An op with the argument names of SciPy's function."""
+    signature = inspect.signature(theirs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*signature.bind(*args, **kwargs).args)
+
+    call.__name__ = call.__qualname__ = theirs.__name__
+    return call
+
+
+def op(
+    name: str,
+    *maps: Map | str,
+    domain: Domain = WIDE,
+    jvps: tuple[Map, ...] | None = None,
+    samples: Sequence[Sample] = (),
+    note: str = "",
+) -> Any:
+    """Declare an elementwise function of `scipy.special`, unless this SciPy does not have it."""
+    theirs = getattr(s, name, None)
+    if theirs is None:
+        return None
+    function = hidden(name, theirs, *maps, jvps=jvps)
+    MAPS[name] = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
+    _enter(name, function, maps, domain, samples, note)
+    return function
+
+
+def hidden(name: str, fun: Any, *maps: Map | str, jvps: tuple[Map, ...] | None = None) -> Any:
+    """The op that `op` declares, for use in other functions."""
+    partials = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
+    pulls = (_fitted(partials[0]),) if len(maps) == 1 else partials
+    return undeclared(f"special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
+
+
+def _fitted(m: Map) -> Map:
+    # The reverse replay takes a unary op's cotangent as it is; SciPy computes float16 in float32, and some of real z are complex.
+    rule = lambda g, ans, x: fit(m(g, ans, x), x)
+    rule.saves = looks_into(m, 1)  # type: ignore[attr-defined]
+    return rule
+
+
+def _spread(m: Map) -> Map:
+    rule = lambda t, ans, *args: spread(m(t, ans, *args), ans)
+    rule.saves = looks_into(m, 5)  # type: ignore[attr-defined]
+    return rule
+
+
+def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None, pushes: Any = None) -> Any:
+    """Declare a function with several results: each map `(ans, *args)` gives the tuple of their partial derivatives.
+
+    `pulls` and `pushes` are the two rules of each argument, for those that are not holomorphic.
+    """
+    theirs = getattr(s, name, None)
+    if theirs is None:
+        return None
+
+    def pull(k: int, m: Map | str) -> Map:
+        if isinstance(m, str):
+            return declined(name, k, m)
+        return lambda g, ans, *args: sum(c * d for c, d in zip(g, m(ans, *args)) if c is not None)
+
+    def push(k: int, m: Map | str) -> Map:
+        if isinstance(m, str):
+            return declined(name, k, m)
+        return lambda t, ans, *args: tuple([spread(t * d, y) for d, y in zip(m(ans, *args), ans)])
+
+    function = general(
+        f"special.{name}",
+        theirs,
+        *(pulls or [pull(k, m) for k, m in enumerate(maps)]),
+        jvps=pushes or tuple(push(k, m) for k, m in enumerate(maps)),
+        batch=lambda size, flags, args, params: function(*align(size, flags, args), *params),
+        multi=True,
+    )
+    _enter(name, function, maps, domain, ())
+    return function
+
+
+def flat(name: str, arity: int = 1) -> None:
+    """Declare a piecewise constant function."""
+    constant(f"special.{name}", getattr(s, name), arity)
+
+
+# Central differences of order 16: the derivative of an analytic function to about 1e-13 of its size, when the step is a small part
+# of the length over which it changes (`1 / rate`). Fornberg, Math. Comp. 51 (1988) 699, has the weights.
+_M = 8
+_STEPS = np.array([k for k in range(-_M, _M + 1) if k])
+_WEIGHTS = np.array([(-1) ** (k + 1) * factorial(_M) ** 2 / (k * factorial(_M - k) * factorial(_M + k)) for k in _STEPS.tolist()])
+
+
+def _step(*args: Any) -> Any:
+    *xs, rate = args
+    with np.errstate(all="ignore"):
+        found = np.broadcast_to(rate(*xs), np.broadcast_shapes(*map(np.shape, xs)))
+        return 0.1 / np.where(np.isfinite(found), found, 10.0)
+
+
+def _step_batch(size: int, flags: Sequence[bool], xs: Any, params: Any) -> Any:
+    return bind(_STEP, tuple(align(size, flags, xs)), params)
+
+
+_STEP = Primitive("step", _step, arity=None, constant=True, batch=_step_batch)
+
+
+def slope(f: Map, k: int, rate: Map, *args: Any) -> Any:
+    """The derivative of the elementwise `f` in argument k, by differences of its own values.
+
+    It is a sum of values of `f`, so its derivatives in the other arguments are as exact as those of `f`, and differentiating it
+    again in argument k takes differences of differences. `rate(*args)` says how fast `f` changes: the sum of its logarithmic
+    derivative and of about three over the distance to a singularity.
+    """
+    h = bind(_STEP, args, (rate,))[..., None]
+    columns = [x[..., None] if hasattr(x, "dtype") else x for x in args]
+    columns[k] = columns[k] + h * _STEPS
+    return np.sum(f(*columns) * (_WEIGHTS / h), axis=-1)
+
+
+def along(f: Map, k: int, rate: Map) -> Map:
+    """The map of argument k of a function without a closed derivative in it."""
+    return lambda t, _ans, *args: t * slope(f, k, rate, *args)
+
+
+def along_each(name: str, k: int, rate: float) -> Map:
+    """The same for a function with several results, for `multi`."""
+    f: Any = getattr(s, name)
+
+    def derivatives(ans: Any, *args: Any) -> tuple[Any, ...]:
+        return tuple([slope(lambda *a, j=j: f(*a)[j], k, lambda *_: rate, *args) for j in range(len(ans))])
+
+    return derivatives
+
+
+def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
+    """The maps of the inverse of the function `of` in its argument `unknown`.
+
+    `places[j]` says which argument of `of` the inverse's argument j is; None: its value. From F(x, y) = p: dy = (dp - F_x dx) / F_y.
+    """
+    forward = MAPS[of]
+
+    def partial(j: int | None) -> Map:
+        def rule(t: Any, ans: Any, *args: Any) -> Any:
+            full = {place: a for place, a in zip(places, args) if place is not None} | {unknown: ans}
+            values = [full[i] for i in range(len(full))]
+            p = args[places.index(None)]
+            t = t / forward[unknown](1.0, p, *values)
+            return t if j is None else -forward[j](t, p, *values)
+
+        return rule
+
+    return tuple(partial(j) for j in places)
+
+
+def safe(x: Any, bad: Any, instead: float) -> Any:
+    """`x` with harmless numbers where the result will be thrown away: nothing infinite is ever computed."""
+    return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
+
+
+def only(name: str, **keywords: Any) -> None:
+    """Raise for keywords that are given, but not honoured."""
+    for keyword, x in keywords.items():
+        if x is not None:
+            raise errors.UnsupportedError(
+                f"scipy.special.{name}: the keyword {keyword}= is not supported on traced values.\n  At {errors.user_line()}."
+            )
+
+
+def drawn(*domain: tuple[Any, Any], wrt: tuple[int, ...] | None = None, shape: tuple[int, ...] = (2,), **kwargs: Any) -> Sample:
+    """Arguments of one shape, drawn from these intervals; integers where the ends are integers."""
+    inexact = tuple(k for k, (lo, _) in enumerate(domain) if type(lo) is not int)
+    return Sample(_draw(domain, [shape] * len(domain)), kwargs, inexact if wrt is None else wrt)
+
+
+def powers(rest: Any, *pairs: tuple[Any, Any]) -> Any:
+    """exp(rest) times x**p for each pair (p, x), in logarithms, but right to every order where x is 0."""
+    at_zero: Any = 1.0
+    for p, x in pairs:
+        zero = x == 0
+        rest = rest + p * np.log(safe(x, zero, 1.0))
+        at_zero = at_zero * np.where(zero, x, 1.0) ** np.where(zero, p, 0.0)
+    return at_zero * np.exp(rest)

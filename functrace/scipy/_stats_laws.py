@@ -1,0 +1,450 @@
+"""The table of distributions: one declaration for each.
+
+A law states its densities and distribution functions for `loc=0, scale=1`, as functions of z and the shape parameters, on its
+support; all else (location, scale, logarithms, complements, what holds outside) is derived in `stats`. Sources: SciPy's
+documentation of `scipy.stats`; Johnson, Kotz and Balakrishnan 1994, "Continuous univariate distributions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.special as sp
+
+Formula = Callable[..., Any]
+_INF = float("inf")
+_PI = np.pi
+_LOG2 = float(np.log(2.0))
+_LOG_ROOT_2PI = float(np.log(2 * np.pi) / 2)
+_ROOT2 = float(np.sqrt(2.0))
+
+
+class Law(NamedTuple):
+    """One distribution; `log` is the logarithm of its density or mass function.
+
+    `shapes` are the names of its parameters; `at` where to test it: z, then the parameters. Where a parameter may be any number `valid`
+    says what must hold, otherwise all must be positive. `support`: two numbers, or a function of the parameters that returns two.
+    """
+
+    shapes: str
+    at: tuple[Any, ...]
+    log: Formula
+    support: Any = (-_INF, _INF)
+    cdf: Formula | None = None
+    sf: Formula | None = None
+    logcdf: Formula | None = None
+    logsf: Formula | None = None
+    valid: Formula | None = None
+    discrete: bool = False
+
+
+def _law(shapes: str, at: Any, log: Formula, support: Any = (-_INF, _INF), **more: Any) -> Law:
+    return Law(shapes, at if isinstance(at, tuple) else (at,), log, support, **more)
+
+
+_POSITIVE = (0.0, _INF)
+_UNIT = (0.0, 1.0)
+
+
+def _any(*_shapes: Any) -> Any:
+    return True
+
+
+def _mirror(law: Law) -> Law:
+    """The distribution of -z."""
+    flip: Any = lambda f: f and (lambda z, *s: f(-z, *s))
+    lo, hi = law.support
+    return Law(
+        law.shapes,
+        (-law.at[0], *law.at[1:]),
+        lambda z, *s: law.log(-z, *s),
+        (-hi, -lo),
+        flip(law.sf),
+        flip(law.cdf),
+        flip(law.logsf),
+        flip(law.logcdf),
+        law.valid,
+    )
+
+
+def _normal(z: Any) -> Any:
+    return -z * z / 2 - _LOG_ROOT_2PI
+
+
+def _log1p_ratio(c: Any, z: Any) -> Any:
+    """log(1 + c z) / c, smooth at c = 0."""
+    y = c * z
+    near = np.abs(y) < 0.01
+    small, large = np.where(near, y, 0.0), np.where(near, 1.0, y)
+    series = 1 - small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small * (1 / 5 - small * (1 / 6 - small * (1 / 7 - small / 8))))))
+    return z * np.where(near, series, np.log1p(large) / large)
+
+
+def _log_mass(a: Any, b: Any) -> Any:
+    """The logarithm of the probability that a normal variable is between a and b, precise in both tails."""
+    flip = a > 0
+    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+    tail = b <= 0
+    low, high = sp.log_ndtr(a), sp.log_ndtr(np.where(tail, b, 0.0))
+    ratio = np.where(tail, np.exp(low - high), 0.0)
+    return np.where(tail, high + np.log1p(-ratio), np.log1p(-sp.ndtr(np.where(tail, -1.0, a)) - sp.ndtr(np.where(tail, -1.0, -b))))
+
+
+def _log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) for positive x."""
+    near = x < _LOG2
+    return np.where(near, np.log(-np.expm1(-np.where(near, x, 1.0))), np.log1p(-np.exp(-np.where(near, 1.0, x))))
+
+
+def _gev(z: Any, c: Any) -> Any:
+    return _log1p_ratio(-c, z)  # (1 - c z)**(1/c) = exp(-this)
+
+
+def _gaussian_parts(z: Any, mu: Any) -> tuple[Any, Any]:
+    root = 1 / np.sqrt(z)
+    return root * (z / mu - 1), 2 / mu + sp.log_ndtr(-root * (z / mu + 1))
+
+
+def _gaussian_tail(z: Any, mu: Any) -> Any:
+    x, second = _gaussian_parts(z, mu)
+    first = sp.log_ndtr(-x)
+    return first + np.log1p(-np.exp(second - first))
+
+
+def _skewed_tail(z: Any, k: Any) -> Any:
+    """What is beyond z, on its side of zero, of the asymmetric Laplace distribution."""
+    return np.where(z >= 0, np.exp(-np.maximum(z, 0.0) * k), k * k * np.exp(np.minimum(z, 0.0) / k)) / (k * k + 1)
+
+
+def _rise(z: Any, c: Any) -> Any:
+    return z / np.where(z < c, c, 1.0)
+
+
+def _fall(z: Any, c: Any) -> Any:
+    return (1 - z) / np.where((z < c) | (c >= 1), 1.0, 1 - c)
+
+
+_gumbel = _law(
+    "", 0.7, lambda z: -z - np.exp(-z), cdf=lambda z: np.exp(-np.exp(-z)), sf=lambda z: -np.expm1(-np.exp(-z)), logcdf=lambda z: -np.exp(-z)
+)
+_weibull = _law(
+    "c", (0.7, 1.6), lambda z, c: np.log(c) + sp.xlogy(c - 1, z) - z**c, _POSITIVE,
+    cdf=lambda z, c: -np.expm1(-(z**c)), sf=lambda z, c: np.exp(-(z**c)), logsf=lambda z, c: -(z**c),
+)  # fmt: skip
+_gamma = _law(
+    "a",
+    (1.3, 2.2),
+    lambda z, a: sp.xlogy(a - 1, z) - z - sp.gammaln(a),
+    _POSITIVE,
+    cdf=lambda z, a: sp.gammainc(a, z),
+    sf=lambda z, a: sp.gammaincc(a, z),
+)
+_levy = _law(
+    "",
+    0.7,
+    lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - 0.5 / z,
+    _POSITIVE,
+    cdf=lambda z: sp.erfc(np.sqrt(0.5 / z)),
+    sf=lambda z: sp.erf(np.sqrt(0.5 / z)),
+)
+_loguniform = _law(
+    "a b",
+    (1.2, 0.6, 2.3),
+    lambda z, a, b: -np.log(z) - np.log(np.log(b) - np.log(a)),
+    lambda a, b: (a, b),
+    cdf=lambda z, a, b: (np.log(z) - np.log(a)) / (np.log(b) - np.log(a)),
+    valid=lambda a, b: (a > 0) & (b > a),
+)
+_laplace: Any = lambda z: np.exp(-np.abs(z)) / 2
+_half: Any = lambda f: lambda z, *s: np.where(z > 0, 1 - f(z, *s) / 2, f(z, *s) / 2)  # the cdf of a symmetric law, from its two-sided tail
+
+LAWS: dict[str, Law] = {
+    "alpha": _law(
+        "a", (0.7, 1.4), lambda z, a: -2 * np.log(z) - sp.log_ndtr(a) + _normal(a - 1 / z), _POSITIVE,
+        cdf=lambda z, a: sp.ndtr(a - 1 / z) / sp.ndtr(a),
+    ),
+    "anglit": _law(
+        "", 0.3, lambda z: np.log(np.cos(2 * z)), (-_PI / 4, _PI / 4), cdf=lambda z: np.sin(z + _PI / 4) ** 2,
+        sf=lambda z: np.cos(z + _PI / 4) ** 2,
+    ),
+    "arcsine": _law("", 0.3, lambda z: -np.log(_PI) - np.log(z * (1 - z)) / 2, _UNIT, cdf=lambda z: 2 / _PI * np.arcsin(np.sqrt(z))),
+    "beta": _law(
+        "a b", (0.3, 1.7, 2.4), lambda z, a, b: sp.xlog1py(b - 1, -z) + sp.xlogy(a - 1, z) - sp.betaln(a, b), _UNIT,
+        cdf=lambda z, a, b: sp.betainc(a, b, z), sf=lambda z, a, b: sp.betainc(b, a, 1 - z),
+    ),
+    "betaprime": _law(
+        "a b", (0.8, 1.7, 2.4), lambda z, a, b: sp.xlogy(a - 1, z) - sp.xlog1py(a + b, z) - sp.betaln(a, b), _POSITIVE,
+        cdf=lambda z, a, b: sp.betainc(a, b, z / (1 + z)), sf=lambda z, a, b: sp.betainc(b, a, 1 / (1 + z)),
+    ),
+    "bradford": _law(
+        "c", (0.3, 1.5), lambda z, c: np.log(c) - np.log1p(c * z) - np.log(np.log1p(c)), _UNIT,
+        cdf=lambda z, c: np.log1p(c * z) / np.log1p(c),
+    ),
+    "burr": _law(
+        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) - sp.xlogy(c + 1, z) - sp.xlog1py(d + 1, z**-c), _POSITIVE,
+        cdf=lambda z, c, d: (1 + z**-c) ** -d, logcdf=lambda z, c, d: -d * np.log1p(z**-c),
+    ),
+    "burr12": _law(
+        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) + sp.xlogy(c - 1, z) - sp.xlog1py(d + 1, z**c), _POSITIVE,
+        cdf=lambda z, c, d: -np.expm1(-d * np.log1p(z**c)), logsf=lambda z, c, d: -d * np.log1p(z**c),
+    ),
+    "cauchy": _law(
+        "", 0.7, lambda z: -np.log(_PI) - np.log1p(z * z), cdf=lambda z: np.arctan2(1.0, -z) / _PI, sf=lambda z: np.arctan2(1.0, z) / _PI,
+    ),
+    "chi": _law(
+        "df", (1.2, 2.6), lambda z, df: _LOG2 - _LOG2 * df / 2 - sp.gammaln(df / 2) + sp.xlogy(df - 1, z) - z * z / 2, _POSITIVE,
+        cdf=lambda z, df: sp.gammainc(df / 2, z * z / 2), sf=lambda z, df: sp.gammaincc(df / 2, z * z / 2),
+    ),
+    "chi2": _law(
+        "df", (1.8, 2.6), lambda z, df: sp.xlogy(df / 2 - 1, z) - z / 2 - sp.gammaln(df / 2) - _LOG2 * df / 2, _POSITIVE,
+        cdf=lambda z, df: sp.gammainc(df / 2, z / 2), sf=lambda z, df: sp.gammaincc(df / 2, z / 2),
+    ),
+    "cosine": _law(
+        "", 0.7, lambda z: np.log((1 + np.cos(z)) / (2 * _PI)), (-_PI, _PI), cdf=lambda z: (_PI + z + np.sin(z)) / (2 * _PI),
+        sf=lambda z: (_PI - z - np.sin(z)) / (2 * _PI),
+    ),
+    "dgamma": _law(
+        "a", (0.7, 1.6), lambda z, a: sp.xlogy(a - 1, np.abs(z)) - np.abs(z) - _LOG2 - sp.gammaln(a),
+        cdf=_half(lambda z, a: sp.gammaincc(a, np.abs(z))), sf=lambda z, a: _half(lambda y, a: sp.gammaincc(a, np.abs(y)))(-z, a),
+    ),
+    "dweibull": _law(
+        "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 + sp.xlogy(c - 1, np.abs(z)) - np.abs(z) ** c,
+        cdf=_half(lambda z, c: np.exp(-(np.abs(z) ** c))), sf=lambda z, c: _half(lambda y, c: np.exp(-(np.abs(y) ** c)))(-z, c),
+    ),
+    "expon": _law("", 0.7, lambda z: -z, _POSITIVE, cdf=lambda z: -np.expm1(-z), sf=lambda z: np.exp(-z), logsf=lambda z: -z),
+    "exponnorm": _law(
+        "K", (0.7, 1.4), lambda z, K: 1 / (2 * K * K) - z / K - np.log(K) + sp.log_ndtr(z - 1 / K),
+        cdf=lambda z, K: sp.ndtr(z) - np.exp(1 / (2 * K * K) - z / K + sp.log_ndtr(z - 1 / K)),
+        sf=lambda z, K: sp.ndtr(-z) + np.exp(1 / (2 * K * K) - z / K + sp.log_ndtr(z - 1 / K)),
+    ),
+    "exponpow": _law(
+        "b", (0.6, 1.6), lambda z, b: 1 + np.log(b) + sp.xlogy(b - 1, z) + z**b - np.exp(z**b), _POSITIVE,
+        cdf=lambda z, b: -np.expm1(-np.expm1(z**b)), logsf=lambda z, b: -np.expm1(z**b),
+    ),
+    "exponweib": _law(
+        "a c", (0.8, 1.3, 1.7), lambda z, a, c: np.log(a) + np.log(c) + sp.xlogy(a - 1, -np.expm1(-(z**c))) - z**c + sp.xlogy(c - 1, z),
+        _POSITIVE,
+        cdf=lambda z, a, c: (-np.expm1(-(z**c))) ** a,
+    ),
+    "f": _law(
+        "dfn dfd", (0.9, 3.2, 4.7),
+        lambda z, n, m: (
+            sp.xlogy(m / 2, m) + sp.xlogy(n / 2, n) + sp.xlogy(n / 2 - 1, z) - (n + m) / 2 * np.log(m + n * z) - sp.betaln(n / 2, m / 2)
+        ),
+        _POSITIVE, cdf=lambda z, n, m: sp.betainc(n / 2, m / 2, n * z / (m + n * z)),
+        sf=lambda z, n, m: sp.betainc(m / 2, n / 2, m / (m + n * z)),
+    ),
+    "fatiguelife": _law(
+        "c", (0.8, 1.3), lambda z, c: np.log1p(z) - ((z - 1) / c) ** 2 / (2 * z) - _LOG2 - np.log(c) - _LOG_ROOT_2PI - 1.5 * np.log(z),
+        _POSITIVE,
+        cdf=lambda z, c: sp.ndtr((np.sqrt(z) - 1 / np.sqrt(z)) / c), sf=lambda z, c: sp.ndtr((1 / np.sqrt(z) - np.sqrt(z)) / c),
+    ),
+    "fisk": _law(
+        "c", (0.8, 2.3), lambda z, c: np.log(c) + sp.xlogy(c - 1, z) - 2 * np.log1p(z**c), _POSITIVE,
+        cdf=lambda z, c: 1 / (1 + z**-c), sf=lambda z, c: 1 / (1 + z**c), logsf=lambda z, c: -np.log1p(z**c),
+    ),
+    "foldcauchy": _law(
+        "c", (0.7, 1.3), lambda z, c: np.log(1 / (1 + (z - c) ** 2) + 1 / (1 + (z + c) ** 2)) - np.log(_PI), _POSITIVE,
+        cdf=lambda z, c: (np.arctan(z - c) + np.arctan(z + c)) / _PI, valid=lambda c: c >= 0,
+    ),
+    "foldnorm": _law(
+        "c", (0.7, 1.3), lambda z, c: np.logaddexp(_normal(z - c), _normal(z + c)), _POSITIVE,
+        cdf=lambda z, c: sp.ndtr(z - c) - sp.ndtr(-z - c), sf=lambda z, c: sp.ndtr(c - z) + sp.ndtr(-z - c), valid=lambda c: c >= 0,
+    ),
+    "gamma": _gamma,
+    "genextreme": _law(
+        "c", (0.5, 0.3), lambda z, c: -np.exp(-_gev(z, c)) - _gev(z, c) * (1 - c),
+        lambda c: (np.where(c < 0, 1 / np.minimum(c, -1e-300), -_INF), np.where(c > 0, 1 / np.maximum(c, 1e-300), _INF)),
+        logcdf=lambda z, c: -np.exp(-_gev(z, c)), sf=lambda z, c: -np.expm1(-np.exp(-_gev(z, c))), valid=_any,
+    ),
+    "gengamma": _law(
+        "a c", (0.9, 1.4, 1.7), lambda z, a, c: np.log(np.abs(c)) + sp.xlogy(c * a - 1, z) - z**c - sp.gammaln(a), _POSITIVE,
+        cdf=lambda z, a, c: np.where(c > 0, sp.gammainc(a, z**c), sp.gammaincc(a, z**c)),
+        sf=lambda z, a, c: np.where(c > 0, sp.gammaincc(a, z**c), sp.gammainc(a, z**c)), valid=lambda a, c: (a > 0) & (c != 0),
+    ),
+    "genhalflogistic": _law(
+        "c", (0.6, 0.7), lambda z, c: _LOG2 + (1 / c - 1) * np.log1p(-c * z) - 2 * np.log1p((1 - c * z) ** (1 / c)), lambda c: (0.0, 1 / c),
+        cdf=lambda z, c: (1 - (1 - c * z) ** (1 / c)) / (1 + (1 - c * z) ** (1 / c)),
+    ),
+    "genlogistic": _law(
+        "c", (0.7, 1.4), lambda z, c: np.log(c) - z - (c + 1) * np.logaddexp(0.0, -z), logcdf=lambda z, c: -c * np.logaddexp(0.0, -z),
+        sf=lambda z, c: -np.expm1(-c * np.logaddexp(0.0, -z)),
+    ),
+    "gennorm": _law(
+        "beta", (0.7, 1.8), lambda z, b: np.log(b / 2) - sp.gammaln(1 / b) - np.abs(z) ** b,
+        cdf=_half(lambda z, b: sp.gammaincc(1 / b, np.abs(z) ** b)),
+        sf=lambda z, b: _half(lambda y, b: sp.gammaincc(1 / b, np.abs(y) ** b))(-z, b),
+    ),
+    "genpareto": _law(
+        "c", (0.6, 0.4), lambda z, c: -(c + 1) * _log1p_ratio(c, z), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
+        cdf=lambda z, c: -np.expm1(-_log1p_ratio(c, z)), logsf=lambda z, c: -_log1p_ratio(c, z), valid=_any,
+    ),
+    "gompertz": _law(
+        "c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE, cdf=lambda z, c: -np.expm1(-c * np.expm1(z)),
+        logsf=lambda z, c: -c * np.expm1(z),
+    ),
+    "gumbel_l": _mirror(_gumbel),
+    "gumbel_r": _gumbel,
+    "halfcauchy": _law(
+        "", 0.7, lambda z: np.log(2 / _PI) - np.log1p(z * z), _POSITIVE, cdf=lambda z: 2 / _PI * np.arctan(z),
+        sf=lambda z: 2 / _PI * np.arctan2(1.0, z),
+    ),
+    "halfgennorm": _law(
+        "beta", (0.7, 1.8), lambda z, b: np.log(b) - sp.gammaln(1 / b) - z**b, _POSITIVE,
+        cdf=lambda z, b: sp.gammainc(1 / b, z**b), sf=lambda z, b: sp.gammaincc(1 / b, z**b),
+    ),
+    "halflogistic": _law(
+        "", 0.7, lambda z: _LOG2 - z - 2 * np.log1p(np.exp(-z)), _POSITIVE, cdf=lambda z: np.tanh(z / 2), sf=lambda z: 2 * sp.expit(-z),
+    ),
+    "halfnorm": _law("", 0.7, lambda z: _LOG2 + _normal(z), _POSITIVE, cdf=lambda z: sp.erf(z / _ROOT2), sf=lambda z: 2 * sp.ndtr(-z)),
+    "hypsecant": _law(
+        "", 0.7, lambda z: _LOG2 - np.log(_PI) - np.logaddexp(z, -z), cdf=lambda z: 2 / _PI * np.arctan(np.exp(z)),
+        sf=lambda z: 2 / _PI * np.arctan(np.exp(-z)),
+    ),
+    "invgamma": _law(
+        "a", (0.8, 2.2), lambda z, a: -(a + 1) * np.log(z) - sp.gammaln(a) - 1 / z, _POSITIVE,
+        cdf=lambda z, a: sp.gammaincc(a, 1 / z), sf=lambda z, a: sp.gammainc(a, 1 / z),
+    ),
+    "invgauss": _law(
+        "mu", (0.8, 1.3), lambda z, mu: -_LOG_ROOT_2PI - 1.5 * np.log(z) - ((z - mu) / mu) ** 2 / (2 * z), _POSITIVE,
+        logcdf=lambda z, mu: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, mu)[0]), _gaussian_parts(z, mu)[1]),
+        logsf=_gaussian_tail,
+    ),
+    "invweibull": _law(
+        "c", (0.8, 1.7), lambda z, c: np.log(c) - (c + 1) * np.log(z) - z**-c, _POSITIVE, logcdf=lambda z, c: -(z**-c),
+        sf=lambda z, c: -np.expm1(-(z**-c))
+    ),
+    "johnsonsb": _law(
+        "a b", (0.4, 0.6, 1.3), lambda z, a, b: np.log(b) - np.log(z * (1 - z)) + _normal(a + b * (np.log(z) - np.log1p(-z))), _UNIT,
+        cdf=lambda z, a, b: sp.ndtr(a + b * (np.log(z) - np.log1p(-z))), sf=lambda z, a, b: sp.ndtr(-a - b * (np.log(z) - np.log1p(-z))),
+        valid=lambda _a, b: b > 0,
+    ),
+    "johnsonsu": _law(
+        "a b", (0.4, 0.6, 1.3), lambda z, a, b: np.log(b) - np.log1p(z * z) / 2 + _normal(a + b * np.arcsinh(z)),
+        cdf=lambda z, a, b: sp.ndtr(a + b * np.arcsinh(z)), sf=lambda z, a, b: sp.ndtr(-a - b * np.arcsinh(z)), valid=lambda _a, b: b > 0,
+    ),
+    "kappa3": _law(
+        "a", (0.7, 1.6), lambda z, a: np.log(a) - (1 / a + 1) * np.log(a + z**a), _POSITIVE, cdf=lambda z, a: z * (a + z**a) ** (-1 / a),
+    ),
+    "laplace": _law(
+        "", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=lambda z: np.where(z > 0, 1 - _laplace(z), _laplace(z)),
+        sf=lambda z: np.where(z < 0, 1 - _laplace(z), _laplace(z)),
+    ),
+    "laplace_asymmetric": _law(
+        "kappa", (0.7, 1.4), lambda z, k: np.where(z >= 0, -k, 1 / k) * z - np.log(k + 1 / k),
+        cdf=lambda z, k: np.where(z >= 0, 1 - _skewed_tail(z, k), _skewed_tail(z, k)),
+        sf=lambda z, k: np.where(z >= 0, _skewed_tail(z, k), 1 - _skewed_tail(z, k)),
+    ),
+    "levy": _levy,
+    "levy_l": _mirror(_levy),
+    "loggamma": _law(
+        "c", (0.3, 1.4), lambda z, c: c * z - np.exp(z) - sp.gammaln(c), cdf=lambda z, c: sp.gammainc(c, np.exp(z)),
+        sf=lambda z, c: sp.gammaincc(c, np.exp(z))
+    ),
+    "logistic": _law(
+        "", 0.7, lambda z: -np.abs(z) - 2 * np.log1p(np.exp(-np.abs(z))),
+        cdf=lambda z: sp.expit(z), sf=lambda z: sp.expit(-z), logcdf=lambda z: sp.log_expit(z), logsf=lambda z: sp.log_expit(-z),
+    ),
+    "loglaplace": _law(
+        "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 - np.log(z) - c * np.abs(np.log(z)), _POSITIVE,
+        cdf=lambda z, c: np.where(z < 1, z**c / 2, 1 - z**-c / 2), sf=lambda z, c: np.where(z < 1, 1 - z**c / 2, z**-c / 2),
+    ),
+    "lognorm": _law(
+        "s", (0.8, 0.9), lambda z, s: -(np.log(z) ** 2) / (2 * s * s) - np.log(s * z) - _LOG_ROOT_2PI, _POSITIVE,
+        cdf=lambda z, s: sp.ndtr(np.log(z) / s), sf=lambda z, s: sp.ndtr(-np.log(z) / s),
+        logcdf=lambda z, s: sp.log_ndtr(np.log(z) / s), logsf=lambda z, s: sp.log_ndtr(-np.log(z) / s),
+    ),
+    "lomax": _law(
+        "c", (0.7, 1.6), lambda z, c: np.log(c) - (c + 1) * np.log1p(z), _POSITIVE,
+        cdf=lambda z, c: -np.expm1(-c * np.log1p(z)), sf=lambda z, c: np.exp(-c * np.log1p(z)), logsf=lambda z, c: -c * np.log1p(z),
+    ),
+    "loguniform": _loguniform,
+    "maxwell": _law(
+        "", 0.9, lambda z: _LOG2 - _LOG_ROOT_2PI + 2 * np.log(z) - z * z / 2, _POSITIVE,
+        cdf=lambda z: sp.gammainc(1.5, z * z / 2), sf=lambda z: sp.gammaincc(1.5, z * z / 2),
+    ),
+    "moyal": _law(
+        "", 0.7, lambda z: -(z + np.exp(-z)) / 2 - _LOG_ROOT_2PI, cdf=lambda z: sp.erfc(np.exp(-z / 2) / _ROOT2),
+        sf=lambda z: sp.erf(np.exp(-z / 2) / _ROOT2)
+    ),
+    "nakagami": _law(
+        "nu", (0.8, 1.7), lambda z, nu: _LOG2 + sp.xlogy(nu, nu) - sp.gammaln(nu) + sp.xlogy(2 * nu - 1, z) - nu * z * z, _POSITIVE,
+        cdf=lambda z, nu: sp.gammainc(nu, nu * z * z), sf=lambda z, nu: sp.gammaincc(nu, nu * z * z),
+    ),
+    "norm": _law(
+        "", 0.7, _normal, cdf=lambda z: sp.ndtr(z), sf=lambda z: sp.ndtr(-z), logcdf=lambda z: sp.log_ndtr(z),
+        logsf=lambda z: sp.log_ndtr(-z)
+    ),
+    "pareto": _law(
+        "b", (1.7, 1.6), lambda z, b: np.log(b) - (b + 1) * np.log(z), (1.0, _INF),
+        cdf=lambda z, b: 1 - z**-b, sf=lambda z, b: z**-b, logsf=lambda z, b: -b * np.log(z),
+    ),
+    "powerlaw": _law(
+        "a", (0.4, 1.7), lambda z, a: np.log(a) + sp.xlogy(a - 1, z), _UNIT, cdf=lambda z, a: z**a, logcdf=lambda z, a: a * np.log(z),
+    ),
+    "powerlognorm": _law(
+        "c s", (0.8, 1.4, 0.9), lambda z, c, s: np.log(c) - np.log(z * s) + _normal(np.log(z) / s) + (c - 1) * sp.log_ndtr(-np.log(z) / s),
+        _POSITIVE,
+        logsf=lambda z, c, s: c * sp.log_ndtr(-np.log(z) / s),
+    ),
+    "powernorm": _law(
+        "c", (0.5, 1.4), lambda z, c: np.log(c) + _normal(z) + (c - 1) * sp.log_ndtr(-z), logsf=lambda z, c: c * sp.log_ndtr(-z),
+    ),
+    "rayleigh": _law(
+        "", 0.8, lambda z: np.log(z) - z * z / 2, _POSITIVE, cdf=lambda z: -np.expm1(-z * z / 2), sf=lambda z: np.exp(-z * z / 2),
+        logsf=lambda z: -z * z / 2
+    ),
+    "rdist": _law(
+        "c", (0.3, 2.6), lambda z, c: (c / 2 - 1) * np.log1p(-z * z) - sp.betaln(0.5, c / 2), (-1.0, 1.0),
+        cdf=lambda z, c: sp.betainc(c / 2, c / 2, (z + 1) / 2)
+    ),
+    "reciprocal": _loguniform,
+    "rice": _law("b", (0.9, 1.2), lambda z, b: np.log(z) - (z - b) ** 2 / 2 + np.log(sp.i0e(z * b)), _POSITIVE, valid=lambda b: b >= 0),
+    "semicircular": _law(
+        "", 0.4, lambda z: np.log(2 / _PI) + np.log1p(-z * z) / 2, (-1.0, 1.0),
+        cdf=lambda z: 0.5 + (z * np.sqrt(1 - z * z) + np.arcsin(z)) / _PI
+    ),
+    "skewnorm": _law(
+        "a", (0.6, 1.4), lambda z, a: _LOG2 + _normal(z) + sp.log_ndtr(a * z), cdf=lambda z, a: sp.ndtr(z) - 2 * sp.owens_t(z, a),
+        valid=_any,
+    ),
+    "t": _law(
+        "df", (0.7, 3.4),
+        lambda z, df: sp.gammaln((df + 1) / 2) - sp.gammaln(df / 2) - np.log(df * _PI) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
+        cdf=lambda z, df: sp.stdtr(df, z), sf=lambda z, df: sp.stdtr(df, -z),
+    ),
+    "triang": _law(
+        "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where(z < c, _rise(z, c), _fall(z, c))), _UNIT,
+        cdf=lambda z, c: np.where(z < c, z * _rise(z, c), 1 - (1 - z) * _fall(z, c)), valid=lambda c: (c >= 0) & (c <= 1),
+    ),
+    "truncexpon": _law(
+        "b", (0.7, 2.1), lambda z, b: -z - np.log(-np.expm1(-b)), lambda b: (0.0, b), cdf=lambda z, b: np.expm1(-z) / np.expm1(-b),
+    ),
+    "truncnorm": _law(
+        "a b", (0.3, -0.8, 1.7), lambda z, a, b: _normal(z) - _log_mass(a, b), lambda a, b: (a, b),
+        logcdf=lambda z, a, b: _log_mass(a, z) - _log_mass(a, b), logsf=lambda z, a, b: _log_mass(z, b) - _log_mass(a, b),
+        valid=lambda a, b: a < b,
+    ),
+    "truncpareto": _law(
+        "b c", (1.7, 1.6, 3.2), lambda z, b, c: np.log(b) - (b + 1) * np.log(z) - np.log(-np.expm1(-b * np.log(c))), lambda b, c: (1.0, c),
+        cdf=lambda z, b, c: np.expm1(-b * np.log(z)) / np.expm1(-b * np.log(c)), valid=lambda b, c: (b != 0) & (c > 1),
+    ),
+    "uniform": _law("", 0.3, lambda z: 0.0 * z, _UNIT, cdf=lambda z: z, sf=lambda z: 1 - z),
+    "vonmises": _law("kappa", (0.7, 1.4), lambda z, k: k * (np.cos(z) - 1) - 2 * _LOG_ROOT_2PI - np.log(sp.i0e(k)), valid=lambda k: k >= 0),
+    "wald": _law("", 0.8, lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - (z - 1) ** 2 / (2 * z), _POSITIVE,
+        logcdf=lambda z: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, 1.0)[0]), _gaussian_parts(z, 1.0)[1])),
+    "weibull_max": _mirror(_weibull),
+    "weibull_min": _weibull,
+    "wrapcauchy": _law(
+        "c", (0.9, 0.4), lambda z, c: np.log((1 - c * c) / (2 * _PI * (1 + c * c - 2 * c * np.cos(z)))), (0.0, 2 * _PI),
+        valid=lambda c: (c > 0) & (c < 1),
+    ),
+    "crystalball": _law(
+        "beta m", (0.4, 1.2, 2.6),
+        lambda z, b, m: np.where(z > -b, -z * z / 2, m * np.log(m / b) - b * b / 2 - m * np.log(np.where(z > -b, 1.0, m / b - b - z)))
+        - np.log(m / b / (m - 1) * np.exp(-b * b / 2) + np.sqrt(2 * _PI) * sp.ndtr(b)),
+        valid=lambda b, m: (m > 1) & (b > 0),
+    ),
+}  # fmt: skip

@@ -1,0 +1,199 @@
+"""Tests of hypotheses (statistic and p-value), straight lines, and density estimates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.special as sp
+
+from functrace.ops.functions import refuse
+from functrace.scipy._stats_summary import _declared, _plain, _real, kurtosis, skew
+
+
+class Test(NamedTuple):
+    """The result of a test."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def _student(t: Any, df: Any, alternative: str) -> Test:
+    tail: Any = {"two-sided": lambda: 2 * sp.stdtr(df, -np.abs(t)), "less": lambda: sp.stdtr(df, t), "greater": lambda: sp.stdtr(df, -t)}[
+        alternative
+    ]
+    return Test(t, tail())
+
+
+@_declared("pearsonr")
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
+    """`scipy.stats.pearsonr`: statistic and p-value."""
+    refuse("pearsonr", method=(method, None))
+    x, y = _real(x), _real(y)
+    dx, dy = (a - np.mean(a, axis=axis, keepdims=True) for a in (x, y))
+    r = np.sum(dx * dy, axis=axis) / (np.sqrt(np.sum(dx * dx, axis=axis)) * np.sqrt(np.sum(dy * dy, axis=axis)))
+    half = x.shape[axis] / 2 - 1
+    tail: Any = {
+        "two-sided": lambda: 2 * sp.betainc(half, half, (1 - np.abs(r)) / 2),
+        "less": lambda: sp.betainc(half, half, (1 + r) / 2),
+        "greater": lambda: sp.betainc(half, half, (1 - r) / 2),
+    }
+    return Test(r, tail[alternative]())
+
+
+class Line(NamedTuple):
+    """The result of `linregress`."""
+
+    slope: Any
+    intercept: Any
+    rvalue: Any
+    pvalue: Any
+    stderr: Any
+    intercept_stderr: Any
+
+
+@_declared("linregress")
+def linregress(x: Any, y: Any, alternative: str = "two-sided", **_axis: Any) -> Line:
+    """`scipy.stats.linregress` of two vectors."""
+    x, y = _real(x), _real(y)
+    n = x.shape[0]
+    dx, dy = x - np.mean(x), y - np.mean(y)
+    xx, xy, yy = np.mean(dx * dx), np.mean(dx * dy), np.mean(dy * dy)
+    r, slope = xy / np.sqrt(xx * yy), xy / xx
+    stderr = np.sqrt((1 - r * r) * yy / xx / (n - 2))
+    p = _student(r * np.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2.0, alternative).pvalue
+    return Line(slope, np.mean(y) - slope * np.mean(x), r, p, stderr, stderr * np.sqrt(xx + np.mean(x) ** 2))
+
+
+@_declared("ttest_1samp")
+def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided") -> Any:
+    """`scipy.stats.ttest_1samp`: statistic and p-value."""
+    x, over = _plain(a, axis, "ttest_1samp", nan_policy)
+    n = x.shape[over]
+    return _student((np.mean(x, axis=over) - popmean) / (np.std(x, axis=over, ddof=1) / math.sqrt(n)), n - 1.0, alternative)
+
+
+@_declared("ttest_rel")
+def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided") -> Any:
+    """`scipy.stats.ttest_rel`: statistic and p-value."""
+    return ttest_1samp(_real(a) - _real(b), 0.0, axis, nan_policy, alternative)
+
+
+@_declared("ttest_ind")
+def ttest_ind(
+    a: Any,
+    b: Any,
+    *,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    trim: float = 0,
+    **_unused: Any,
+) -> Any:
+    """`scipy.stats.ttest_ind`: statistic and p-value."""
+    refuse("ttest_ind", trim=(trim or None, None))
+    (x, over), (y, _) = _plain(a, axis, "ttest_ind", nan_policy), _plain(b, axis, "ttest_ind", nan_policy)
+    m, n = x.shape[over], y.shape[over]
+    u, v = np.var(x, axis=over, ddof=1) / m, np.var(y, axis=over, ddof=1) / n
+    if equal_var:
+        df: Any = m + n - 2.0
+        width = np.sqrt((u * m * (m - 1) + v * n * (n - 1)) / df * (1 / m + 1 / n))
+    else:
+        df = (u + v) ** 2 / (u**2 / (m - 1) + v**2 / (n - 1))
+        width = np.sqrt(u + v)
+    return _student((np.mean(x, axis=over) - np.mean(y, axis=over)) / width, df, alternative)
+
+
+@_declared("f_oneway")
+def f_oneway(*samples: Any, axis: int = 0, nan_policy: str = "propagate", **_unused: Any) -> Any:
+    """`scipy.stats.f_oneway`: statistic and p-value."""
+    groups = [_plain(s, axis, "f_oneway", nan_policy)[0] for s in samples]
+    sizes = [g.shape[axis] for g in groups]
+    n, k = sum(sizes), len(groups)
+    means = [np.mean(g, axis=axis) for g in groups]
+    grand = sum(size * mean for size, mean in zip(sizes, means)) / n
+    between = sum(size * (mean - grand) ** 2 for size, mean in zip(sizes, means)) / (k - 1)
+    within = sum(size * np.var(g, axis=axis) for size, g in zip(sizes, groups)) / (n - k)
+    f = between / within
+    return Test(f, sp.betainc((n - k) / 2, (k - 1) / 2, (n - k) / (n - k + (k - 1) * f)))
+
+
+_POWERS = {"pearson": 1, "log-likelihood": 0, "freeman-tukey": -0.5, "mod-log-likelihood": -1, "neyman": -2, "cressie-read": 2 / 3}
+
+
+@_declared("power_divergence")
+def power_divergence(
+    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **_unused: Any
+) -> Any:
+    """`scipy.stats.power_divergence`: statistic and p-value."""
+    obs, over = _plain(f_obs, axis, "power_divergence", nan_policy)
+    exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else _real(f_exp)
+    power: Any = _POWERS.get(lambda_, lambda_) if isinstance(lambda_, str) else 1 if lambda_ is None else lambda_
+    if power == 1:
+        terms = (obs - exp) ** 2 / exp
+    elif power == 0:
+        terms = 2.0 * sp.xlogy(obs, obs / exp)
+    elif power == -1:
+        terms = 2.0 * sp.xlogy(exp, exp / obs)
+    else:
+        terms = 2.0 / (power * (power + 1)) * obs * ((obs / exp) ** power - 1)
+    statistic = np.sum(terms, axis=over)
+    return Test(statistic, sp.gammaincc((obs.shape[over] - 1 - ddof) / 2, statistic / 2))
+
+
+@_declared("chisquare")
+def chisquare(f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, **more: Any) -> Any:
+    """`scipy.stats.chisquare`: statistic and p-value."""
+    return power_divergence(f_obs, f_exp, ddof, axis, "pearson", **more)
+
+
+@_declared("jarque_bera")
+def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    """`scipy.stats.jarque_bera`: statistic and p-value."""
+    a, over = _plain(x, axis, "jarque_bera", nan_policy)
+    s = a.shape[over] / 6 * (skew(a, over) ** 2 + kurtosis(a, over) ** 2 / 4)
+    return Test(s, np.exp(-s / 2))
+
+
+class gaussian_kde:
+    """`scipy.stats.gaussian_kde`, differentiable in the data, the weights and the points."""
+
+    def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
+        self.dataset = np.atleast_2d(_real(dataset))
+        self.d, self.n = self.dataset.shape
+        self.weights = np.ones(self.n) / self.n if weights is None else _real(weights) / np.sum(_real(weights))
+        self.neff = 1 / np.sum(self.weights**2)
+        if bw_method is None or bw_method == "scott":
+            self.factor = self.neff ** (-1.0 / (self.d + 4))
+        elif bw_method == "silverman":
+            self.factor = (self.neff * (self.d + 2) / 4.0) ** (-1.0 / (self.d + 4))
+        elif callable(bw_method):
+            self.factor = bw_method(self)
+        else:
+            self.factor = bw_method
+        deviation = self.dataset - np.sum(self.dataset * self.weights, axis=1, keepdims=True)
+        data_cov = (deviation * self.weights) @ np.swapaxes(deviation, 0, 1) / (1 - np.sum(self.weights**2))
+        self.covariance = data_cov * self.factor**2
+
+    def logpdf(self, points: Any) -> Any:
+        """The logarithm of the density at points, one in each column."""
+        points = np.atleast_2d(_real(points))
+        if points.shape[0] != self.d:
+            points = np.reshape(points, (self.d, -1))
+        factor = np.linalg.cholesky(self.covariance)
+        gaps = np.linalg.solve(factor, np.reshape(self.dataset[:, :, None] - points[:, None, :], (self.d, -1)))
+        energy = -np.reshape(np.sum(gaps**2, axis=0), (self.n, -1)) / 2 + np.log(self.weights)[:, None]
+        top = np.max(energy, axis=0)
+        logdet = np.sum(np.log(2 * np.pi * np.diagonal(factor) ** 2))
+        return top + np.log(np.sum(np.exp(energy - top), axis=0)) - logdet / 2
+
+    def evaluate(self, points: Any) -> Any:
+        """The density at points, one in each column."""
+        return np.exp(self.logpdf(points))
+
+    __call__ = pdf = evaluate
+
+
+CLASSES: dict[str, Any] = {"gaussian_kde": gaussian_kde}

@@ -1,0 +1,447 @@
+"""SciPy's `integrate`, for plain and traced values alike: rules for samples, quadrature, and differential equations.
+
+Quadrature and explicit Runge-Kutta methods are run here on traced values: the intervals and steps are chosen by the values, as SciPy
+does, and then the derivative is that of the sum which was computed. So it reaches limits, initial values, times, `args` and whatever the
+function closes over, in every mode and to any order, and it is as accurate as the result: tolerances hold for the value.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy import integrate
+>>> ft.grad(lambda k: integrate.quad(lambda x: np.exp(-k * x), 0.0, np.inf)[0])(2.0).round(9)
+np.float64(-0.25)
+>>> decay = lambda k: integrate.solve_ivp(lambda t, y: -k * y, (0.0, 1.0), np.array([1.0]), rtol=1e-8, atol=1e-10).y[0, -1]
+>>> ft.grad(decay)(2.0).round(6)
+np.float64(-0.135335)
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.integrate as _scipy
+from scipy.optimize import OptimizeResult
+
+from functrace.core.tracer import value
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Sample, implements, normal
+from functrace.scipy._linalg_systems import late
+from functrace.scipy.optimize import face
+
+
+def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return implements(getattr(_scipy, name), samples, name=f"integrate.{name}", **more)
+
+
+def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
+    return face(_scipy, "integrate.", *samples, note=note)
+
+
+def _x(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(normal(shape), kwargs)
+
+
+def _xy(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=shape), np.cumsum(rng.uniform(0.5, 1.5, size=shape[-1]))), kwargs, (0, 1))
+
+
+_PLACES = np.array([0.0, 0.7, 1.9, 2.4, 3.5, 4.1])
+
+
+# samples
+
+
+def _widths(y: Any, x: Any, dx: Any) -> Any:
+    """Differences of the abscissae along the last axis, or `dx`."""
+    if x is None:
+        return dx if isinstance(dx, (int, float)) else lift(dx)
+    x = lift(x)
+    if x.ndim > 1 and x.shape != y.shape:
+        raise ValueError("If given, shape of `x` must be 1-D or the same as `y`.")
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError("If given, length of `x` along axis must be the same as `y`.")
+    return x[..., 1:] - x[..., :-1]
+
+
+def _last(y: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    y = lift(y)
+    y = y if y.dtype.kind in "fc" else y.astype(float)
+    return np.moveaxis(y, axis, -1), None if x is None else np.moveaxis(lift(x), axis, -1) if np.ndim(lift(x)) > 1 else x
+
+
+@_declare("trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0), _xy(2, 5))
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """`scipy.integrate.trapezoid`."""
+    return np.trapezoid(lift(y), None if x is None else lift(x), dx, axis)
+
+
+def _started(out: Any, initial: Any) -> Any:
+    """Cumulative integrals, with the value at the first point before them if there is one."""
+    return out if initial is None else np.concatenate([np.zeros((*out.shape[:-1], 1), out.dtype) + initial, out], axis=-1)
+
+
+@_declare("cumulative_trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0, initial=0), _xy(2, 5))
+def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    """`scipy.integrate.cumulative_trapezoid`."""
+    y, x = _last(y, x, axis)
+    out = np.cumsum(_widths(y, x, dx) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    return np.moveaxis(_started(out, initial), -1, axis)
+
+
+def _parabolas(y: Any, h: Any) -> Any:
+    """Integrals over pairs of intervals, of the parabolas through three points each."""
+    before, after = h[..., ::2], h[..., 1::2]
+    both, ratio = before + after, before / after
+    first, middle, last = y[..., :-2:2], y[..., 1:-1:2], y[..., 2::2]
+    return np.sum(both / 6 * (first * (2 - 1 / ratio) + middle * (both * both / (before * after)) + last * (2 - ratio)), axis=-1)
+
+
+def _listed(*shape: int) -> Sample:  # lists, since SciPy's result of single precision is double for some lengths only
+    return Sample(lambda rng: (rng.normal(size=shape).tolist(), _PLACES[: shape[-1]].tolist()), wrt=(0, 1))
+
+
+@_declare("simpson", *(_x(n) for n in (1, 2, 3, 4, 5, 6)), _listed(2, 5), _listed(6), _listed(4))
+def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """`scipy.integrate.simpson`, with Cartwright's correction for the last of an odd number of intervals."""
+    y, x = _last(y, x, axis)
+    n = y.shape[-1]
+    h: Any = _widths(y, x, dx) + np.zeros((*y.shape[:-1], n - 1), y.real.dtype) if n > 1 else None
+    if n < 3:
+        return 0 * np.sum(y, axis=-1) if h is None else np.sum(h * (y[..., 1:] + y[..., :-1]), axis=-1) / 2
+    if n % 2:
+        return _parabolas(y, h)
+    a, b = (w if x is not None else w.astype(float) for w in (h[..., -2], h[..., -1]))
+    end = (
+        (2 * b**2 + 3 * a * b) / (6 * (a + b)) * y[..., -1]
+        + (b**2 + 3 * a * b) / (6 * a) * y[..., -2]
+        - b**3 / (6 * a * (a + b)) * y[..., -3]
+    )
+    return _parabolas(y[..., :-1], h[..., :-1]) + end
+
+
+def _left_parts(y: Any, h: Any) -> Any:
+    """Of each three points, the integral over the first interval."""
+    a, b = h[..., :-1], h[..., 1:]
+    wide = a / (a + b)
+    cross = wide * a / b
+    return a / 6 * ((3 - wide) * y[..., :-2] + (3 + cross + wide) * y[..., 1:-1] - cross * y[..., 2:])
+
+
+@_declare("cumulative_simpson", _x(5), _x(2, 6, dx=0.5), _x(2), _x(2, 6, x=np.array([0.0, 0.7, 1.1, 2.0, 2.4, 3.5]), initial=0.0))
+def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    """`scipy.integrate.cumulative_simpson`."""
+    y, x = _last(y, x, axis)
+    n = y.shape[-1]
+    if n < 3:
+        return cumulative_trapezoid(np.moveaxis(y, -1, axis), x, dx, axis, initial)
+    h = _widths(y, x, dx) + np.zeros((*y.shape[:-1], n - 1))
+    left, right = _left_parts(y, h), _left_parts(y[..., ::-1], h[..., ::-1])[..., ::-1]
+    k = np.arange(n - 1)
+    from_left = np.concatenate([left, right[..., -1:]], axis=-1)
+    parts = np.where((k % 2 == 0) & (k < n - 2), from_left, np.concatenate([left[..., :1], right], axis=-1))
+    return np.moveaxis(_started(np.cumsum(parts, axis=-1), initial), -1, axis)
+
+
+@_declare("romb", _x(5), _x(9, 2, axis=0, dx=0.5))
+def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
+    """`scipy.integrate.romb`."""
+    y, _ = _last(y, None, axis)
+    return np.sum(y * _scipy.romb(np.eye(y.shape[-1]), axis=0), axis=-1) * dx
+
+
+# quadrature
+
+
+@functools.cache
+def _gauss(n: int) -> tuple[Any, Any]:
+    """Nodes and weights of Gauss and Legendre on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _rule(f: Callable[[Any], Any], low: float, width: float, n: int) -> Any:
+    nodes, weights = _gauss(n)
+    total: Any = 0.0
+    for x, w in zip(nodes, weights):
+        total = total + f(low + width * x) * (w * width)
+    return total
+
+
+def _size(x: Any) -> float:
+    return float(np.max(np.abs(value(x)), initial=0.0))
+
+
+def _adaptive(f: Callable[[Any], Any], epsabs: float, epsrel: float, limit: int, cuts: list[float]) -> tuple[Any, float]:
+    """The integral of `f` over [0, 1], by halving the interval with the largest error, and the estimated error."""
+
+    def part(low: float, width: float) -> tuple[float, float, float, Any]:
+        fine = _rule(f, low, width, 21)
+        return _size(fine - _rule(f, low, width, 10)), low, width, fine
+
+    parts = [part(a, b - a) for a, b in zip([0.0, *cuts], [*cuts, 1.0])]
+    while True:
+        total = functools.reduce(lambda s, p: s + p[3], parts, 0.0)
+        error = sum(p[0] for p in parts)
+        if error <= max(epsabs, epsrel * _size(total)) or not np.isfinite(error):
+            return total, error
+        if len(parts) >= limit:
+            warnings.warn(f"quad: error {error:.2g} after {limit} intervals", _scipy.IntegrationWarning, stacklevel=4)
+            return total, error
+        worst = max(range(len(parts)), key=lambda k: parts[k][0])
+        _, low, width, _ = parts.pop(worst)
+        parts += [part(low, width / 2), part(low + width / 2, width / 2)]
+
+
+def _ends(f: Callable[[Any], Any], a: Any, b: Any) -> Callable[[Any], Any]:
+    """The integrand as a function on [0, 1], where infinite ranges are folded by x = a + t / (1 - t)."""
+    low, high = _infinite(a), _infinite(b)
+    if low and high:
+        sign = 1.0 if value(b) > value(a) else -1.0
+        half: Any = lambda t: (f(t / (1 - t)) + f(-t / (1 - t))) / (1 - t) ** 2
+        return lambda t: sign * half(t)
+    if high:
+        sign = 1.0 if value(b) > 0 else -1.0
+        return lambda t: sign * f(a + sign * t / (1 - t)) / (1 - t) ** 2
+    if low:
+        sign = 1.0 if value(a) > 0 else -1.0
+        return lambda t: -sign * f(b + sign * t / (1 - t)) / (1 - t) ** 2
+    return lambda t: f(a + (b - a) * t) * (b - a)
+
+
+def _infinite(x: Any) -> bool:
+    return bool(np.all(np.isinf(value(x))))
+
+
+_SMOOTH: Any = lambda x, p: np.exp(-p * x) * np.cos(x)
+
+
+@_face(note="smooth integrands; no weights")
+def quad(
+    func: Any, a: Any, b: Any, args: Any = (), full_output: Any = 0, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8, limit: int = 50,
+    points: Any = None, weight: Any = None, **more: Any,
+) -> Any:  # fmt: skip
+    """`scipy.integrate.quad`; `points` may be given where the limits are plain numbers."""
+    refuse("quad", weight=(weight, None), full_output=(full_output or None, None), **{k: (v or None, None) for k, v in more.items()})
+    args = args if isinstance(args, tuple) else (args,)
+    cuts = [] if points is None else sorted(float((p - value(a)) / (value(b) - value(a))) for p in points)
+    return _adaptive(_ends(lambda x: func(x, *args), a, b), epsabs, epsrel, limit, cuts)
+
+
+@_face()
+def quad_vec(
+    f: Any,
+    a: Any,
+    b: Any,
+    epsabs: float = 1e-200,
+    epsrel: float = 1e-8,
+    *_unused: Any,
+    limit: int = 10000,
+    points: Any = None,
+    args: Any = (),
+    full_output: bool = False,
+    **_more: Any,
+) -> Any:
+    """`scipy.integrate.quad_vec`."""
+    return quad(f, a, b, args, full_output, epsabs, epsrel, limit, points)
+
+
+@_face(Sample(lambda rng: (_SMOOTH, 0.2, 1.7, (0.8,)), {"n": 4}, (1, 2, 3)))
+def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+    """`scipy.integrate.fixed_quad`."""
+    nodes, weights = _gauss(n)
+    return (b - a) * np.sum(weights * func(a + (b - a) * nodes, *args), axis=-1), None
+
+
+def _nested(f: Callable[..., Any], ranges: Any, options: dict[str, Any], inner: tuple[Any, ...] = ()) -> tuple[Any, float]:
+    """The integral over ranges, the last of them outermost; a range may be a function of the variables outside of it."""
+    span = ranges[-1](*inner) if callable(ranges[-1]) else ranges[-1]
+    if len(ranges) == 1:
+        return quad(lambda x: f(x, *inner), *span, **options)  # type: ignore[no-any-return]
+    return quad(lambda x: _nested(f, ranges[:-1], options, (x, *inner))[0], *span, **options)  # type: ignore[no-any-return]
+
+
+@_face()
+def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8) -> Any:
+    """`scipy.integrate.dblquad`."""
+    at: Any = lambda g, *x: g(*x) if callable(g) else g
+    return _nested(lambda y, x: func(y, x, *args), [lambda x: (at(gfun, x), at(hfun, x)), (a, b)], {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@_face()
+def tplquad(
+    func: Any, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8
+) -> Any:
+    """`scipy.integrate.tplquad`."""
+    at: Any = lambda g, *x: g(*x) if callable(g) else g
+    ranges = [lambda y, x: (at(qfun, x, y), at(rfun, x, y)), lambda x: (at(gfun, x), at(hfun, x)), (a, b)]
+    return _nested(lambda z, y, x: func(z, y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@_face()
+def nquad(func: Any, ranges: Any, args: Any = (), opts: Any = None, full_output: bool = False) -> Any:
+    """`scipy.integrate.nquad`, without options."""
+    refuse("nquad", opts=(opts, None), full_output=(full_output or None, None))
+    spans = [(lambda *v, r=r: r(*v, *args)) if callable(r) else r for r in ranges]
+    return _nested(lambda *x: func(*x, *args), spans, {})
+
+
+# differential equations
+
+
+_METHODS = {m.__name__: m for m in (_scipy.RK45, _scipy.RK23, _scipy.DOP853)}
+
+
+def _rms(x: Any) -> float:
+    """The root mean square over the components; the largest of a batch."""
+    return float(np.max(np.sqrt(np.mean(np.abs(value(x)) ** 2, axis=-1)), initial=0.0))
+
+
+def _combined(K: Any, row: Any) -> Any:
+    """A combination of the slopes."""
+    total: Any = 0.0
+    for c, k in zip(row, K):
+        if c != 0:
+            total = total + float(c) * k
+    return total
+
+
+def _error(method: Any, K: Any, h: float, scale: Any) -> float:
+    if method is not _scipy.DOP853:
+        return _rms(value(_combined(K, method.E)) * h / scale)
+    five, three = (np.linalg.norm(value(_combined(K, e)) / scale, axis=-1) ** 2 for e in (method.E5, method.E3))
+    total = np.sqrt((five + 0.01 * three) * scale.shape[-1])
+    return float(np.max(abs(h) * five / np.where(total > 0, total, 1.0), initial=0.0))
+
+
+def _first_step(f: Any, t0: float, y0: Any, f0: Any, span: float, order: int, rtol: float, atol: Any) -> float:
+    """Hairer, Norsett and Wanner 1993, "Solving ordinary differential equations I", section II.4."""
+    if span == 0:
+        return 0.0
+    scale = atol + np.abs(value(y0)) * rtol
+    d0, d1 = _rms(value(y0) / scale), _rms(value(f0) / scale)
+    h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, abs(span))
+    f1 = f(t0 + h0 * np.sign(span), y0 + h0 * np.sign(span) * f0)
+    d2 = _rms(value(f1 - f0) / scale) / h0
+    h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1 / (order + 1))
+    return min(100 * h0, h1, abs(span))
+
+
+def _interpolant(method: Any, f: Any, t: Any, h: Any, y: Any, new: Any, K: Any) -> Callable[[Any], Any]:
+    """The solution within a step, as a function of the part x of it."""
+    if method is not _scipy.DOP853:
+        Q = [_combined(K, column) for column in method.P.T]
+        return lambda x: y + h * functools.reduce(lambda s, q: (s + q) * x, reversed(Q), 0.0)
+    K = list(K)
+    for a, c in zip(method.A_EXTRA, method.C_EXTRA):
+        K.append(f(t + float(c) * h, y + h * _combined(K, a)))
+    delta = new - y
+    F = [delta, h * K[0] - delta, 2 * delta - h * (K[method.n_stages] + K[0]), *(h * _combined(K, d) for d in method.D)]
+
+    def at(x: Any) -> Any:
+        out: Any = 0.0
+        for i, part in enumerate(reversed(F)):
+            out = (out + part) * (x if i % 2 == 0 else 1 - x)
+        return out + y
+
+    return at
+
+
+@_face(note="explicit methods; the derivative is that of the steps taken, so it is as accurate as the tolerances")
+def solve_ivp(
+    fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None, dense_output: bool = False, events: Any = None,
+    vectorized: bool = False, args: Any = None, rtol: float = 1e-3, atol: Any = 1e-6, max_step: float = np.inf,
+    first_step: Any = None, **options: Any,
+) -> Any:  # fmt: skip
+    """`scipy.integrate.solve_ivp` by RK45, RK23 or DOP853. A batch under `vmap` takes common steps."""
+    refuse("solve_ivp", dense_output=(dense_output or None, None), events=(events, None), **{k: (v, None) for k, v in options.items()})
+    kind = _METHODS.get(method)
+    if kind is None:
+        refuse("solve_ivp with a method other than RK45, RK23 and DOP853", method=(method, None))
+        raise AssertionError
+    f: Any = lambda t, y: _stacked(fun(t, y, *(args or ())))
+    start, stop = t_span
+    t, end = float(value(start)), float(value(stop))
+    span, direction = end - t, float(np.sign(end - t)) or 1.0
+    clock: Any = lambda s: start + (stop - start) * ((s - float(value(start))) / span if span else 0.0)  # traced if the ends are
+    y = lift(y0)
+    y = y if y.dtype.kind in "fc" else y.astype(float)
+    slope = f(start, y)
+    h = _first_step(f, t, y, slope, span, kind.error_estimator_order, rtol, atol) if first_step is None else first_step
+    times, states = ([start], [y]) if t_eval is None else ([], [])
+    wanted = [] if t_eval is None else [lift(t_eval)[k] for k in range(np.shape(lift(t_eval))[0])]
+    while direction * (end - t) > 0:
+        refused = False
+        while True:
+            h = min(max(h, 10 * abs(np.nextafter(t, direction * np.inf) - t)), max_step)
+            new_t = t + h * direction
+            new_t = end if direction * (new_t - end) > 0 else new_t
+            step, tt = new_t - t, clock(t)
+            hh = clock(new_t) - tt
+            h = abs(step)
+            K = [slope]
+            for a, c in zip(kind.A[1:], kind.C[1:]):
+                K.append(f(tt + float(c) * hh, y + hh * _combined(K, a)))
+            new = y + hh * _combined(K, kind.B)
+            K.append(f(tt + hh, new))
+            scale = atol + np.maximum(np.abs(value(y)), np.abs(value(new))) * rtol
+            error = _error(kind, K, step, scale)
+            factor = 10.0 if error == 0 else 0.9 * error ** (-1 / (kind.error_estimator_order + 1))
+            if error < 1:
+                h *= min(1.0 if refused else 10.0, factor)
+                break
+            if not h > 10 * abs(np.nextafter(t, direction * np.inf) - t):
+                raise ArithmeticError(
+                    "solve_ivp: the required step size is less than the spacing between numbers; the problem may be stiff"
+                )
+            h *= max(0.2, factor)
+            refused = True
+        if t_eval is None:
+            times.append(clock(new_t))
+            states.append(new)
+        elif wanted and direction * float(value(wanted[0])) <= direction * new_t:
+            at = _interpolant(kind, f, tt, hh, y, new, K)
+            while wanted and direction * float(value(wanted[0])) <= direction * new_t:
+                times.append(wanted.pop(0))
+                states.append(at((times[-1] - tt) / hh))
+        t, y, slope = new_t, new, K[-1]
+    out = np.stack(states, axis=-1) if states else np.zeros((y.shape[0], 0))
+    return OptimizeResult(t=_stacked(times), y=out, sol=None, t_events=None, y_events=None, status=0, message="solved", success=True)
+
+
+def _stacked(x: Any) -> Any:
+    return np.stack([lift(v) for v in x]) if isinstance(x, (list, tuple)) else lift(x)
+
+
+@_face(note="by DOP853 with the same tolerances, so not for stiff equations")
+def odeint(
+    func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None, col_deriv: int = 0, full_output: int = 0, ml: Any = None,
+    mu: Any = None, rtol: Any = None, atol: Any = None, tcrit: Any = None, *_steps: Any, tfirst: bool = False, **_more: Any,
+) -> Any:  # fmt: skip
+    """`scipy.integrate.odeint`."""
+    refuse("odeint", full_output=(full_output or None, None), tcrit=(tcrit, None))
+    t = lift(t)
+    f: Any = (lambda s, y: func(s, y, *args)) if tfirst else (lambda s, y: func(y, s, *args))
+    tolerance = 1.49012e-8
+    y = solve_ivp.__wrapped__(
+        f,
+        (t[0], t[-1]),
+        np.atleast_1d(lift(y0)),
+        "DOP853",
+        t,
+        rtol=tolerance if rtol is None else rtol,
+        atol=tolerance if atol is None else atol,
+    ).y
+    return np.swapaxes(y, -1, -2)
+
+
+_REASONS = {
+    "a stepping object: use solve_ivp": "ode complex_ode RK23 RK45 DOP853 Radau BDF LSODA OdeSolver DenseOutput OdeSolution",
+    "not covered yet; quad and nquad are": "cubature tanhsinh nsum qmc_quad solve_bvp",
+}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+CONSTANT = ("newton_cotes", "lebedev_rule")
+
+__getattr__ = late("integrate.", _scipy, REFUSED)

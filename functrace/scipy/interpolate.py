@@ -1,0 +1,296 @@
+"""SciPy's `interpolate`: splines and grids, differentiable in the points, the values, and where they are evaluated.
+
+At a knot the derivative is that of the piece to the right. The classes are functrace's own; they have the methods that SciPy's users
+call most, and hand all others to SciPy's class where nothing is traced.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy.interpolate import CubicSpline
+>>> x = np.arange(5.0)
+>>> ft.grad(lambda y: CubicSpline(x, y)(1.5))(x**2).round(4)
+array([-0.0469,  0.5   ,  0.6562, -0.125 ,  0.0156])
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.interpolate as _scipy
+
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.index import index
+from functrace.ops.registry import Sample, implements
+from functrace.scipy._interpolate_splines import (
+    Akima1DInterpolator,
+    BSpline,
+    CubicHermiteSpline,
+    CubicSpline,
+    PchipInterpolator,
+    PPoly,
+    _after,
+    _float,
+    _Interpolant,
+    make_interp_spline,
+    make_lsq_spline,
+)
+from functrace.scipy._linalg_systems import late
+
+__all__ = [
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator", "PPoly",
+    "PchipInterpolator", "RBFInterpolator", "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
+    "krogh_interpolate", "lagrange", "make_interp_spline", "make_lsq_spline", "pchip_interpolate", "splev",
+]  # fmt: skip
+
+
+def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return implements(getattr(_scipy, name), samples, name=f"interpolate.{name}", **more)
+
+
+_TABLE: Any = lambda rng: (np.array([0.0, 0.9, 2.1, 2.8, 4.0]), rng.normal(size=5), np.array([0.4, 1.7, 3.3]))
+_LINE = Sample(_TABLE, wrt=(0, 1, 2))
+
+
+@_declare("pchip_interpolate", _LINE, Sample(_TABLE, {"der": 1}, (0, 1, 2)))
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
+    """`scipy.interpolate.pchip_interpolate`."""
+    return PchipInterpolator(xi, yi, axis)(x, der)
+
+
+class BarycentricInterpolator(_Interpolant):
+    """`scipy.interpolate.BarycentricInterpolator`: the polynomial through the points, by Lagrange's formula, safe at the points."""
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+        self.axis = axis % lift(yi).ndim
+        self.xi, self.yi = _float(xi), np.moveaxis(_float(yi), self.axis, 0)
+        self._ends = self.xi[0], self.xi[-1]
+
+    def _at(self, x: Any, nu: int) -> Any:
+        refuse(type(self).__name__, nu=(nu or None, None))
+        n, out = self.xi.shape[0], 0.0 * np.reshape(x, (-1, *(1,) * (self.yi.ndim - 1))) + 0 * self.yi[:1]
+        for j in range(n):
+            factor: Any = 1.0
+            for m in range(n):
+                factor = factor * ((x - self.xi[m]) / (self.xi[j] - self.xi[m])) if m != j else factor
+            out = out + _after(factor, self.yi) * self.yi[j]
+        return out
+
+
+class KroghInterpolator(BarycentricInterpolator):
+    """`scipy.interpolate.KroghInterpolator` through points without repetition."""
+
+
+@_declare("barycentric_interpolate", _LINE)
+def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None) -> Any:
+    """`scipy.interpolate.barycentric_interpolate`."""
+    return BarycentricInterpolator(xi, yi, axis)(x, der)
+
+
+@_declare("krogh_interpolate", _LINE)
+def krogh_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
+    """`scipy.interpolate.krogh_interpolate`."""
+    return KroghInterpolator(xi, yi, axis)(x, der)
+
+
+_KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.3, 2.2, 4.0, 4.0, 4.0, 4.0])
+
+
+@_declare("splev", Sample(lambda rng: (np.array([0.4, 1.7, 3.3]), (_KNOTS, rng.normal(size=6).tolist(), 3)), wrt=(0,)))
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """`scipy.interpolate.splev`, of one function."""
+    refuse("splev", ext=(ext or None, None))
+    spline = BSpline(*tck) if isinstance(tck, tuple) else tck
+    return spline(x, der)
+
+
+def interp1d(
+    x: Any,
+    y: Any,
+    kind: Any = "linear",
+    axis: int = -1,
+    copy: bool = True,
+    bounds_error: Any = None,
+    fill_value: Any = np.nan,
+    assume_sorted: bool = False,
+) -> Any:
+    """`scipy.interpolate.interp1d`: a function of the points; all its kinds."""
+    x, y = _float(x), _float(y)
+    axis = axis % y.ndim
+    if not assume_sorted:
+        order = np.argsort(x, kind="mergesort")
+        x, y = index(x, order), np.moveaxis(index(np.moveaxis(y, axis, 0), order), 0, axis)
+    degree = {"slinear": 1, "linear": 1, "quadratic": 2, "cubic": 3}.get(kind, kind)
+    if isinstance(degree, int) and degree > 0:
+        inner: Any = make_interp_spline(x, y, degree, axis=axis)
+    else:
+        pick = {"nearest": lambda i, p: i + (p > 0.5), "nearest-up": lambda i, p: i + (p >= 0.5), "next": lambda i, p: i + (p > 0)}
+        inner = _Steps(x, y, axis, pick.get(kind, lambda i, p: i + (p >= 1)))
+    extend = isinstance(fill_value, str) and fill_value == "extrapolate"
+
+    def evaluate(points: Any) -> Any:
+        points = _float(points)
+        if extend:
+            return inner(points)
+        below, above = points < x[0], points > x[-1]
+        strict = bounds_error if bounds_error is not None else not isinstance(fill_value, tuple) and bool(np.all(np.isnan(fill_value)))
+        if strict and bool(np.any(below | above)):
+            raise ValueError("A value in x_new is outside the interpolation range.")
+        low, high = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
+        out = inner(np.where(below | above, x[0], points))
+        where: Any = lambda m: np.reshape(m, (*(1,) * axis, *m.shape, *(1,) * (y.ndim - 1 - axis)))
+        return np.where(where(below), low, np.where(where(above), high, out))
+
+    return evaluate
+
+
+class _Steps(_Interpolant):
+    """One of the two neighbours, as `pick(i, part of the way)` says."""
+
+    def __init__(self, x: Any, y: Any, axis: int, pick: Any) -> None:
+        self.x, self.y, self.axis, self.pick = x, np.moveaxis(y, axis, 0), axis, pick
+        self._ends = x[0], x[-1]
+
+    def _at(self, x: Any, nu: int) -> Any:
+        n = self.x.shape[0]
+        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, n - 2)
+        part = (x - index(self.x, i)) / (index(self.x, i + 1) - index(self.x, i))
+        return index(self.y, np.clip(self.pick(i, part), 0, n - 1))
+
+
+class RegularGridInterpolator:
+    """`scipy.interpolate.RegularGridInterpolator`, linear and nearest; grid, values and points may be traced."""
+
+    def __init__(
+        self, points: Any, values: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan, **more: Any
+    ) -> None:
+        refuse(
+            "RegularGridInterpolator",
+            method=(None if method in ("linear", "nearest") else method, None),
+            **{k: (v, None) for k, v in more.items()},
+        )
+        self.grid = [_float(p) for p in points]
+        self.values, self.method, self.bounds_error, self.fill_value = _float(values), method, bounds_error, fill_value
+        self.dtype = lift(values).dtype if lift(values).dtype.kind in "fc" else np.dtype(float)
+
+    def __call__(self, xi: Any, method: Any = None) -> Any:
+        method = method or self.method
+        xi = np.stack(np.broadcast_arrays(*(lift(v) for v in xi)), axis=-1) if isinstance(xi, tuple) else _float(xi)
+        d = len(self.grid)
+        xi = xi[:, None] if d == 1 and xi.ndim == 1 and xi.shape != (1,) else xi
+        outside: Any = False
+        corners: list[Any] = []
+        for k, g in enumerate(self.grid):
+            x = xi[..., k]
+            outside = outside | (x < g[0]) | (x > g[-1])
+            i = np.clip(np.searchsorted(g, x, side="right") - 1, 0, g.shape[0] - 2)
+            part = (x - index(g, i)) / (index(g, i + 1) - index(g, i))
+            corners.append([(i, 1 - part), (i + 1, part)] if method == "linear" else [(i + (part > 0.5), None)])
+        if self.bounds_error and bool(np.any(outside)):
+            raise ValueError("One of the requested xi is out of bounds")
+        rest = self.values.shape[d:]
+        flat = np.reshape(self.values, (-1, *rest))
+        total: Any = 0.0
+        for corner in itertools.product(*corners):
+            place: Any = 0
+            weight: Any = 1.0
+            for (i, w), g in zip(corner, self.grid):
+                place, weight = place * g.shape[0] + i, weight if w is None else weight * w
+            term = index(flat, place)
+            total = total + (term if isinstance(weight, float) else np.reshape(weight, (*weight.shape, *(1,) * len(rest))) * term)
+        total = total if method == "linear" else total.astype(self.dtype)
+        if self.bounds_error or self.fill_value is None:
+            return total
+        return np.where(np.reshape(outside, (*outside.shape, *(1,) * len(rest))), self.fill_value, total)
+
+
+_GRID: Any = lambda rng: (
+    (np.array([0.0, 1.0, 2.5]), np.array([0.0, 0.8, 2.0, 3.0])),
+    rng.normal(size=(3, 4)),
+    np.array([[0.4, 1.3], [1.7, 2.4]]),
+)
+
+
+@_declare("interpn", Sample(_GRID, wrt=(1, 2)), Sample(_GRID, {"method": "nearest"}, (1, 2)))
+def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
+    """`scipy.interpolate.interpn`, linear and nearest."""
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+
+
+_KERNELS: dict[str, tuple[Callable[[Any], Any], int]] = {  # of the squared distance; and the least degree of the polynomial
+    "linear": (lambda s: -_root(s), 0),
+    "thin_plate_spline": (lambda s: s * np.log(np.where(s > 0, s, 1.0)) / 2, 1),
+    "cubic": (lambda s: s * _root(s), 1),
+    "quintic": (lambda s: -(s**2) * _root(s), 2),
+    "multiquadric": (lambda s: -np.sqrt(s + 1), 0),
+    "inverse_multiquadric": (lambda s: 1 / np.sqrt(s + 1), -1),
+    "inverse_quadratic": (lambda s: 1 / (s + 1), -1),
+    "gaussian": (lambda s: np.exp(-s), -1),
+}
+
+
+def _root(s: Any) -> Any:
+    zero = s == 0
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, s)))
+
+
+class RBFInterpolator:
+    """`scipy.interpolate.RBFInterpolator` with all neighbours; points and values may be traced."""
+
+    def __init__(
+        self,
+        y: Any,
+        d: Any,
+        neighbors: Any = None,
+        smoothing: Any = 0.0,
+        kernel: str = "thin_plate_spline",
+        epsilon: Any = None,
+        degree: Any = None,
+    ) -> None:
+        refuse("RBFInterpolator", neighbors=(neighbors, None))
+        self.y, d = _float(y), _float(d)
+        self.kernel, least = _KERNELS[kernel]
+        self.epsilon = 1.0 if epsilon is None else epsilon
+        degree = max(least, 0) if degree is None else int(degree)
+        n, dim = self.y.shape
+        self.powers = [p for p in itertools.product(range(degree + 1), repeat=dim) if sum(p) <= degree]
+        self.shape = d.shape[1:]
+        low, high = np.min(self.y, axis=0), np.max(self.y, axis=0)
+        width = (high - low) / 2
+        self.center, self.width = (high + low) / 2, np.where(width == 0, 1.0, width)
+        K, P = self._parts(self.y)
+        m = len(self.powers)
+        top = np.concatenate([K + np.eye(n) * smoothing, P], axis=1)
+        matrix = np.concatenate([top, np.concatenate([np.swapaxes(P, 0, 1), np.zeros((m, m))], axis=1)], axis=0)
+        self.weights = np.linalg.solve(matrix, np.pad(np.reshape(d, (n, -1)), [(0, m), (0, 0)]))
+
+    def _parts(self, x: Any) -> tuple[Any, Any]:
+        gaps = (x[:, None, :] - self.y[None, :, :]) * self.epsilon
+        scaled = (x - self.center) / self.width
+        columns = [np.prod(np.stack([scaled[:, k] ** p for k, p in enumerate(powers)]), axis=0) for powers in self.powers]
+        return self.kernel(np.sum(gaps * gaps, axis=-1)), np.stack(columns, axis=-1) if columns else np.zeros((x.shape[0], 0))
+
+    def __call__(self, x: Any) -> Any:
+        x = _float(x)
+        out = np.concatenate(self._parts(x), axis=1) @ self.weights
+        return np.reshape(out, (x.shape[0], *self.shape))
+
+
+@_declare("lagrange")
+def lagrange(x: Any, w: Any) -> Any:
+    """`scipy.interpolate.lagrange`: the interpolating polynomial, as a function of the points."""
+    return BarycentricInterpolator(x, w)
+
+
+_REASONS = {
+    "FITPACK's smoothing and knot search have no rule, use make_interp_spline or make_lsq_spline": "splrep splprep bisplrep bisplev "
+    "splint sproot spalde splder splantider insert UnivariateSpline InterpolatedUnivariateSpline LSQUnivariateSpline "
+    "SmoothBivariateSpline LSQBivariateSpline RectBivariateSpline SmoothSphereBivariateSpline LSQSphereBivariateSpline "
+    "RectSphereBivariateSpline BivariateSpline make_smoothing_spline make_splrep make_splprep generate_knots",
+    "triangulations jump, use RBFInterpolator": "griddata LinearNDInterpolator NearestNDInterpolator CloughTocher2DInterpolator",
+    "not covered yet": "AAA FloaterHormannInterpolator BPoly NdBSpline NdPPoly Rbf interp2d pade approximate_taylor_polynomial",
+}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+__getattr__ = late("interpolate.", _scipy, REFUSED)

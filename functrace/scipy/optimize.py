@@ -1,0 +1,424 @@
+"""SciPy's `optimize`, whose results are differentiated through the equations that they solve, not through the solvers.
+
+`root`, `brentq`, `minimize`, `least_squares`, `curve_fit` and the like may depend on traced values by `args`, or by the variables that
+the function closes over. Solutions are polished by Newton steps, since an error in them is one in the derivative.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy import optimize
+>>> ft.grad(lambda a: optimize.brentq(lambda x: x**2 - a, 0.0, 10.0))(4.0).round(9)
+np.float64(0.25)
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize as _scipy
+
+from functrace import tree
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Declared, Sample, declare, implements, normal
+from functrace.optimize import fixed_point as _fixed_point
+from functrace.optimize import opaque, ravel_pytree, solution
+from functrace.scipy._linalg_systems import late
+from functrace.transforms.custom import _lift_closure
+from functrace.transforms.derivatives import grad, hessian, jacobian
+
+
+def involved(*values: Any) -> bool:
+    """Whether a traced value is among these, or among the variables that the functions among them close over, at any depth."""
+    todo, seen = list(values), set()
+    while todo:
+        for x in tree.leaves(todo.pop()):
+            if isinstance(x, Tracer):
+                return True
+            if id(x) not in seen:
+                seen.add(id(x))
+                todo += [
+                    getattr(x, name, None) for name in ("__wrapped__", "__self__", "__func__", "func", "args", "keywords") if callable(x)
+                ]
+                todo += [cell.cell_contents for cell in getattr(x, "__closure__", None) or () if cell != types.CellType()]
+    return False
+
+
+def face(module: Any, prefix: str, *samples: Sample, note: str = "") -> Callable[[Any], Any]:
+    """Declare a function whose first argument is a function: SciPy's own unless a traced value is involved."""
+
+    def enter(function: Any) -> Any:
+        name = function.__name__
+        own = getattr(module, name, None)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs) if own is None or involved(args, kwargs) else own(*args, **kwargs)
+
+        call.__name__, call.__doc__, call.__wrapped__ = name, function.__doc__, function  # type: ignore[attr-defined]
+        declare(Declared(f"{prefix}{name}", call, own, samples, note=note))
+        return call
+
+    return enter
+
+
+def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
+    return face(_scipy, "optimize.", *samples, note=note)
+
+
+def _args(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _polished(equation: Callable[[Any], Any], x: Any, found: Any = None) -> Any:
+    """A solution after Newton steps, as long as they help. If the solver says that it `found` none, the equation must hold now."""
+    flat, unravel = ravel_pytree(x)
+    f: Any = lambda v: ravel_pytree(equation(unravel(v)))[0]
+    rest = f(flat)
+    for _ in range(4):
+        try:
+            new = flat - np.linalg.solve(jacobian(f)(flat), rest)
+        except np.linalg.LinAlgError:
+            break
+        left = f(new)
+        if not np.linalg.norm(left) < np.linalg.norm(rest):
+            break
+        flat, rest = new, left
+    if found is not None and not found.success and not np.linalg.norm(rest) <= 1e-8 * (1 + np.linalg.norm(flat)):
+        raise ArithmeticError(f"no solution found, so it has no derivative: {found.message}")
+    return unravel(flat)
+
+
+# equations
+
+
+@_face()
+def root(
+    fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, tol: Any = None, callback: Any = None, options: Any = None
+) -> Any:
+    """`scipy.optimize.root`."""
+
+    def solver(g: Any, start: Any) -> Any:
+        found = _scipy.root(g, start, method=method, tol=tol, options=options)
+        return _polished(g, np.reshape(found.x, np.shape(start)), found)
+
+    x = solution(fun, lambda g: g, np.atleast_1d(lift(x0)), _args(args), solver, None)
+    return _scipy.OptimizeResult(
+        x=x, fun=fun(x, *_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
+    )
+
+
+@_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, np.ones(2), (np.array([1.0, 2.0]),)), wrt=(2,)))
+def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0, **kwargs: Any) -> Any:
+    """`scipy.optimize.fsolve`."""
+    refuse("fsolve", full_output=(full_output or None, None))
+    return root(func, x0, args).x
+
+
+def _bracketed(name: str) -> Any:
+    own = getattr(_scipy, name)
+
+    def function(f: Any, a: Any, b: Any, args: Any = (), *more: Any, full_output: bool = False, **kwargs: Any) -> Any:
+        refuse(name, full_output=(full_output or None, None))
+        start = lift(a) * 1.0
+        return solution(f, lambda g: g, start, _args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None)
+
+    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`."
+    sample = Sample(lambda rng: (lambda x, p, q: q * x**3 + x - p, 0.0, 3.0, (1.4, 0.8)), {"xtol": 1e-14} if name != "newton" else {}, (3,))
+    return _face(sample)(function)
+
+
+brentq, brenth, ridder, bisect, toms748 = (_bracketed(name) for name in ("brentq", "brenth", "ridder", "bisect", "toms748"))
+
+
+@_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, 1.0), {"args": (1.4,), "tol": 1e-14}, ()))
+def newton(
+    func: Any,
+    x0: Any,
+    fprime: Any = None,
+    args: Any = (),
+    tol: float = 1.48e-8,
+    maxiter: int = 50,
+    fprime2: Any = None,
+    x1: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """`scipy.optimize.newton`; the derivatives that the iteration needs are found here."""
+    kwargs.pop("full_output", None), kwargs.pop("disp", None)
+    refuse("newton", **{k: (v, None) for k, v in kwargs.items()})
+    slope: Any = lambda g: grad(lambda y: np.sum(g(y)))
+    solver: Any = lambda g, start: _polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
+    return solution(func, lambda g: g, lift(x0) * 1.0, _args(args), solver, None)
+
+
+@_face()
+def root_scalar(
+    f: Any,
+    args: Any = (),
+    method: Any = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Any = None,
+    x1: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """`scipy.optimize.root_scalar`."""
+    start = float(bracket[0]) if x0 is None else x0
+
+    def solver(g: Any, x: Any) -> Any:
+        slope = None if bracket is not None else lambda y: grad(g)(float(y))
+        found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **kwargs)
+        if not found.converged:
+            raise ArithmeticError(f"root_scalar: {found.flag}")
+        return _polished(g, np.float64(found.root))
+
+    x = solution(f, lambda g: g, start, _args(args), solver, None)
+    return _scipy.OptimizeResult(root=x, converged=True, flag="converged")
+
+
+@_face(Sample(lambda rng: (lambda x, p: p * np.cos(x), np.ones(2), (np.array([0.5, 0.7]),)), {"xtol": 1e-15}, (2,)))
+def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
+    """`scipy.optimize.fixed_point`."""
+    solver: Any = lambda g, x: _scipy.fixed_point(g, x, xtol=xtol, maxiter=maxiter, method=method)
+    return _fixed_point(func, lift(x0) * 1.0, *_args(args), solver=solver)
+
+
+# minima
+
+
+def _limits(bounds: Any) -> Any:
+    """Lower and upper bounds, or None."""
+    if bounds is None:
+        return None
+    if hasattr(bounds, "lb"):
+        return bounds.lb, bounds.ub
+    low, high = zip(*bounds)
+    return np.array([-np.inf if v is None else v for v in low], float), np.array([np.inf if v is None else v for v in high], float)
+
+
+def _stationary(bounds: Any, cost: Any = lambda y: y) -> Any:
+    """The equations of a minimum: the slope is zero, or x is at a bound, which it would cross."""
+
+    def make(g: Any) -> Any:
+        def equation(x: Any, *a: Any) -> Any:
+            slope = grad(lambda y: cost(g(y, *a)))(x)
+            if bounds is None:
+                return slope
+            low, high = bounds
+            fixed = _held(x, slope, low, high)
+            return np.where(
+                fixed, x - np.where(slope > 0, np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)), slope
+            )
+
+        return equation
+
+    return make
+
+
+def _held(x: Any, slope: Any, low: Any, high: Any) -> Any:
+    near = 1e-7 * (1 + np.abs(x))
+    return (x <= low + near) & (slope > 0) | (x >= high - near) & (slope < 0)
+
+
+_GRADIENT_FREE = ("Nelder-Mead", "Powell", "COBYLA", "COBYQA")
+_BOWL: Any = lambda x, p: np.sum((x - p) ** 2 * np.arange(1.0, 3.0)) + np.sum(x) ** 4
+
+
+@_face(note="without constraints, but for bounds")
+def minimize(
+    fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None, bounds: Any = None,
+    constraints: Any = (), tol: Any = None, callback: Any = None, options: Any = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.minimize`; the gradients that the method needs are found here. No constraints but bounds."""
+    refuse("minimize", constraints=(constraints or None, None), jac=(True if jac is True else None, None))
+    limits = _limits(bounds)
+    make = _stationary(limits)
+
+    def solver(g: Any, start: Any) -> Any:
+        more = {} if method in _GRADIENT_FREE else {"jac": grad(g)}
+        found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, options=options, **more)
+        return _polished(make(g), np.reshape(found.x, np.shape(start)), found)
+
+    x = solution(fun, make, np.atleast_1d(lift(x0)), _args(args), solver, None)
+    return _scipy.OptimizeResult(
+        x=x, fun=fun(x, *_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
+    )
+
+
+@_face()
+def minimize_scalar(
+    fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None, tol: Any = None, options: Any = None
+) -> Any:
+    """`scipy.optimize.minimize_scalar`, where the minimum is not at a bound."""
+
+    def solver(g: Any, _start: Any) -> Any:
+        found = _scipy.minimize_scalar(g, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options)
+        return _polished(grad(g), np.float64(found.x), found)
+
+    x = solution(fun, grad, 0.0, _args(args), solver, None)
+    return _scipy.OptimizeResult(x=x, fun=fun(x, *_args(args)), success=True)
+
+
+def _scalar_minimum(name: str, positions: int) -> Any:
+    own = getattr(_scipy, name)
+
+    def function(func: Any, *given: Any, **kwargs: Any) -> Any:
+        given = (*given, *(kwargs.pop(k) for k in ("x1", "x2")[: positions - len(given)] if k in kwargs))
+        ends, rest = given[:positions], given[positions:]
+        args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
+        solver: Any = lambda g, _start: _polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
+        return solution(func, grad, 0.0, _args(args), solver, None)
+
+    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`, where the minimum is not at a bound."
+    return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()))(function)
+
+
+brent, golden, fminbound = _scalar_minimum("brent", 0), _scalar_minimum("golden", 0), _scalar_minimum("fminbound", 2)
+
+
+def _minimum(name: str, method: str) -> Any:
+    def function(f: Any, x0: Any, fprime: Any = None, args: Any = (), **kwargs: Any) -> Any:
+        refuse(name, **{k: (v, None) for k, v in kwargs.items() if k not in ("disp", "gtol", "maxiter")})
+        if name in ("fmin", "fmin_powell"):
+            args = fprime or args
+        return minimize(f, x0, args, method).x
+
+    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`; the gradient is found here."
+    return _face(Sample(lambda rng: (_BOWL, np.zeros(2)), {"args": (np.array([1.0, 2.0]),), "disp": 0}, ()))(function)
+
+
+fmin, fmin_powell, fmin_bfgs, fmin_cg = (
+    _minimum(*pair) for pair in (("fmin", "Nelder-Mead"), ("fmin_powell", "Powell"), ("fmin_bfgs", "BFGS"), ("fmin_cg", "CG"))
+)
+_HALF_SQUARES: Any = lambda r: np.sum(r * r) / 2
+
+
+@_face()
+def least_squares(
+    fun: Any,
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    loss: Any = "linear",
+    args: Any = (),
+    kwargs: Any = None,
+    **more: Any,
+) -> Any:
+    """`scipy.optimize.least_squares`, with linear loss; bounds may be active."""
+    refuse(
+        "least_squares", loss=("linear" if isinstance(loss, str) and loss == "linear" else loss, "linear"), kwargs=(kwargs or None, None)
+    )
+    limits = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    limits = tuple(np.broadcast_to(np.asarray(v, float), np.shape(np.atleast_1d(lift(x0)))) for v in limits)
+    make = _stationary(limits, _HALF_SQUARES)
+
+    def solver(g: Any, start: Any) -> Any:
+        found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, method=method, **more)
+        return _polished(make(g), found.x, found)
+
+    x = solution(fun, make, np.atleast_1d(lift(x0)), _args(args), solver, None)
+    residuals = fun(x, *_args(args))
+    return _scipy.OptimizeResult(x=x, fun=residuals, cost=_HALF_SQUARES(residuals), success=True)
+
+
+@_face(
+    Sample(
+        lambda rng: (lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y, np.array([1.0, 0.2]), (np.array([1.0, 1.3, 2.0, 2.6]),)), wrt=()
+    )
+)
+def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: bool = False, **more: Any) -> Any:
+    """`scipy.optimize.leastsq`."""
+    refuse("leastsq", full_output=(full_output or None, None), **{k: (v, None) for k, v in more.items()})
+    return least_squares(func, x0, method="lm", args=args).x, 1
+
+
+@_face(Sample(lambda rng: (lambda x, a, b: a * np.exp(b * x), np.arange(4.0), np.array([1.0, 1.3, 2.0, 2.6])), wrt=()))
+def curve_fit(
+    f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, check_finite: Any = None,
+    bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *, full_output: bool = False, **more: Any,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.curve_fit`: parameters and covariance, differentiable in the data and in `sigma` (standard deviations)."""
+    refuse("curve_fit", full_output=(full_output or None, None))
+    if sigma is not None and np.ndim(lift(sigma)) > 1:
+        refuse("curve_fit", sigma=(sigma, None))
+    start = np.ones(len(inspect.signature(f).parameters) - 1) if p0 is None else np.atleast_1d(lift(p0))
+    weight = 1.0 if sigma is None else 1 / lift(sigma)
+    count = start.shape[0]
+    open_f, captured = _lift_closure(f)
+
+    def residual(p: Any, x: Any, y: Any, w: Any, c: Any) -> Any:
+        return (open_f(c)(x, *(p[k] for k in range(count))) - y) * w
+
+    data = (tree.map(lift, xdata), lift(ydata) * 1.0, weight, captured)
+    popt = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15).x
+    slopes = jacobian(lambda p: residual(p, *data))(popt)
+    cov = np.linalg.inv(slopes.T @ slopes)
+    rest = residual(popt, *data)
+    return popt, cov if absolute_sigma else cov * (np.sum(rest * rest) / (rest.shape[0] - count))
+
+
+@implements(_scipy.nnls, [Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1))], name="optimize.nnls")
+def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
+    """`scipy.optimize.nnls`; what is zero stays zero."""
+    a, b = lift(A).astype(float), lift(b).astype(float)
+    free = opaque(lambda a, b: _scipy.nnls(a, b, *more, **kwargs)[0] > 0, a, b)
+    part = a * free
+    x = np.linalg.solve(part.T @ part + np.eye(a.shape[1]) * ~free, part.T @ b)
+    return x, np.linalg.norm(a @ x - b)
+
+
+@implements(_scipy.isotonic_regression, name="optimize.isotonic_regression", note="the blocks are constant")
+def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
+    """`scipy.optimize.isotonic_regression`: weighted means of blocks, found by SciPy."""
+    y = lift(y)
+    w = np.ones(y.shape[0]) if weights is None else lift(weights) * 1.0
+
+    def block(y: Any, w: Any) -> Any:
+        ends = _scipy.isotonic_regression(y, weights=w, increasing=increasing).blocks
+        return np.searchsorted(np.sort(ends)[1:], np.arange(len(y)), side="right")
+
+    which = opaque(block, y, w)
+    same = which[:, None] == which
+    return _scipy.OptimizeResult(x=(same @ (w * y)) / (same @ w), weights=same @ w)
+
+
+@implements(_scipy.linear_sum_assignment, [Sample(normal((3, 3)))], name="optimize.linear_sum_assignment", constant=True)
+def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
+    """`scipy.optimize.linear_sum_assignment`: indices."""
+    both = opaque(lambda c: np.stack(_scipy.linear_sum_assignment(c, maximize)), lift(cost_matrix))
+    return both[0], both[1]
+
+
+@implements(_scipy.rosen, [Sample(normal((4,)))], name="optimize.rosen")
+def rosen(x: Any) -> Any:
+    """`scipy.optimize.rosen`."""
+    x = lift(x)
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
+
+
+_rosen: Any = lambda name, *samples: implements(getattr(_scipy, name), samples, name=f"optimize.{name}")
+rosen_der = _rosen("rosen_der", Sample(normal((4,))))(lambda x: grad(rosen)(lift(x)))
+rosen_hess = _rosen("rosen_hess", Sample(normal((4,))))(lambda x: hessian(rosen)(lift(x)))
+rosen_hess_prod = _rosen("rosen_hess_prod", Sample(normal((4,), (4,)), {}, (0, 1)))(lambda x, p: hessian(rosen)(lift(x)) @ p)
+
+_REASONS = {
+    "a global or discrete search: give its result to functrace.optimize.implicit_root of the gradient": "basinhopping brute "
+    "differential_evolution direct dual_annealing shgo milp quadratic_assignment",
+    "use root, minimize or least_squares, which find derivatives themselves": "anderson broyden1 broyden2 diagbroyden excitingmixing "
+    "linearmixing newton_krylov fmin_cobyla fmin_l_bfgs_b fmin_ncg fmin_slsqp fmin_tnc line_search bracket",
+    "numerical derivatives: use functrace.grad and functrace.check_grads": "approx_fprime check_grad",
+    "the active constraints are not tracked, use functrace.optimize.implicit_root on the optimality conditions": "linprog lsq_linear",
+}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+_OBJECTS = (
+    "BFGS Bounds BroydenFirst HessianUpdateStrategy InverseJacobian KrylovJacobian LbfgsInvHessProduct LinearConstraint "
+    "NonlinearConstraint OptimizeResult RootResults SR1 linprog_verbose_callback show_options"
+)
+CONSTANT = tuple(_OBJECTS.split())
+
+__getattr__ = late("optimize.", _scipy, REFUSED)

@@ -1,0 +1,483 @@
+"""SciPy's `signal`, for plain and traced arrays alike: convolutions, filters, and what is linear in the signal.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy import signal
+>>> ft.grad(lambda h: signal.convolve(np.arange(4.0), h, "valid").sum())(np.ones(2))
+array([6., 3.])
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.signal as _scipy
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.kinds import batch_by_loop, bilinear, general
+from functrace.ops.registry import Sample, implements, normal
+from functrace.scipy._linalg_systems import late, linear_along
+from functrace.transforms.batching import vmap
+
+
+def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return implements(getattr(_scipy, name), samples, name=f"signal.{name}", **more)
+
+
+def _both(a: Any, b: Any, **kwargs: Any) -> Sample:
+    return Sample(normal(a, b), kwargs, (0, 1))
+
+
+def _float(x: Any) -> Any:
+    x = lift(x)
+    return x if x.dtype.kind in "fc" else x.astype(float)
+
+
+# convolution: the full product is bilinear, the other modes are parts of it
+
+
+def _flip(x: Any) -> Any:
+    return x[(slice(None, None, -1),) * x.ndim]
+
+
+def _unconvolved(g: Any, other: Any, like: Any, method: str) -> Any:
+    """The cotangent of an argument: g against the other, where they overlap wholly."""
+    full = _full(g, _flip(other), method)
+    return full[tuple(slice(m - 1, m - 1 + n) for m, n in zip(other.shape, like.shape))]
+
+
+def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    if all(flags):
+        return batch_by_loop(_full.primitive)(size, flags, args, params)
+    return _full(*(a if b else a[None] for a, b in zip(args, flags)), *params)
+
+
+_full: Any = bilinear(
+    "scipy.signal.convolve",
+    lambda a, v, method: _scipy.convolve(a, v, "full", method),
+    lambda g, _ans, _x, y, method: _unconvolved(g, y, _x, method),
+    lambda g, _ans, x, _y, method: _unconvolved(g, x, _y, method),
+    batch=_batch_full,
+    params=True,
+)
+
+
+def _middle(full: Any, shape: Sequence[int]) -> Any:
+    return full[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(full.shape, shape))]
+
+
+def _mode(full: Any, first: Any, second: Any, mode: str) -> Any:
+    """The part of the full product that a mode asks for."""
+    if mode == "full":
+        return full
+    if mode == "same":
+        return _middle(full, first.shape)
+    if mode != "valid":
+        raise ValueError("acceptable mode flags are 'valid', 'same', or 'full'")
+    larger = [m >= n for m, n in zip(first.shape, second.shape)]
+    if not all(larger) and any(m > n for m, n in zip(first.shape, second.shape)):
+        raise ValueError("For 'valid' mode, one must be at least as large as the other in every dimension")
+    return _middle(full, [abs(m - n) + 1 for m, n in zip(first.shape, second.shape)])
+
+
+def _product(in1: Any, in2: Any, mode: str, method: str) -> Any:
+    a, v = lift(in1), lift(in2)
+    if a.ndim != v.ndim:
+        raise ValueError("in1 and in2 should have the same dimensionality")
+    if method == "auto":
+        method = (
+            _scipy.choose_conv_method(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), "full") if a.size and v.size else "direct"
+        )
+    return a * v if not a.ndim else _mode(_full(a, v, method), a, v, mode)
+
+
+_SHAPES = [((5,), (3,)), ((2,), (4,)), ((3, 4), (2, 3))]
+_MODES = [_both(a, b, mode=mode) for a, b in _SHAPES for mode in ("full", "same", "valid")]
+
+
+@_declare("convolve", *_MODES, _both((5,), (3,), method="fft"))
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """`scipy.signal.convolve`."""
+    return _product(in1, in2, mode, method)
+
+
+@_declare("correlate", *_MODES, _both((4,), (4,), method="direct"))
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """`scipy.signal.correlate`."""
+    a, v = lift(in1), lift(in2)
+    if (
+        mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape
+    ):  # SciPy's order of the larger and the smaller
+        out = _product(v, np.conjugate(_flip(a)), mode, method)
+        return np.conjugate(_flip(out))
+    return _product(a, np.conjugate(_flip(v)), mode, method)
+
+
+def _fft_convolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    a, v = (x.astype(np.float32) if x.dtype == np.float16 else x for x in (lift(in1), lift(in2)))
+    if axes is None:
+        return _product(a, v, mode, "fft")
+    axes = normalize_axis_tuple(axes, a.ndim)
+    others = [k for k in range(a.ndim) if k not in axes]
+    order = (*others, *sorted(axes))
+    a, v = np.transpose(a, order), np.transpose(v, order)
+    outer = np.broadcast_shapes(a.shape[: len(others)], v.shape[: len(others)])
+    a, v = (np.broadcast_to(x, (*outer, *x.shape[len(others) :])) for x in (a, v))
+    run: Any = lambda x, y: _product(x, y, mode, "fft")
+    for _ in others:
+        run = vmap(run)
+    return np.transpose(run(a, v), np.argsort(order).tolist())
+
+
+for _name in ("fftconvolve", "oaconvolve"):
+    _declare(_name, *_MODES[:3], *_MODES[6:], _both((2, 5), (2, 3), axes=1), _both((5, 2), (3, 1), axes=0, mode="same"))(_fft_convolve)
+
+
+_pad: Any = np.pad
+_EDGES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+
+
+def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: Any) -> Any:
+    """A convolution of images; `start(n)` is where mode "same" begins for a kernel of length n."""
+    a, v = lift(in1), lift(in2)
+    if mode == "valid":
+        return _product(a, v, mode, "direct")
+    padded = a
+    if boundary != "fill" or np.ndim(fillvalue) or fillvalue != 0:
+        more = {"constant_values": fillvalue} if boundary == "fill" else {}
+        padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=_EDGES[boundary], **more)
+    full = _full(padded, v, "direct")
+    if padded is not a:
+        full = _mode(full, padded, v, "valid")
+    return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
+
+
+@_declare(
+    "convolve2d",
+    *_MODES[6:],
+    *(_both((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES),
+    _both((3, 4), (2, 2), boundary="symm"),
+    _both((3, 4), (2, 2), fillvalue=2.0),
+)
+def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+    """`scipy.signal.convolve2d`."""
+    return _plane(in1, in2, mode, boundary, fillvalue, lambda n: (n - 1) // 2)
+
+
+@_declare(
+    "correlate2d", *_MODES[6:8], _both((3, 4), (2, 2), mode="valid"), *(_both((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES)
+)
+def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+    """`scipy.signal.correlate2d`."""
+    a, v = lift(in1), lift(in2)
+    if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
+        return np.conjugate(_flip(_plane(v, np.conjugate(_flip(a)), mode, boundary, fillvalue, None)))
+    return _plane(a, np.conjugate(_flip(v)), mode, boundary, fillvalue, lambda n: n // 2)
+
+
+# recursive filters: 1 / A has rules of its own, B / A is that of a convolution
+
+
+def _delayed(a: Any, y: Any) -> Any:
+    """The convolution of a[1:], one step late, with y along its last axis."""
+    n = y.shape[-1]
+    out = 0 * y
+    for k in range(1, min(a.shape[0], n)):
+        out = out + a[k] * np.concatenate([np.zeros((*y.shape[:-1], k), y.dtype), y[..., : n - k]], axis=-1)
+    return out
+
+
+def _backwards(a: Any, g: Any) -> Any:
+    return _pole(a, g[..., ::-1])[..., ::-1]
+
+
+def _pole_first(g: Any, ans: Any, a: Any, _x: Any) -> Any:
+    h, n = _backwards(a, g), ans.shape[-1]
+    parts = [-np.sum(h[..., k:] * ans[..., : max(n - k, 0)]) if 0 < k < n else 0 * np.sum(h[..., :0]) for k in range(a.shape[0])]
+    return np.stack(parts)
+
+
+_pole: Any = general(
+    "scipy.signal.allpole",  # y with sum_k a[k] y[n - k] = x[n], where a[0] is 1
+    lambda a, x: _scipy.lfilter(np.ones(1, a.dtype), a, x),
+    _pole_first,
+    lambda g, _ans, a, _x: _backwards(a, g),
+    jvps=(lambda t, ans, a, _x: -_pole(a, _delayed(t, ans)), lambda t, _ans, a, _x: _pole(a, t)),
+    batch=lambda size, flags, args, _params: (
+        _pole(*args) if flags == [False, True] else batch_by_loop(_pole.primitive)(size, flags, args, ())
+    ),
+)
+
+
+def _pad_last(x: Any, count: int) -> Any:
+    return np.concatenate([x, np.zeros((*x.shape[:-1], count), x.dtype)], axis=-1) if count else x
+
+
+def _filter(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+    """The filtered signal along the last axis, and the final state (direct form II transposed)."""
+    order, n = max(a.shape[0], b.shape[0]) - 1, x.shape[-1]
+    b, a = _pad_last(b, order + 1 - b.shape[0]) / a[0], _pad_last(a, order + 1 - a.shape[0]) / a[0]
+    long = _pad_last(x, order)
+    driven = b[0] * long + _delayed(b, long)
+    if zi is not None:
+        driven = driven + _pad_last(np.broadcast_to(zi, (*x.shape[:-1], order)), n)
+    y = _pole(a, driven[..., :n])
+    return y, (driven - _delayed(a, _pad_last(y, order)))[..., n:]
+
+
+_FILTERS = [
+    Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2]), rng.normal(size=6)), kw, (0, 1, 2))
+    for kw in ({}, {"zi": np.array([0.3, -0.2])})
+]
+
+
+@_declare(
+    "lfilter",
+    *_FILTERS,
+    Sample(lambda rng: (rng.normal(size=2), np.array([2.0, 0.5, 0.3]), rng.normal(size=(5, 2))), {"axis": 0}, (0, 1, 2)),
+)
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """`scipy.signal.lfilter`; the coefficients and the state may be traced too."""
+    b, a, x = (np.reshape(v, -1) if k < 2 else v for k, v in enumerate(map(_float, (b, a, x))))
+    state = None if zi is None else np.moveaxis(_float(zi), axis, -1)
+    y, final = _filter(b, a, np.moveaxis(x, axis, -1), state)
+    return np.moveaxis(y, -1, axis) if zi is None else (np.moveaxis(y, -1, axis), np.moveaxis(final, -1, axis))
+
+
+@_declare("lfilter_zi", Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2])), wrt=(0, 1)))
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """`scipy.signal.lfilter_zi`."""
+    b, a = _float(b), _float(a)
+    n = max(a.shape[0], b.shape[0])
+    b, a = _pad_last(b, n - b.shape[0]) / a[0], _pad_last(a, n - a.shape[0]) / a[0]
+    eye = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
+    companion = eye[:, :1] * -a[1:] + np.eye(n - 1, k=-1, dtype=eye.dtype)
+    return np.linalg.solve(eye - companion.T, b[1:] - a[1:] * b[0])
+
+
+def _extended(x: Any, padtype: Any, count: int) -> Any:
+    """The signal, continued at both ends of the last axis."""
+    if padtype is None or not count:
+        return x
+    left, right = x[..., count:0:-1], x[..., -2 : -(count + 2) : -1]
+    if padtype == "odd":
+        left, right = 2 * x[..., :1] - left, 2 * x[..., -1:] - right
+    elif padtype == "constant":
+        left, right = left * 0 + x[..., :1], right * 0 + x[..., -1:]
+    return np.concatenate([left, x, right], axis=-1)
+
+
+def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> Any:
+    """`run(x, first value)` along the signal and back."""
+    x = np.moveaxis(_float(x), axis, -1)
+    count = 0 if padtype is None else padlen
+    if count >= x.shape[-1]:
+        raise ValueError(f"The length of the input vector x must be greater than padlen, which is {count}.")
+    y = _extended(x, padtype, count)
+    for _ in range(2):
+        y = run(y, y[..., :1])[..., ::-1]
+    return np.moveaxis(y[..., count : y.shape[-1] - count], -1, axis)
+
+
+@_declare(
+    "filtfilt",
+    *(
+        Sample(lambda rng: (rng.normal(size=2), np.array([1.5, -0.6]), rng.normal(size=9)), kw, (0, 1, 2))
+        for kw in ({}, {"padtype": "even"}, {"padtype": None})
+    ),
+)
+def filtfilt(
+    b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None, method: str = "pad", irlen: Any = None
+) -> Any:
+    """`scipy.signal.filtfilt`, with method "pad"."""
+    refuse("filtfilt", method=("pad" if method == "pad" else method, "pad"))
+    b, a = _float(b), _float(a)
+    zi = lfilter_zi(b, a)
+    padlen = 3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen
+    return _forth_and_back(x, axis, padtype, padlen, lambda y, start: _filter(b, a, y, zi * start)[0])
+
+
+_SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1]])
+
+
+@_declare(
+    "sosfilt",
+    *(Sample(lambda rng: (_SOS, rng.normal(size=(2, 6))), kw, (1,)) for kw in ({}, {"zi": 0.1 * np.arange(8.0).reshape(2, 2, 2)})),
+)
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """`scipy.signal.sosfilt`."""
+    sos, y = _float(sos), np.moveaxis(_float(x), axis, -1)
+    state = None if zi is None else np.moveaxis(_float(zi), (axis % lift(x).ndim) + 1, -1)
+    finals = []
+    for k in range(sos.shape[0]):
+        y, final = _filter(sos[k, :3], sos[k, 3:], y, None if state is None else state[k])
+        finals.append(final)
+    y = np.moveaxis(y, -1, axis)
+    return y if zi is None else (y, np.moveaxis(np.stack(finals), -1, (axis % y.ndim) + 1))
+
+
+@_declare("sosfilt_zi", Sample(lambda rng: (_SOS,)))
+def sosfilt_zi(sos: Any) -> Any:
+    """`scipy.signal.sosfilt_zi`."""
+    sos = _float(sos)
+    gain, out = 1.0, []
+    for k in range(sos.shape[0]):
+        out.append(gain * lfilter_zi(sos[k, :3], sos[k, 3:]))
+        gain = gain * (np.sum(sos[k, :3]) / np.sum(sos[k, 3:]))
+    return np.stack(out)
+
+
+@_declare("sosfiltfilt", Sample(lambda rng: (_SOS, rng.normal(size=17)), wrt=(1,)))
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+    """`scipy.signal.sosfiltfilt`."""
+    sos = _float(sos)
+    zi, count = sosfilt_zi(sos), sos.shape[0]
+    if padlen is None:
+        padlen = 3 * (2 * count + 1 - min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0))))
+
+    def run(y: Any, start: Any) -> Any:
+        for k in range(count):
+            y = _filter(sos[k, :3], sos[k, 3:], y, zi[k] * start)[0]
+        return y
+
+    return _forth_and_back(x, axis, padtype, padlen, run)
+
+
+@_declare("deconvolve", Sample(lambda rng: (rng.normal(size=6), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
+def deconvolve(signal: Any, divisor: Any) -> Any:
+    """`scipy.signal.deconvolve`."""
+    num, den = _float(signal), _float(divisor)
+    n, d = num.shape[0], den.shape[0]
+    if d > n:
+        return np.zeros(0), num
+    quotient = _filter(num, den, np.eye(1, n - d + 1)[0], None)[0]
+    return quotient, num - convolve(den, quotient)
+
+
+@_declare(
+    "upfirdn",
+    *(Sample(normal((4,), (6,)), kw, (0, 1)) for kw in ({}, {"up": 3, "down": 2})),
+    Sample(normal((3,), (5, 2)), {"up": 2, "axis": 0}, (0, 1)),
+)
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
+    """`scipy.signal.upfirdn`, with zeros outside of the signal."""
+    refuse("upfirdn", mode=("constant" if mode == "constant" else mode, "constant"), cval=(cval or 0, 0))
+    h, x = (v.astype(np.float32) if v.dtype == np.float16 else v for v in (_float(h), np.moveaxis(_float(x), axis, -1)))
+    spread = np.concatenate([x[..., None], np.zeros((*x.shape, up - 1), x.dtype)], axis=-1)
+    spread = np.reshape(spread, (*x.shape[:-1], -1))[..., : (x.shape[-1] - 1) * up + 1]
+    long = _pad_last(spread, h.shape[0] - 1)
+    return np.moveaxis((h[0] * long + _delayed(h, long))[..., ::down], -1, axis)
+
+
+@_declare(
+    "freqz",
+    Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
+    note="of vectors of coefficients",
+)
+def freqz(
+    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * np.pi, include_nyquist: bool = False
+) -> Any:
+    """`scipy.signal.freqz` of vectors of coefficients."""
+    refuse("freqz", plot=(plot, None))
+    w = _scipy.freqz([1.0], 1, worN, whole, fs=fs, include_nyquist=include_nyquist)[0]
+    b, a = np.atleast_1d(_float(b)), np.atleast_1d(_float(a))
+    z = np.exp(-2j * np.pi * np.asarray(w, float) / fs)
+    at: Any = lambda c: np.sum(c * z[:, None] ** np.arange(c.shape[0]), axis=-1)
+    return w, at(b) / at(a)
+
+
+# waveforms
+
+
+@_declare("gausspulse", Sample(normal((4,)), {"fc": 0.8}), Sample(normal((4,)), {"fc": 0.8, "retquad": True, "retenv": True}))
+def gausspulse(
+    t: Any, fc: float = 1000, bw: float = 0.5, bwr: float = -6, tpr: float = -60, retquad: bool = False, retenv: bool = False
+) -> Any:
+    """`scipy.signal.gausspulse`."""
+    t = _float(t)
+    envelope = np.exp(t * t * ((np.pi * fc * bw) ** 2 / (4.0 * np.log(10.0 ** (bwr / 20.0)))))
+    out = (
+        envelope * np.cos(2 * np.pi * fc * t),
+        *([envelope * np.sin(2 * np.pi * fc * t)] if retquad else []),
+        *([envelope] if retenv else []),
+    )
+    return out if len(out) > 1 else out[0]
+
+
+@_declare(
+    "chirp",
+    *(
+        Sample(lambda rng: (rng.uniform(0.1, 1.0, size=4), 0.5, 2.0, 1.5), {"method": m}, (0, 1, 2, 3))
+        for m in ("linear", "quadratic", "logarithmic", "hyperbolic")
+    ),
+)
+def chirp(
+    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
+) -> Any:
+    """`scipy.signal.chirp`."""
+    t, f0, t1, f1 = (lift(v).astype(float) for v in (t, f0, t1, f1))
+    if method in ("linear", "lin", "li"):
+        phase = f0 * t + (f1 - f0) / t1 * t * t / 2
+    elif method in ("quadratic", "quad", "q"):
+        rate = (f1 - f0) / t1**2
+        phase = f0 * t + rate * t**3 / 3 if vertex_zero else f1 * t + rate * ((t1 - t) ** 3 - t1**3) / 3
+    elif method in ("logarithmic", "log", "lo"):
+        rate = np.log(f1 / f0) / t1
+        phase = f0 * np.expm1(rate * t) / rate
+    else:
+        pole = -f1 * t1 / (f0 - f1)
+        phase = -pole * f0 * np.log(np.abs(1 - t / pole))
+    phase = 2 * np.pi * phase + phi * (np.pi / 180)
+    return np.exp(1j * phase) if complex else np.cos(phase)
+
+
+# linear in the signal
+
+
+def _no_cval(**kwargs: Any) -> None:
+    if kwargs.get("mode") == "constant":
+        refuse("savgol_filter with mode='constant'", cval=(kwargs["cval"] or None, None))
+
+
+_signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
+_linear = functools.partial(linear_along, _scipy, "signal.")
+_linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]))
+_linear("hilbert", _signal(), Sample(normal((9, 2)), {"axis": 0}))
+_linear("resample", _signal(7), Sample(normal((6, 2)), {"num": 9}))
+_linear("resample_poly", _signal(3, 2))
+_linear(
+    "savgol_filter",
+    _signal(5, 2),
+    Sample(normal((2, 9)), {"window_length": 5, "polyorder": 3, "deriv": 1, "mode": "nearest"}),
+    check=_no_cval,
+)
+_linear("decimate", Sample(lambda rng: (rng.normal(size=(2, 40)), 2)), Sample(normal((30,)), {"q": 2, "ftype": "fir"}))
+_linear("czt", _signal(5))
+_linear("zoom_fft", _signal([0.1, 0.4], 5))
+
+_REASONS = {
+    "use functrace.scipy.ndimage.median_filter or rank_filter": "medfilt medfilt2d order_filter",
+    "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
+    "not covered yet": "stft istft spectrogram welch csd coherence periodogram lombscargle wiener hilbert2 envelope sepfir2d "
+    "vectorstrength symiirorder1 symiirorder2 cspline1d cspline2d qspline1d qspline2d cspline1d_eval qspline1d_eval spline_filter "
+    "gauss_spline sawtooth square sweep_poly freqs freqs_zpk freqz_zpk freqz_sos sosfreqz group_delay minimum_phase lfiltic",
+    "not covered yet: linear systems": "dlsim lsim impulse step dimpulse dstep bode dbode freqresp dfreqresp cont2discrete place_poles",
+    "not covered yet: conversions of filters": "residue residuez invres invresz tf2zpk tf2sos zpk2tf zpk2sos sos2tf sos2zpk tf2ss ss2tf "
+    "ss2zpk zpk2ss unique_roots normalize bilinear bilinear_zpk lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk",
+    "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
+    "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
+}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+_PLAIN = (  # designs and objects of plain numbers
+    "CZT ShortTimeFFT StateSpace TransferFunction ZerosPolesGain ZoomFFT abcd_normalize band_stop_obj besselap buttap buttord cheb1ap "
+    "cheb1ord cheb2ap cheb2ord check_COLA check_NOLA choose_conv_method closest_STFT_dual_window correlation_lags czt_points dlti "
+    "ellipap ellipord findfreqs firwin_2d get_window kaiser_atten kaiser_beta kaiserord lti max_len_seq savgol_coeffs unit_impulse"
+)
+CONSTANT = tuple(_PLAIN.split())
+
+__getattr__ = late("signal.", _scipy, REFUSED)

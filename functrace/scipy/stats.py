@@ -1,0 +1,253 @@
+"""SciPy's `stats`, for plain and traced arrays alike: distributions in every parameter, and summaries of samples.
+
+`norm`, `gamma`, `poisson` and the rest have SciPy's methods (`pdf`, `logpdf`, `cdf`, `logcdf`, `sf`, `logsf`, `ppf`, `isf`, and for
+discrete ones `pmf`, `logpmf`), with derivatives with respect to x, the shape parameters, `loc` and `scale`. Outside of the support the
+derivative is zero, never NaN.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy import stats
+>>> ft.grad(lambda a: stats.gamma.logpdf(2.0, a, scale=0.5))(3.0).round(6)
+np.float64(0.46351)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.stats as _scipy
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.ops.kinds import undeclared
+from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
+from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
+from functrace.scipy import _stats_summary as _summary
+from functrace.scipy import _stats_tests as _tests
+from functrace.scipy._linalg_systems import late
+from functrace.scipy._stats_laws import LAWS, Law
+from functrace.scipy._stats_masses import MASSES
+from functrace.transforms.derivatives import jvp
+
+CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
+_WHOLE = ("n", "N", "low", "high")  # parameters that are whole numbers
+_BELOW = {"log": -np.inf, "cdf": 0.0, "logcdf": -np.inf, "sf": 1.0, "logsf": 0.0}
+_ABOVE = {"log": -np.inf, "cdf": 1.0, "logcdf": 0.0, "sf": 0.0, "logsf": -np.inf}
+
+
+def _formula(law: Law, what: str) -> Callable[..., Any] | None:
+    """What the law says of `what` (log, cdf, sf, logcdf or logsf), or what follows from what it says."""
+    stated = getattr(law, what)
+    if stated is not None or what == "log":
+        return stated  # type: ignore[no-any-return]
+    plain, log, other, log_other = ("cdf", "logcdf", "sf", "logsf") if "cdf" in what else ("sf", "logsf", "cdf", "logcdf")
+    own = getattr(law, log if what == plain else plain)
+    rest, log_rest = getattr(law, other), getattr(law, log_other)
+    if rest is None and log_rest is not None:
+        rest = lambda z, *s: np.exp(log_rest(z, *s))
+    if own is None and rest is None:
+        return None
+    if what == plain:
+        return (lambda z, *s: np.exp(own(z, *s))) if own is not None else (lambda z, *s: 1 - rest(z, *s))
+    if own is None or rest is None:
+        return (lambda z, *s: np.log(own(z, *s))) if own is not None else (lambda z, *s: np.log1p(-rest(z, *s)))
+
+    def precise(z: Any, *s: Any) -> Any:
+        p = own(z, *s)
+        low = p < 0.5
+        return np.where(low, np.log(np.where(low, p, 1.0)), np.log1p(-np.where(low, 0.0, rest(z, *s))))
+
+    return precise
+
+
+def _valid(law: Law, shapes: tuple[Any, ...]) -> Any:
+    if law.valid is not None:
+        return law.valid(*shapes)
+    valid: Any = True
+    for s in shapes:
+        valid = valid & (s > 0)
+    return valid
+
+
+def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: tuple[Any, ...]) -> Any:
+    """A formula on the support, its limits outside of it, NaN for parameters that are not valid."""
+    lo, hi = law.support(*shapes) if callable(law.support) else law.support
+    if law.discrete:
+        whole = np.floor(z)
+        inside = (whole >= lo) & ((whole <= hi) & (whole == z) if what == "log" else whole < hi)
+        z = whole
+    else:
+        inside = (z >= lo) & (z <= hi) if what == "log" else (z > lo) & (z < hi)
+    valid = _valid(law, shapes)
+    good = inside & valid
+    at = law.at
+    safe = [np.where(good, v, w) for v, w in zip((z, *shapes), at)]
+    out = np.where(z < lo, _BELOW[what], _ABOVE[what])
+    return np.where(good, formula(*safe), np.where(valid & (z == z), out, np.nan))
+
+
+def _real(name: str, x: Any) -> Any:
+    x = lift(x)
+    if x.dtype.kind == "c":
+        raise errors.InputTypeError(f"{name}: complex arguments ({errors.describe(x)}) are not supported.\n  At {errors.user_line()}.")
+    return x if x.dtype == np.float64 else x.astype(float)
+
+
+def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any, Any]:
+    """Shape parameters, location and scale, as SciPy takes them."""
+    names = [*law.shapes.split(), "loc", *([] if law.discrete else ["scale"])]
+    given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, args)), **kwargs}
+    missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
+    if missing or unknown or len(args) > len(names):
+        raise TypeError(f"{name}() takes the parameters {', '.join(names)}; missing: {missing}, unknown: {unknown}")
+    for n in law.shapes.split():
+        x = given[n]
+        if (
+            law.discrete
+            and n in _WHOLE
+            and name.split(".", maxsplit=1)[0] != "nbinom"
+            and isinstance(x, Tracer)
+            and x.dtype.kind not in "iub"
+        ):
+            raise errors.UnsupportedError(
+                f"{name}: {n} is a whole number and has no derivative.\n  At {errors.user_line()}.\n  Pass an integer."
+            )
+    values = [_real(name, given[n]) for n in [*law.shapes.split(), "loc", "scale"]]
+    return tuple(values[:-2]), values[-2], values[-1]
+
+
+def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
+    """One method of a distribution: pdf, pmf, cdf, sf, or the logarithm of one."""
+    core = what.removeprefix("log") in ("pdf", "pmf")
+    base = "log" if core else what
+    formula = _formula(law, base)
+    assert formula is not None
+
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
+        z = _real(f"{name}.{what}", x) - loc
+        positive = True
+        if not law.discrete:
+            positive = scale > 0
+            scale = np.where(positive, scale, 1.0)
+            z = z / scale
+        with np.errstate(divide="ignore", invalid="ignore"):  # as SciPy
+            out = _standard(law, base, formula, z, shapes)
+        if core:
+            out = out - np.log(scale) if not law.discrete else out
+            out = out if what.startswith("log") else np.exp(out)
+        return out if positive is True else np.where(positive, out, np.nan)
+
+    return method
+
+
+def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
+    """`ppf` or `isf`: SciPy's value, and the derivative of the inverse function."""
+    formula: Any = _formula(law, "cdf" if what == "ppf" else "sf")
+    log = law.log
+    scipy_method = getattr(getattr(_scipy, name), what)
+    sign = 1.0 if what == "ppf" else -1.0
+
+    def slope(ans: Any, shapes: Any) -> Any:
+        return sign * np.exp(log(ans, *shapes))
+
+    def shape_map(k: int) -> Callable[..., Any]:
+        def rule(t: Any, ans: Any, _q: Any, *shapes: Any) -> Any:
+            spread = [s + 0 * ans for s in shapes]
+            moved = jvp(lambda s: formula(ans, *spread[:k], s, *spread[k + 1 :]), (spread[k],), (np.ones(ans.shape),))[1]
+            return -t * moved / slope(ans, spread)
+
+        return rule
+
+    count = len(law.shapes.split())
+    maps = [lambda t, ans, _q, *shapes: t / slope(ans, shapes), *(shape_map(k) for k in range(count))]
+    op = undeclared(f"stats.{name}.{what}", lambda q, *shapes: np.asarray(scipy_method(q, *shapes))[()], *maps)
+
+    def method(q: Any, *args: Any, **kwargs: Any) -> Any:
+        shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
+        return op(_real(f"{name}.{what}", q), *shapes) * scale + loc
+
+    return method
+
+
+def _samples(law: Law, what: str) -> tuple[Sample, ...]:
+    whole = [k for k, n in enumerate(law.shapes.split(), 1) if law.discrete and n in _WHOLE and law is not MASSES["nbinom"]]
+    count = len(law.at)
+    wrt = tuple(k for k in range(count) if k not in whole and not (law.discrete and k == 0))
+    first = 0.37 if what in ("ppf", "isf") else law.at[0]
+    spread = np.array([0.9, 1.0]) if not law.discrete else np.array([1, 1])
+
+    def draw(rng: Any) -> tuple[Any, ...]:
+        del rng
+        return (first * spread, *(np.asarray(v) for v in law.at[1:]))
+
+    return (Sample(draw, wrt=wrt),) if wrt else ()
+
+
+def _declare(name: str, law: Law) -> None:
+    own = getattr(_scipy, name)
+    for what in DISCRETE if law.discrete else CONTINUOUS:
+        if what not in ("pdf", "logpdf", "pmf", "logpmf") and _formula(law, "sf" if what in ("sf", "logsf", "isf") else "cdf") is None:
+            continue
+        method = (_quantile if what in ("ppf", "isf") else _density)(name, law, what)
+        method.__name__, method.__doc__ = what, f"`scipy.stats.{name}.{what}`."
+        implements(getattr(own, what), _samples(law, what), name=f"stats.{name}.{what}")(method)
+
+
+for _name, _each in {**LAWS, **MASSES}.items():
+    if hasattr(_scipy, _name):
+        _declare(_name, _each)
+
+
+class Distribution:
+    """One of SciPy's distributions; called with parameters it gives the distribution with these fixed."""
+
+    def __init__(self, name: str, own: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> None:
+        self._name, self._own, self._args, self._kwargs = name, own, args, kwargs or {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Distribution:
+        return Distribution(self._name, self._own, args, kwargs)
+
+    def __getattr__(self, method: str) -> Any:
+        found = TABLE.get(f"stats.{self._name}.{method}")
+        fixed, named = self._args, self._kwargs
+        if found is not None:
+            function = found.function
+            return function if not fixed and not named else lambda *x, **more: function(*x, *fixed, **named, **more)
+        own = getattr(self._own, method)
+        if not callable(own):
+            return own
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if holds_tracer([*args, *fixed, *kwargs.values(), *named.values()]):
+                raise errors.UnsupportedError(
+                    f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}."
+                )
+            return own(*args, *fixed, **named, **kwargs)
+
+        return call
+
+    def __repr__(self) -> str:
+        return f"<distribution {self._name}>"
+
+
+REFUSED = _summary.REFUSED
+_PLAIN = (  # objects, plots, and SciPy's newer distributions, which take plain numbers
+    "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod Uniform abs exp log "
+    "boxcox_normplot yeojohnson_normplot probplot ppcc_plot make_distribution rv_continuous rv_discrete rv_histogram truncate "
+    "order_statistic"
+)
+CONSTANT = tuple(_PLAIN.split())
+_find = late("stats.", _scipy, REFUSED)
+
+
+def __getattr__(name: str) -> Any:
+    own = getattr(_scipy, name)
+    if hasattr(own, "rvs") and not isinstance(own, type):
+        return Distribution(name, own)
+    if name == "gaussian_kde":
+        return _tests.gaussian_kde
+    return _find(name)

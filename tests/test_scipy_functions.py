@@ -1,0 +1,135 @@
+"""functrace.scipy's linalg, stats, signal, integrate, optimize, ndimage, interpolate: the sweep, and every public name of SciPy's."""
+
+import importlib
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import errors, tree
+from functrace.ops.registry import TABLE, holds_tracer
+from functrace.testing import verify
+
+MODULES = ("linalg", "signal", "integrate", "optimize", "interpolate", "ndimage")
+# Functions of real numbers, which refuse complex ones; or whose complex vectors have phases that SciPy does not fix.
+REAL = (
+    "stats.", "interpolate.", "optimize.", "integrate.cumulative_", "integrate.simpson", "integrate.fixed_quad", "ndimage.co", "signal.hilbert",
+    "signal.gausspulse", "signal.chirp", "signal.deconvolve", "scipy.linalg.solve_continuous_are", "scipy.linalg.solve_discrete_are",
+    "scipy.linalg.null_space", "scipy.linalg.eig_banded", "scipy.linalg.eigvals_banded", "scipy.linalg.eigh",
+)  # fmt: skip
+
+
+def module(name):
+    """Imported late: `test_sweep` collects what NumPy has."""
+    return importlib.import_module(f"functrace.scipy.{name}")
+
+
+def declared(name):
+    module(name)
+    prefix = "scipy.linalg." if name == "linalg" else f"{name}."
+    return {key: d for key, d in TABLE.items() if key.startswith(prefix)}
+
+
+def arrays(x):
+    return tree.map(lambda y: y if hasattr(y, "dtype") else np.asarray(y), x)
+
+
+def dispatched(d):
+    """The declaration, whose SciPy function goes to ours for traced arguments, as after `install`."""
+    own, ours = d.numpy, getattr(d.function, "__wrapped__", d.function)
+    if own is None:
+        return d
+    real = d.name.startswith(REAL)
+
+    def call(*args, **kwargs):
+        if holds_tracer([*args, *kwargs.values()]):
+            return ours(*args, **kwargs)
+        if real and any(getattr(x, "dtype", np.dtype(float)).kind == "c" for x in args):
+            raise TypeError("real numbers only")
+        try:  # copies: some of SciPy's loops want arrays that can be written to
+            return arrays(own(*(x.copy() if isinstance(x, np.ndarray) else x for x in args), **kwargs))
+        except RuntimeError as error:  # how ndimage says that it has no loop for a dtype
+            raise TypeError from error
+
+    return d._replace(function=call, numpy=call)
+
+
+@pytest.fixture(autouse=True)
+def random_state():
+    """SciPy's norm estimates, in `logm` and powers of matrices, draw from NumPy's global generator."""
+    state = np.random.get_state()  # noqa: NPY002
+    yield
+    np.random.set_state(state)  # noqa: NPY002
+
+
+def sweep(declarations):
+    checks, failed = 0, {}
+    for name, d in declarations.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", category=RuntimeWarning, module="scipy")  # SciPy's own, in half precision
+                warnings.filterwarnings("ignore", message="promoting specified output dtype")
+                checks += verify(dispatched(d))
+        except Exception as error:
+            failed[name] = repr(error)
+    assert not failed, "\n".join(f"{name}: {error}" for name, error in failed.items())
+    return checks
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_sweep(name):
+    declarations = declared(name)
+    assert sweep(declarations) > 200
+
+
+@pytest.mark.parametrize("name", [*MODULES, "stats"])
+def test_every_public_name_is_covered_constant_or_refused(name):
+    ours, theirs = module(name), importlib.import_module(f"scipy.{name}")
+    known = {key.split(".")[2 if name == "linalg" else 1] for key in declared(name)}
+    constant = set(getattr(ours, "CONSTANT", ()))
+    missing = []
+    for public in theirs.__all__:
+        value = getattr(theirs, public, None)
+        if value is None or isinstance(value, types.ModuleType) or isinstance(value, type) and issubclass(value, Exception):
+            continue
+        if hasattr(value, "rvs") and not isinstance(value, type):  # a distribution: its methods are declared, or raise
+            known.add(public)
+        if public not in known | constant | set(ours.REFUSED) | set(vars(ours)) | {"gaussian_kde"}:
+            missing.append(public)
+    assert not missing
+    assert not known & set(ours.REFUSED)
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("linalg", lambda m, x: m.schur(x)),
+        ("signal", lambda m, x: m.find_peaks(x)),
+        ("ndimage", lambda m, x: m.label(x)),
+        ("interpolate", lambda m, x: m.splrep(np.arange(3.0), x)),
+        ("optimize", lambda m, x: m.linprog(x)),
+        ("stats", lambda m, x: m.rankdata(x)),
+        ("stats", lambda m, x: m.norm.fit(x)),
+        ("stats", lambda m, x: m.tukeylambda.pdf(x, 0.3)),
+        ("stats", lambda m, x: m.vonmises.cdf(x, 0.3)),
+        ("stats", lambda m, x: m.vonmises_fisher.pdf(x, np.eye(3)[0], 1.0)),
+        ("linalg", lambda m, x: m.eig(x, left=True)),
+        ("ndimage", lambda m, x: m.gaussian_filter(x, 1.0, output=np.zeros(3))),
+        ("signal", lambda m, x: m.filtfilt([1.0], [1.0, 0.5], x, method="gust")),
+        ("stats", lambda m, x: m.zscore(x, nan_policy="omit")),
+        ("stats", lambda m, x: m.binom.pmf(1, x, 0.5)),
+    ],
+)
+def test_what_is_not_covered_raises(name, call):
+    with pytest.raises(errors.UnsupportedError):
+        ft.vjp(lambda x: call(module(name), x), np.eye(3)[0] + np.arange(3.0) if name != "linalg" else np.eye(3))
+
+
+def test_names_without_traced_values_are_scipys_own():
+    import scipy.linalg
+
+    assert np.allclose(module("linalg").schur(np.eye(2))[0], np.eye(2))
+    assert module("linalg").hilbert is scipy.linalg.hilbert
+    assert module("signal").firwin(3, 0.5).shape == (3,)

@@ -1,0 +1,321 @@
+"""What solves: implicit differentiation, SciPy's root finders and minimisers, quadrature, differential equations; splines; gauges."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.integrate as si
+import scipy.interpolate as sp
+import scipy.linalg as sl
+import scipy.optimize as so
+
+import functrace as ft
+from functrace import errors
+from functrace.optimize import fixed_point, implicit_root, linear_solve
+from functrace.testing import check_grads
+
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(4, 4)) + 4 * np.eye(4), RNG.normal(size=4)
+
+
+@pytest.fixture(autouse=True)
+def random_state():
+    """Some of SciPy draws from NumPy's global generator."""
+    state = np.random.get_state()  # noqa: NPY002
+    yield
+    np.random.set_state(state)  # noqa: NPY002
+
+
+def module(name):
+    """Imported late: `test_sweep` collects what NumPy has."""
+    import importlib
+
+    return importlib.import_module(f"functrace.scipy.{name}")
+
+
+def cube_root(a):
+    return implicit_root(lambda x: x**3 - a, 1.0, solver=lambda g, x0: so.brentq(g, 0.0, 10.0, xtol=1e-15))
+
+
+def matrix_solver(matvec, b):
+    return np.linalg.solve(np.stack([matvec(e) for e in np.eye(len(b))], axis=1), b)
+
+
+def test_implicit_root_is_right_to_third_order_in_both_modes_and_batched():
+    orders = [8.0 ** (1 / 3), 8.0 ** (-2 / 3) / 3, -2 / 9 * 8.0 ** (-5 / 3), 10 / 27 * 8.0 ** (-8 / 3)]
+    f = cube_root
+    for want in orders:
+        assert np.isclose(f(8.0), want, rtol=1e-10)
+        assert np.isclose(ft.vmap(f)(np.array([1.0, 8.0]))[1], want, rtol=1e-10)
+        f = ft.grad(f)
+    assert np.isclose(ft.jvp(ft.grad(cube_root), (8.0,), (1.0,))[1], orders[2])
+    assert np.isclose(ft.grad(lambda a: ft.vmap(lambda b: cube_root(a * b))(np.array([1.0, 2.0])).sum())(8.0), (1 + 2 ** (1 / 3)) / 12)
+
+
+@pytest.mark.parametrize("linear_solver", [None, matrix_solver])
+def test_implicit_root_of_a_system_with_a_black_box_inside(linear_solver):
+    def f(a, b, c):
+        equation = lambda x, c: {"y": a @ x["y"] + c * np.sin(x["y"]) - b}
+        start = {"y": np.zeros(4)}
+        solver = lambda g, x0: {"y": so.root(lambda y: g({"y": y})["y"], x0["y"], tol=1e-14).x}
+        return implicit_root(equation, start, c, solver=solver, linear_solver=linear_solver)["y"]
+
+    check_grads(f, A, B, 0.1)
+
+
+def test_fixed_point_of_a_tree():
+    check_grads(lambda p: fixed_point(lambda x: {"u": p["a"] * np.cos(x["u"])}, {"u": np.ones(2)})["u"], {"a": np.array([0.5, 0.7])})
+    with pytest.raises(ArithmeticError, match="convergence"):
+        fixed_point(lambda x: 2 * x, 1.0, maxiter=20)
+
+
+def test_linear_solve_with_conjugate_gradients():
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    spd = A @ A.T
+    solver = lambda mv, b: cg(LinearOperator((4, 4), matvec=mv), b, rtol=1e-14)[0]
+    f = lambda s, b: linear_solve(lambda x: s @ x, b, solver=solver, symmetric=True)
+    assert np.allclose(f(spd, B), np.linalg.solve(spd, B))
+    check_grads(lambda s, b: f(s + s.T, b), spd / 2, B)
+    check_grads(lambda s, b: linear_solve(lambda x: s @ x, b), A, B)
+    check_grads(lambda s, b: linear_solve(lambda x: s @ x, b, solver=matrix_solver), A, B)
+    batch = RNG.normal(size=(3, 4))
+    assert np.allclose(ft.vmap(f, (None, 0))(spd, batch), np.linalg.solve(spd, batch.T).T)
+
+
+# scipy.optimize
+
+P = np.array([1.0, 2.0])
+BOWL = lambda x, p: np.sum((x - p) ** 2 * np.arange(1.0, 3.0)) + np.sum(x) ** 4
+SLOPE = ft.grad(BOWL)
+DATA = np.array([1.0, 1.3, 2.0, 2.6])
+CURVE = lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (lambda o, p: o.root(lambda x: x**3 + x * p[0] - p, np.ones(2), tol=1e-12).x, (P,)),
+        (lambda o, p: o.root(lambda x, q: x**3 + x * q[0] - q, np.ones(2), args=(p,), tol=1e-12).x, (P,)),
+        (lambda o, p: o.fsolve(lambda x: x**3 + x - p, np.ones(2), xtol=1e-12), (P,)),
+        (lambda o, p: o.newton(lambda x: x**3 + x - p, 1.0, tol=1e-14), (1.3,)),
+        (lambda o, p: o.root_scalar(lambda x: x**3 + x - p, bracket=(0, 3), xtol=1e-14).root, (1.3,)),
+        (lambda o, p: o.brentq(lambda x: x**3 + x - p, 0.0, 3.0, xtol=1e-14), (1.3,)),
+        (lambda o, p: o.minimize(BOWL, np.zeros(2), (p,), jac=SLOPE, tol=1e-12).x, (P,)),
+        (lambda o, p: o.minimize(BOWL, np.zeros(2), (p,), jac=SLOPE, tol=1e-12).fun, (P,)),
+        (lambda o, p: o.minimize(BOWL, np.zeros(2), (p,), jac=SLOPE, bounds=[(None, None), (-1, 0.1)], tol=1e-12).x, (P,)),
+        (lambda o, p: o.fminbound(lambda x: (x - p) ** 2 + x**4, 0.0, 2.0, xtol=1e-12), (1.4,)),
+        (lambda o, y: o.least_squares(CURVE, np.array([1.0, 0.2]), args=(y,), xtol=1e-15, ftol=1e-15, gtol=1e-15).x, (DATA,)),
+        (lambda o, y: o.isotonic_regression(y).x, (np.array([1.0, 3.0, 2.5, 4.0, 3.0]),)),
+    ],
+)
+def test_solutions_are_scipys_and_differentiated_to_second_order(f, args):
+    o = module("optimize")
+    assert np.allclose(ft.vjp(lambda *a: f(o, *a), *args)[0], f(so, *args), rtol=1e-6, atol=1e-8)
+    check_grads(lambda *a: f(o, *a), *args)
+
+
+@pytest.mark.parametrize("method", ["Nelder-Mead", "BFGS", "trust-constr", "Newton-CG"])
+def test_minimize_polishes_what_a_coarse_method_finds(method):
+    o = module("optimize")
+    hess = ft.hessian(BOWL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a method about gradients it does not want
+        x, pull = ft.vjp(lambda p: o.minimize(BOWL, np.zeros(2), (p,), method=method).x, P)
+    assert np.allclose(SLOPE(x, P), 0, atol=1e-12)
+    want = -np.linalg.solve(hess(x, P), ft.jacobian(SLOPE, 1)(x, P))
+    assert np.allclose(pull(np.array([1.0, 0.0]))[0], want[0], rtol=1e-9)
+
+
+def test_a_bound_that_holds_has_no_slope():
+    o = module("optimize")
+    slopes = ft.jacobian(lambda p: o.minimize(BOWL, np.zeros(2), (p,), bounds=[(None, None), (-1, 0.1)]).x)(P)
+    assert slopes[1].tolist() == [0, 0]
+    assert slopes[0, 0] != 0
+
+
+def test_curve_fit_in_data_and_sigma():
+    o = module("optimize")
+    x, s = np.arange(4.0), np.array([0.1, 0.2, 0.1, 0.3])
+    model = lambda x, a, b: a * np.exp(b * x)
+    want = so.curve_fit(model, x, DATA, p0=[1.0, 0.2], sigma=s)
+    got = ft.vjp(lambda y: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s), DATA)[0]
+    assert all(np.allclose(a, b, rtol=1e-5) for a, b in zip(got, want))
+    jacobian = ft.jacobian(lambda x, y, s: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s)[0], (0, 1, 2))(x, DATA, s)
+    exact = lambda x, y, s: (
+        so.least_squares(lambda p: (model(x, *p) - y) / s, [1.0, 0.2], jac="cs", method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15).x
+    )
+    for k, j in enumerate(jacobian):
+        step = 1e-3 * np.eye(4)[1]
+        ahead, behind = ([v + sign * step if m == k else v for m, v in enumerate((x, DATA, s))] for sign in (1, -1))
+        assert np.allclose(j[:, 1], (exact(*ahead) - exact(*behind)) / 2e-3, rtol=1e-4)
+
+
+def test_what_has_no_solution_or_no_rule_raises():
+    o = module("optimize")
+    with pytest.raises(ArithmeticError, match="no solution"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ft.grad(lambda p: o.root(lambda x: x**2 + p, np.ones(1)).x[0])(1.0)
+    with pytest.raises(errors.UnsupportedError, match="constraints"):
+        ft.grad(lambda p: o.minimize(BOWL, np.zeros(2), (p,), constraints={"type": "eq", "fun": np.sum}).fun)(P)
+
+
+# scipy.integrate
+
+
+def test_quad_over_finite_and_infinite_ranges_in_limits_and_parameters():
+    q = module("integrate").quad
+    gauss = lambda k: q(lambda x: np.exp(-k * x * x), -np.inf, np.inf)[0]
+    assert np.isclose(ft.grad(gauss)(2.0), -np.sqrt(np.pi) / 2 * 2**-1.5, rtol=1e-9)
+    assert np.isclose(ft.grad(ft.grad(gauss))(2.0), 0.75 * np.sqrt(np.pi) * 2**-2.5, rtol=1e-8)
+    assert np.isclose(ft.grad(lambda a: q(lambda x: np.exp(-x), a, np.inf)[0])(1.0), -np.exp(-1))
+    assert np.isclose(ft.grad(lambda a: q(lambda x: np.exp(x), -np.inf, a)[0])(1.0), np.exp(1))
+    assert np.isclose(ft.grad(lambda a: q(lambda x: np.exp(-x), np.inf, a)[0])(1.0), np.exp(-1))
+    check_grads(lambda a, b, p: q(lambda x, p: np.exp(-p * x) * np.cos(x), a, b, (p,))[0], 0.2, 1.7, 0.8)
+    assert np.allclose(ft.vmap(lambda p: q(lambda x: np.exp(-p * x), 0.0, 1.0)[0])(np.array([1.0, 2.0])), (1 - np.exp([-1, -2])) / [1, 2])
+    with pytest.raises(errors.UnsupportedError, match="weight"):
+        ft.grad(lambda p: q(lambda x: p * x, 0.0, 1.0, weight="sin", wvar=1)[0])(1.0)
+
+
+def test_nested_quadrature_agrees_with_scipy():
+    m = module("integrate")
+    f = lambda z, y, x, p: p * x * y * z
+    ends = (0.0, lambda x: x, 0.0, lambda x, y: y)
+    want = si.tplquad(f, 0.0, 1.0, *ends, args=(0.8,))[0]
+    assert np.isclose(ft.vjp(lambda p: m.tplquad(f, 0.0, 1.0, *ends, args=(p,))[0], 0.8)[0], want, rtol=1e-10)
+    check_grads(lambda a, p: m.dblquad(lambda y, x: np.exp(-p * x * y), 0.0, a, 0.0, lambda x: x)[0], 1.0, 0.8, order=1)
+    check_grads(lambda p: m.nquad(lambda y, x: np.exp(-p * x * y), [(0, 1), (0, 2)])[0], 0.8, order=1)
+    check_grads(lambda p, a: m.quad_vec(lambda x: np.exp(-p * x * np.arange(3.0)), 0.0, a)[0], 0.8, 1.3)
+
+
+def volterra(t, y, p):
+    return np.stack([p[0] * y[0] - p[1] * y[0] * y[1], -y[1] + 0.5 * y[0] * y[1]])
+
+
+Y0, RATES = np.array([1.0, 2.0]), np.array([1.1, 0.7])
+TIGHT = {"rtol": 1e-11, "atol": 1e-12, "method": "DOP853"}
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
+@pytest.mark.parametrize("t_eval", [None, np.array([0.0, 0.5, 1.7, 2.0])])
+def test_solve_ivp_takes_scipys_steps(method, t_eval):
+    m = module("integrate")
+    call = lambda solve, p: solve(volterra, (0.0, 2.0), Y0, method=method, t_eval=t_eval, args=(p,))
+    want = call(si.solve_ivp, RATES)
+    got = []
+    ft.vjp(lambda p: got.append(call(m.solve_ivp, p)) or ft.stop_gradient(p), RATES)
+    assert np.allclose(ft.value(got[0].y), want.y, rtol=1e-9)
+    assert np.allclose(got[0].t, want.t, rtol=1e-9)
+
+
+def test_solve_ivp_in_initial_values_parameters_and_times():
+    m = module("integrate")
+    check_grads(lambda y, p: m.solve_ivp(volterra, (0.0, 2.0), y, args=(p,), t_eval=np.array([0.5, 1.5]), **TIGHT).y, Y0, RATES)
+    check_grads(lambda y, p, t0, t1: m.solve_ivp(lambda t, y: volterra(t, y, p), (t0, t1), y, **TIGHT).y[:, -1], Y0, RATES, 0.1, 2.0)
+    back = lambda y: m.solve_ivp(volterra, (2.0, 0.0), y, args=(RATES,), **TIGHT).y[:, -1]
+    check_grads(back, Y0, order=1)
+    with pytest.raises(errors.UnsupportedError, match="method"):
+        ft.vjp(lambda p: m.solve_ivp(volterra, (0.0, 2.0), Y0, method="BDF", args=(p,)).y, RATES)
+
+
+def test_odeint_at_traced_times_and_under_vmap():
+    m = module("integrate")
+    t = np.linspace(0, 2, 5)
+    f = lambda p, t: m.odeint(lambda y, t: volterra(t, y, p), Y0, t, rtol=1e-11, atol=1e-12)
+    assert np.allclose(ft.vjp(f, RATES, t)[0], si.odeint(lambda y, t: volterra(t, y, RATES), Y0, t, rtol=1e-11, atol=1e-12), atol=1e-8)
+    check_grads(f, RATES, t, order=1)
+    batch = ft.vmap(lambda p: f(p, t))(np.stack([RATES, RATES + 0.1]))
+    assert np.allclose(batch[1], f(RATES + 0.1, t), atol=1e-9)
+
+
+def test_integrals_of_samples_in_the_abscissae():
+    m = module("integrate")
+    x, y = np.array([0.0, 0.7, 1.9, 2.4, 3.5]), RNG.normal(size=(2, 5))
+    for name in ("trapezoid", "simpson", "cumulative_trapezoid", "cumulative_simpson"):
+        f = lambda y, x, name=name: getattr(m, name)(y, x=x)
+        assert np.allclose(ft.vjp(f, y, x)[0], getattr(si, name)(y, x=x))
+        check_grads(f, y, x)
+
+
+# scipy.interpolate
+
+X, Y = np.array([0.0, 0.9, 2.1, 2.8, 4.0, 5.1]), np.array([0.3, 1.7, 0.9, -0.4, 0.8, 2.9])
+Q, INSIDE = np.array([[0.4, 1.7, 3.3], [-0.2, 5.3, 2.6]]), np.array([0.4, 1.7, 3.3])
+T = np.array([0.0] * 4 + [2.5] + [5.1] * 4)
+CENTRES, HEIGHTS = RNG.normal(size=(7, 2)), RNG.normal(size=7)
+GRID = (X, np.array([0.0, 1.0, 3.0]))
+CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a-knot", (1, 0.5))]
+
+
+@pytest.mark.parametrize(
+    "make, args, points",
+    [
+        *((lambda m, x, y, bc=bc: m.CubicSpline(x, y, bc_type=bc), (X[:n], Y[:n]), Q) for bc in CONDITIONS for n in (2, 3, 6)),
+        (lambda m, x, y: m.CubicSpline(x, y, axis=1), (X, np.stack([Y, Y**2])), Q),
+        (lambda m, y: m.CubicSpline(X, np.concatenate([y, y[:1]]), bc_type="periodic"), (Y[:5],), Q),
+        (lambda m, x, y: m.PchipInterpolator(x, y), (X, Y), Q),
+        (lambda m, x, y: m.PchipInterpolator(x, y), (X, np.sort(Y)), Q),
+        *((lambda m, x, y, k=k: m.Akima1DInterpolator(x, y, method=k), (X, Y), INSIDE) for k in ("akima", "makima")),
+        *((lambda m, x, y, k=k: m.make_interp_spline(x, y, k), (X, Y), INSIDE) for k in (1, 2, 3, 4, 5)),
+        *((lambda m, x, y, bc=bc: m.make_interp_spline(x, y, bc_type=bc), (X, Y), INSIDE) for bc in ("natural", "clamped")),
+        (lambda m, x, y: m.make_lsq_spline(x, y, T), (X, Y), INSIDE),
+        (lambda m, c: m.BSpline(T, c, 3), (Y[:5],), Q),
+        (lambda m, c: m.BSpline(T, c, 3).derivative(), (Y[:5],), Q),
+        *((lambda m, x, y, k=k: m.interp1d(x, y, k), (X, Y), INSIDE) for k in ("linear", "nearest", "previous", "next", "quadratic", "cubic")),
+        (lambda m, x, y: m.interp1d(x, y, bounds_error=False, fill_value=(0.5, 0.7)), (X, Y), Q),
+        (lambda m, x, y: m.interp1d(x, y, fill_value="extrapolate"), (X[::-1].copy(), Y), Q),
+        (lambda m, x, y: m.BarycentricInterpolator(x, y), (X, Y), Q),
+        (lambda m, v: m.RegularGridInterpolator(GRID, v), (RNG.normal(size=(6, 3, 2)),), np.array([[0.4, 0.3], [3.3, 2.2]])),
+        *((lambda m, p, d, k=k: m.RBFInterpolator(p, d, kernel=k, epsilon=1.3), (CENTRES, HEIGHTS), CENTRES[:3] / 2)
+          for k in ("linear", "thin_plate_spline", "cubic", "quintic", "multiquadric", "gaussian", "inverse_quadratic")),
+    ],
+)  # fmt: skip
+def test_interpolants_are_scipys_and_differentiated_in_points_values_and_places(make, args, points):
+    m = module("interpolate")
+    assert np.allclose(make(m, *args)(points), make(sp, *args)(points), rtol=1e-10, atol=1e-12, equal_nan=True)
+    check_grads(lambda at, *a: make(m, *a)(at), points, *args, step=1e-3)
+
+
+def test_derivatives_and_integrals_of_splines_are_scipys():
+    m = module("interpolate")
+    ours, theirs = m.CubicSpline(X, Y), sp.CubicSpline(X, Y)
+    for nu in (1, 2, 3):
+        assert np.allclose(ours(Q, nu), theirs(Q, nu))
+    assert np.allclose(ours.antiderivative(2)(Q), theirs.antiderivative(2)(Q))
+    assert np.isclose(ours.integrate(0.3, 4.4), theirs.integrate(0.3, 4.4))
+    assert np.allclose(ours.roots(), theirs.roots())
+    check_grads(lambda y, a, b: m.CubicSpline(X, y).integrate(a, b), Y, 0.3, 4.4)
+    assert ft.vmap(lambda y, q: m.CubicSpline(X, y)(q))(np.stack([Y, Y + 1]), INSIDE[:2]).shape == (2,)
+    with pytest.raises(errors.UnsupportedError, match="roots"):
+        ft.grad(lambda y: m.CubicSpline(X, y).roots()[0])(Y)
+
+
+# scipy.linalg: what depends on a basis only through what it spans
+
+S = np.array([[2.0, 0.3, 0.1], [0.3, 4.0, -0.2], [0.1, -0.2, 7.0]])
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (lambda m, a: (lambda w, v: (v * np.exp(-w)) @ v.T)(*m.eigh((a + a.T) / 2)), (S,)),
+        (lambda m, a: (lambda w, v: v[:, :1] @ v[:, :1].T)(*m.eigh((a + a.T) / 2, subset_by_index=[0, 0])), (S,)),
+        (lambda m, a: (lambda n: n @ n.T)(m.null_space(a)), (RNG.normal(size=(2, 4)),)),
+        (lambda m, a: (lambda q: q @ q.T)(m.orth(a)), (RNG.normal(size=(4, 2)),)),
+        (lambda m, a, b: m.lu_solve(m.lu_factor(a), b), (A, B)),
+        (lambda m, a, b: m.cho_solve(m.cho_factor((a + a.T) / 2), b), (S, B[:3])),
+        (lambda m, ab, b: m.cho_solve_banded((m.cholesky_banded(ab), False), b), (np.stack([np.full(4, 0.3), np.full(4, 2.0)]), B)),
+    ],
+)
+def test_compositions_of_factors(f, args):
+    m = module("linalg")
+    assert np.allclose(ft.vjp(lambda *a: f(m, *a), *args)[0], f(sl, *args))
+    check_grads(lambda *a: f(m, *a), *args)
+
+
+def test_lu_under_vmap_pivots_each_example():
+    m = module("linalg")
+    batch = np.stack([A, A[::-1]])
+    assert np.allclose(ft.vmap(lambda a: m.lu_solve(m.lu_factor(a), B))(batch), [np.linalg.solve(a, B) for a in batch])
+    slopes = ft.vmap(ft.grad(lambda a: np.sum(m.lu(a)[2] ** 2)))(batch)
+    assert np.allclose(slopes[1], ft.grad(lambda a: np.sum(m.lu(a)[2] ** 2))(batch[1]))

@@ -1,0 +1,205 @@
+"""functrace.scipy.stats: every distribution in every parameter, its edges, and summaries and tests of samples against SciPy."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats as theirs
+
+import functrace as ft
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.testing import check_grads, numerical_jvp
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def stats():
+    """Imported late: `test_sweep` collects what NumPy has."""
+    from functrace.scipy import stats
+
+    return stats
+
+
+def laws(stats):
+    from functrace.scipy._stats_laws import LAWS
+    from functrace.scipy._stats_masses import MASSES
+
+    return {name: law for name, law in {**LAWS, **MASSES}.items() if hasattr(theirs, name)}
+
+
+def methods(stats, law):
+    return stats.DISCRETE if law.discrete else stats.CONTINUOUS
+
+
+def test_each_distribution_passes_the_sweep_in_density_and_cdf(stats):
+    from test_scipy_functions import declared, sweep
+
+    chosen = {name: d for name, d in declared("stats").items() if name.count(".") == 1 or name.split(".")[2] in ("logpdf", "logpmf", "cdf")}
+    assert sweep(chosen) > 7_000
+
+
+def test_each_method_has_scipys_value_and_slope_in_every_parameter_with_loc_and_scale(stats):
+    failed = []
+    for name, law in laws(stats).items():
+        own = getattr(theirs, name)
+        whole = [k for k, n in enumerate(law.shapes.split(), 1) if law.discrete and n in ("n", "N", "low", "high") and name != "nbinom"]
+        for method in methods(stats, law):
+            if not hasattr(getattr(stats, name), method) or f"stats.{name}.{method}" not in stats.TABLE:
+                continue
+            first = 0.41 if method in ("ppf", "isf") else law.at[0]
+            args = [np.float64(v) for v in law.at[1:]] + ([0.0] if law.discrete else [0.2, 1.3])
+            x = first if law.discrete or method in ("ppf", "isf") else first * 1.3 + 0.2
+            moving = [k for k in range(len(args)) if k + 1 not in whole and not (law.discrete and k == len(args) - 1)]
+
+            def f(function, *values, x=x, args=args, moving=moving):
+                full = list(args)
+                for k, v in zip(moving, values):
+                    full[k] = v
+                return function(x, *full)
+
+            points = [np.asarray(args[k]) for k in moving]
+            ts = [np.asarray(t) for t in RNG.normal(size=len(moving))]
+            ours = stats.TABLE[f"stats.{name}.{method}"].function
+            value, pushed = ft.jvp(lambda *v: f(ours, *v), points, ts)
+            want = numerical_jvp(lambda *v: f(getattr(own, method), *v), points, ts)[0]
+            back = ft.grad(lambda *v: f(ours, *v), tuple(range(len(moving))))(*points) if moving else ()
+            near = lambda a, b: np.allclose(a, b, rtol=2e-6, atol=1e-8)
+            if not (
+                near(value, f(getattr(own, method), *points)) and near(pushed, want) and near(sum(b * t for b, t in zip(back, ts)), want)
+            ):
+                failed.append((name, method, value, pushed, want))
+    assert not failed, failed
+
+
+@pytest.mark.parametrize(
+    "name", ["gamma", "beta", "expon", "lognorm", "uniform", "pareto", "truncnorm", "genpareto", "genextreme", "weibull_min", "invgauss"]
+)
+def test_outside_of_the_support_values_are_scipys_and_slopes_are_zero(stats, name):
+    law = laws(stats)[name]
+    shapes = law.at[1:]
+    for x in (-30.0, 50.0) if name != "genextreme" else (50.0,):
+        for method in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # SciPy's own
+                want = getattr(getattr(theirs, name), method)(x, *shapes)
+            ours = getattr(getattr(stats, name), method)
+            value, grads = ft.value_and_grad(lambda x, *s: ours(x, *s), tuple(range(1 + len(shapes))))(x, *shapes)
+            assert np.allclose(value, want, rtol=1e-9, atol=1e-300), (x, method)
+            assert np.isfinite(grads).all()
+            if method == "logpdf" and want == -np.inf:
+                assert not np.any(grads)
+
+
+def test_invalid_parameters_give_nan_as_scipy_does(stats):
+    assert np.isnan(ft.vjp(lambda s: stats.norm.logpdf(0.3, scale=s), -1.0)[0])
+    assert np.isnan(ft.vjp(lambda a: stats.gamma.cdf(0.3, a), -1.0)[0])
+    assert np.isnan(ft.vjp(lambda x: stats.gamma.cdf(x, 2.0), np.nan)[0])
+
+
+def test_parameters_by_name_by_position_and_frozen_agree(stats):
+    want = theirs.gamma.logpdf(2.0, 1.3, loc=0.1, scale=0.7)
+    for f in (
+        lambda a: stats.gamma.logpdf(2.0, a, 0.1, 0.7),
+        lambda a: stats.gamma.logpdf(2.0, a=a, loc=0.1, scale=0.7),
+        lambda a: stats.gamma(a, scale=0.7, loc=0.1).logpdf(2.0),
+    ):
+        assert np.isclose(ft.vjp(f, 1.3)[0], want)
+    assert np.isclose(stats.norm(1.0, 2.0).ppf(0.3), theirs.norm(1.0, 2.0).ppf(0.3))
+    with pytest.raises(TypeError, match="missing"):
+        ft.grad(lambda x: stats.gamma.logpdf(x))(1.0)
+    with pytest.raises(errors.UnsupportedError, match="rvs"):
+        ft.grad(lambda m: stats.norm(m).rvs())(1.0)
+
+
+def test_maximum_likelihood_has_a_zero_gradient_where_scipy_fits(stats):
+    data = np.random.default_rng(1).gamma(2.0, 0.5, size=200)
+    a, loc, scale = theirs.gamma.fit(data, floc=0)
+    slope = ft.grad(lambda a, s: np.mean(stats.gamma.logpdf(data, a, scale=s)), (0, 1))(a, scale)
+    assert np.allclose(slope, 0, atol=1e-5)
+
+
+P = np.array([0.2, 0.5, 0.3])
+A = np.array([[2.0, 0.3], [0.3, 1.0]])
+B = np.array([[1.5, -0.2], [-0.2, 0.7]])
+sym = lambda m: (m + m.T) / 2
+scalar = lambda v: v if isinstance(v, Tracer) else float(v)  # SciPy wants Python's numbers
+
+
+@pytest.mark.parametrize(
+    "call, args",
+    [
+        (lambda s, p: s.multinomial.logpmf([1, 3, 2], 6, p / p.sum()), (P,)),
+        (lambda s, x, df, v: s.wishart.logpdf(sym(x), scalar(df), sym(v)), (A, 3.7, B)),
+        (lambda s, x, df, v: s.invwishart.logpdf(sym(x), scalar(df), sym(v)), (A, 3.7, B)),
+        (lambda s, x, m, c: s.multivariate_normal.logpdf(x, m, c), (0.3, 0.1, 1.4)),
+        (lambda s, x, c: s.multivariate_normal.logpdf(x, cov=c), (np.array([0.3, 0.2]), 1.4)),
+        (lambda s, x, df: s.multivariate_t.logpdf(x, np.zeros(2), A, df), (np.array([0.3, 0.2]), 3.1)),
+        (lambda s, m, c: s.multivariate_normal(m, sym(c)).pdf([0.1, 0.4]), (np.zeros(2), A)),
+    ],
+)
+def test_vector_distributions_on_their_manifolds(stats, call, args):
+    value = call(theirs, *args) if call(stats, *args) is not None else None
+    assert np.allclose(ft.vjp(lambda *a: call(stats, *a), *args)[0], value, rtol=1e-12)
+    check_grads(lambda *a: call(stats, *a), *args)
+
+
+X, Y = np.random.default_rng(2).normal(size=(2, 9))
+GROUPS = np.random.default_rng(3).normal(size=(3, 6))
+
+
+@pytest.mark.parametrize(
+    "call, args",
+    [
+        (lambda s, x, y: s.pearsonr(x, y), (X, Y)),
+        (lambda s, x, y: s.pearsonr(x, y, alternative="less"), (X, Y)),
+        (lambda s, x, y: s.linregress(x, y), (X, Y)),
+        (lambda s, x: s.ttest_1samp(x, 0.2), (X,)),
+        (lambda s, x, y: s.ttest_rel(x, y, alternative="greater"), (X, Y)),
+        (lambda s, x, y: s.ttest_ind(x, y), (X, Y)),
+        (lambda s, x, y: s.ttest_ind(x, y, equal_var=False), (X, Y)),
+        (lambda s, g: s.f_oneway(g[0], g[1], g[2]), (GROUPS,)),
+        (lambda s, x: s.chisquare(x), (np.exp(X),)),
+        (lambda s, x: s.power_divergence(x, lambda_="log-likelihood"), (np.exp(X),)),
+        (lambda s, x: s.power_divergence(x, lambda_=0.7), (np.exp(X),)),
+        (lambda s, x: s.jarque_bera(x), (X,)),
+    ],
+)
+def test_tests_of_samples(stats, call, args):
+    want = call(theirs, *args)
+    names = ("slope", "intercept", "rvalue", "pvalue", "stderr", "intercept_stderr") if hasattr(want, "slope") else ("statistic", "pvalue")
+    got = ft.vjp(lambda *a: call(stats, *a), *args)[0]
+    for name in names:
+        assert np.allclose(getattr(got, name), getattr(want, name), rtol=1e-10), name
+    check_grads(lambda *a: [getattr(call(stats, *a), n) for n in names], *args)
+
+
+@pytest.mark.parametrize("bandwidth", [None, "silverman", 0.4])
+def test_gaussian_kde(stats, bandwidth):
+    data, points, weights = RNG.normal(size=(2, 7)), RNG.normal(size=(2, 3)), RNG.uniform(0.5, 1, size=7)
+    want = theirs.gaussian_kde(data, bandwidth, weights)
+    ours = lambda d, p, w: stats.gaussian_kde(d, bandwidth, w).logpdf(p)
+    assert np.allclose(ours(data, points, weights), want.logpdf(points), rtol=1e-11)
+    assert np.allclose(stats.gaussian_kde(data[0])(points[0]), theirs.gaussian_kde(data[0])(points[0]))
+    check_grads(ours, data, points, weights)
+
+
+def test_scipys_own_methods_work_after_install(stats):
+    import functrace.scipy as fsp
+
+    fsp.install("stats")
+    try:
+        slope = ft.grad(lambda m: theirs.norm.logpdf(1.0, m, 2.0))(0.0)
+        assert np.isclose(slope, 0.25)
+        assert np.isclose(
+            ft.grad(lambda x: theirs.zscore(x)[0])(X)[0], numerical_jvp(lambda x: theirs.zscore(x)[0], (X,), (np.eye(9)[0],))[0]
+        )
+    finally:
+        fsp.uninstall()
+
+
+def test_vmap_of_a_gradient_over_parameters(stats):
+    shapes = np.array([0.7, 1.4, 3.0])
+    got = ft.vmap(ft.grad(lambda a: stats.gamma.logcdf(0.8, a)))(shapes)
+    assert np.allclose(got, [ft.grad(lambda a: stats.gamma.logcdf(0.8, a))(a) for a in shapes])
