@@ -125,6 +125,30 @@ class CheckError(FunctraceError, AssertionError):
     code = "FT113"
 
 
+class ControlFlowError(FunctraceError, TypeError):
+    """A loop's carry changed its structure, shape or dtype, branches disagree, or lengths do."""
+
+    code = "FT118"
+
+
+class NonFiniteError(FunctraceError, FloatingPointError):
+    """`debug_nans` or `debug_infs` found the op that made one."""
+
+    code = "FT119"
+
+
+class RuleError(FunctraceError, AssertionError):
+    """`checks` found a derivative rule whose result does not fit its argument."""
+
+    code = "FT120"
+
+
+class RetraceError(FunctraceError, RuntimeError):
+    """A function that was jitted with `no_retrace` would have to be recorded again."""
+
+    code = "FT121"
+
+
 def describe(x: Any) -> str:
     """Shape and dtype of a value in the notation of error messages and tapes, as in `float64[3,2]`."""
     dtype = getattr(x, "dtype", None)

@@ -21,7 +21,10 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
+from functrace.transforms.control_program import Recorder, example
 from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.masks import dense
+from functrace.transforms.tracing import ProgramTrace
 
 _stop = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: args[0]).op
 
@@ -41,7 +44,11 @@ def _newest(leaves: Sequence[Any]) -> Any:
     return max(owners, key=lambda owner: owner.id) if owners else None
 
 
-def _is_float(x: Any) -> bool:
+_LATER = object()  # residuals that nothing has asked for yet
+
+
+def is_float(x: Any) -> bool:
+    """Whether `x` is an array or scalar of floats or complex numbers."""
     return hasattr(x, "dtype") and x.dtype.kind in "fc"
 
 
@@ -49,13 +56,13 @@ def _zeros(g: Any, ans: Any) -> Any:
     return zeros_like(ans) if g is None else g
 
 
-class _Call:
+class Call:
     """A function call as one entry of a tape: subclasses say how to run it, and its two rules, on flat lists of leaves."""
 
     what = "function"
 
-    def __init__(self, function: Any, treedef: Any) -> None:
-        self.function = function
+    def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
+        self.function, self.f = function, f
         self.treedef = treedef  # of the arguments, a tuple
         self.outdef: Any = None
 
@@ -66,12 +73,15 @@ class _Call:
         for x in leaves:
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)
-        if isinstance(trace, BatchTrace):
-            flags = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
-            return tree.map(trace.tracer, self.batched(trace, leaves, flags))
         mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
-        values = [x.value if m else trace.constant(x, True) if isinstance(x, np.ndarray) else x for x, m in zip(leaves, mine)]
-        out, residuals = self.forward(values)
+        if isinstance(trace, BatchTrace):
+            return tree.map(trace.tracer, self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine))
+        values = [x.value if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
+        records = isinstance(trace, ProgramTrace)  # which differentiates nothing
+        if records:
+            out, residuals = self([example(v) for v in values] if isinstance(trace, Recorder) else values), _LATER
+        else:
+            out, residuals = self.forward(values, mine)
         ys, self.outdef = tree.flatten(out)
         for y in ys:
             if isinstance(y, Tracer) and y.owner.id >= trace.id:
@@ -81,11 +91,15 @@ class _Call:
                 )
         ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
-        outs = trace.record(_CALL, slots, tuple(values), tuple(ys), (self, residuals))
-        return tree.unflatten(self.outdef, [o if _is_float(y) else y for o, y in zip(outs, ys)])
+        outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
+        return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
 
     def __repr__(self) -> str:
         return f"{self.what} {name_of(self.function)}"
+
+    def alike(self, other: Call) -> bool:
+        """Whether two recordings of one program made the same call."""
+        return type(self) is type(other) and getattr(self.function, "__code__", 0) == getattr(other.function, "__code__", 0)
 
     def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments again, as the user's trees."""
@@ -93,11 +107,23 @@ class _Call:
 
     def plain(self, leaves: Sequence[Any]) -> Any:
         """The result where nothing is differentiated."""
-        return self.function(*self.args(leaves))
+        return self.f(*self.args(leaves))
 
-    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
-        """The result, and what the rules need."""
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        """The result, and what the rules need, to differentiate with respect to those leaves that are `mine`."""
         raise NotImplementedError
+
+    def residuals(self, given: Any, leaves: Sequence[Any]) -> Any:
+        """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
+        if given is not _LATER:
+            return given
+        out, needed = self.forward(leaves, [is_float(x) for x in leaves])
+        self.outdef = tree.structure(out)
+        return needed
+
+    def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """`reverse`, where a cotangent may be None."""
+        return self.reverse(residuals, leaves, [_zeros(g, y) for g, y in zip(gs, ans)])
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the leaves of the arguments."""
@@ -113,26 +139,34 @@ class _Call:
 
         return transpose(linear, ans, [ts[k] for k in moving])
 
-    def batched(self, trace: BatchTrace, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
         values = [
-            x.value if b else np.broadcast_to(x, (trace.size, *np.shape(x))) if _is_float(x) or isinstance(x, (int, float, complex)) else x
+            x if b or not (is_float(x) or isinstance(x, (int, float, complex))) else np.broadcast_to(x, (size, *np.shape(x)))
             for x, b in zip(leaves, flags)
         ]
         return self.mapped(tree.unflatten(self.treedef, [0 if b or hasattr(v, "dtype") else None for v, b in zip(values, flags)]))(values)
 
-    def mapped(self, axes: Any) -> _Call:
+    def mapped(self, axes: Any) -> Call:
         """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
         raise NotImplementedError
 
 
-_CALL = Primitive(  # params: the call, and its residuals
+def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any) -> list[Any]:
+    """The results of a call's rule; what a masked replay gives it loses its masks on the way."""
+    pairs = [dense(g) for g in given]
+    out = rule(params[0].residuals(params[1], args), args, ans, [g for g, _ in pairs])
+    wraps = [wrap for (g, wrap), before in zip(pairs, given) if g is not before]
+    return [wraps[0](d) for d in out] if wraps else out
+
+
+CALL = Primitive(  # params: the call, and its residuals
     "call",
     lambda *args: tuple(tree.leaves(args[-2].plain(args[:-2]))),
     arity=None,
-    vjps=lambda g, ans, args, params: params[0].reverse(params[1], args, [_zeros(a, b) for a, b in zip(g, ans)]),
-    jvps=lambda ts, ans, args, params: params[0].tangent(params[1], args, ans, ts),
-    batch=lambda *_: None,  # never asked: a batched call becomes a call of mapped functions
+    vjps=lambda g, ans, args, params: _ruled(params[0].pull, g, ans, args, params),
+    jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
+    batch=lambda size, flags, args, params: tuple(tree.leaves(params[0].batched(size, args, flags))),
     multi=True,
     joint=True,
 )
@@ -216,19 +250,14 @@ class custom_vjp(_Custom):
         return call(leaves)
 
 
-class _VjpCall(_Call):
-    """A call of a `custom_vjp`."""
-
+class _VjpCall(Call):
     what = "custom_vjp"
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any) -> None:
-        super().__init__(function, treedef)
-        self.f, self.fwd, self.bwd = f, fwd, bwd
+        super().__init__(function, treedef, f)
+        self.fwd, self.bwd = fwd, bwd
 
-    def plain(self, leaves: Sequence[Any]) -> Any:
-        return self.f(*self.args(leaves))
-
-    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         result = self.fwd(*self.args(leaves))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(
@@ -257,7 +286,7 @@ class _VjpCall(_Call):
         return out
 
     def _checked(self, name: str, k: int, g: Any, x: Any) -> Any:
-        if g is None or not _is_float(x):
+        if g is None or not is_float(x):
             return None
         g = g if hasattr(g, "dtype") else np.asarray(g)
         parameter = list(signature(self.function).parameters)[k : k + 1]
@@ -269,7 +298,7 @@ class _VjpCall(_Call):
         # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
         return np.array(g) if type(g) is np.ndarray else g
 
-    def mapped(self, axes: Any) -> _Call:
+    def mapped(self, axes: Any) -> Call:
         return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd))
 
 
@@ -311,21 +340,18 @@ class custom_jvp(_Custom):
         return call(leaves)
 
 
-class _JvpCall(_Call):
+class _JvpCall(Call):
     what = "custom_jvp"
 
     def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
-        super().__init__(function, treedef)
-        self.f, self.rule = f, rule
+        super().__init__(function, treedef, f)
+        self.rule = rule
 
-    def plain(self, leaves: Sequence[Any]) -> Any:
-        return self.f(*self.args(leaves))
-
-    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         return _JvpCall(self.function, self.treedef, self.f, self.rule)(leaves), None
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        full = [_zeros(t, x) if _is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
+        full = [_zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args(leaves), self.args(full))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out)")
@@ -338,7 +364,7 @@ class _JvpCall(_Call):
         return pushed
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        moving = [k for k, x in enumerate(leaves) if _is_float(x)]
+        moving = [k for k, x in enumerate(leaves) if is_float(x)]
         ans = list(cts)
 
         def linear(*ts: Any) -> list[Any]:
@@ -352,7 +378,7 @@ class _JvpCall(_Call):
             back[k] = g
         return back
 
-    def mapped(self, axes: Any) -> _Call:
+    def mapped(self, axes: Any) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))
 
 
@@ -412,17 +438,10 @@ def _random_state(new: Any = None) -> Any:
     return state
 
 
-class _CheckpointCall(_Call):
+class _CheckpointCall(Call):
     what = "checkpoint"
 
-    def __init__(self, function: Any, treedef: Any, f: Any) -> None:
-        super().__init__(function, treedef)
-        self.f = f
-
-    def plain(self, leaves: Sequence[Any]) -> Any:
-        return self.f(*self.args(leaves))
-
-    def forward(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _random_state()
         out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
         return out, (state, [np.array(value(y)) for y in tree.leaves(out)])
@@ -444,13 +463,13 @@ class _CheckpointCall(_Call):
         return rest()
 
     def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
-        moving = [k for k, x in enumerate(leaves) if _is_float(x)]
+        moving = [k for k, x in enumerate(leaves) if is_float(x)]
 
         def flat(*xs: Any) -> list[Any]:
             full = list(leaves)
             for k, x in zip(moving, xs):
                 full[k] = x
-            return tree.leaves(_CheckpointCall.plain(self, full))
+            return tree.leaves(self.plain(full))
 
         return moving, flat
 
@@ -459,7 +478,7 @@ class _CheckpointCall(_Call):
 
         def run() -> Any:
             out, pullback = vjp(flat, *(leaves[k] for k in moving))
-            return out, lambda: pullback([g if _is_float(y) else y for g, y in zip(cts, out)])
+            return out, lambda: pullback([g if is_float(y) else y for g, y in zip(cts, out)])
 
         back: list[Any] = [None] * len(leaves)
         for k, g in zip(moving, self._again(residuals, run)):
@@ -475,5 +494,5 @@ class _CheckpointCall(_Call):
 
         return self._again(residuals, run)  # type: ignore[no-any-return]
 
-    def mapped(self, axes: Any) -> _Call:
+    def mapped(self, axes: Any) -> Call:
         return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

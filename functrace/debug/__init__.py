@@ -1,0 +1,285 @@
+"""Finding what went wrong, and seeing what happens: `debug_nans`, `debug_infs`, `checks`, `explain` and `profile`.
+
+All of them watch the ops as they run and the rules as they are applied, and name the line of your program that an op came from. They
+see what is traced: what runs under `grad`, `vjp`, `jvp`, `vmap` and the rest, in any nesting; jitted functions run as Python while
+they watch. They cost nothing when they are off.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.tracer import Tracer
+from functrace.debug.report import Explanation, Profile, Recording
+from functrace.debug.watch import Op, Watch, number, show, watched
+from functrace.transforms.derivatives import vjp
+
+__all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]
+
+
+class _NonFinite(Watch):
+    def __init__(self, noun: str, test: Callable[[Any], Any]) -> None:
+        self.noun, self.test = noun, test
+        self.running: list[tuple[str, str]] = []
+
+    def bad(self, x: Any) -> Any:
+        """Where a value is bad; None if nowhere, or it holds no floats."""
+        plain = number(x)
+        if not isinstance(plain, (np.ndarray, np.generic, float, complex)) or np.asarray(plain).dtype.kind not in "fc":
+            return None
+        found = np.asarray(self.test(plain))
+        return found if found.any() else None
+
+    def forward(self, op: Op, seconds: float) -> None:
+        for x in op.ans if isinstance(op.ans, tuple) else (op.ans,):
+            where = self.bad(x)
+            if where is not None:
+                inside = f", in the {self.running[-1][0]} rule of {self.running[-1][1]}," if self.running else ""
+                self.fail(f"{op.name}{inside} made", where, x, f"At {op.line}.", self._arguments(op), "result")
+
+    def before(self, op: Op) -> None:
+        self.running.append(("derivative", f"{op.name} (at {op.line})"))
+
+    def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
+        self.running.pop()
+        many = isinstance(result, (list, tuple))
+        for j, d in enumerate(result if many else [result]):
+            where = self.bad(d)
+            if where is not None:
+                of = f"the cotangent of argument {j if many else k}" if which == "reverse" else "the tangent of the result"
+                seeds = given if isinstance(given, (list, tuple)) else [given]
+                rows = [(f"the {'cotangent of the result' if which == 'reverse' else 'tangent of the argument'}", g) for g in seeds]
+                head = f"the {which} rule of {op.name} made"
+                ans = [("its result", op.ans)] if not isinstance(op.ans, tuple) else []
+                self.fail(head, where, d, f"The op ran at {op.line}.", [*rows, *self._arguments(op), *ans], of, f" in {of}")
+
+    def value(self, name: str, ans: Any, where: str) -> None:
+        found = self.bad(ans)
+        if found is not None:
+            self.fail(f"{name} made", found, ans, f"At {errors.user_line()}, {where}.", [], "result")
+
+    def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
+        for k, d in enumerate(results):
+            found = self.bad(d)
+            if found is not None:
+                gs = [("the gradient of the result", getattr(g, "_a", g)) for g in (given if isinstance(given, (list, tuple)) else [given])]
+                at = f"The operation ran at {line}." if line else "The operation ran before debugging was on."
+                self.fail(f"{name} made", found, d, at, gs, f"the gradient of argument {k}", f" in the gradient of argument {k}")
+
+    def _arguments(self, op: Op) -> list[tuple[str, Any]]:
+        return [(f"argument {k}{'' if slot >= 0 else ', a constant'}", a) for k, (a, slot) in enumerate(zip(op.args, op.slots))]
+
+    def fail(self, head: str, where: Any, x: Any, line: str, rows: Sequence[tuple[str, Any]], what: str, place: str = "") -> None:
+        """Raise, with the operands and what was bad before."""
+        index = tuple(int(i) for i in np.argwhere(where)[0])
+        count = f" ({where.sum()} of {where.size} elements, the first at {list(index)})" if where.shape else ""
+        lines = [f"{head} {self.noun}{place}{count}.", f"  {line}"]
+        for name, a in rows[:6]:
+            found = self.bad(a)
+            here = ""
+            if found is not None:
+                here = f" - it has {self.noun} already" + ("" if "argument" in name else ": where several uses were added")
+            elif where.shape and np.shape(number(a)) == where.shape and np.size(number(a)) > 6:
+                here = f", there {number(a)[index]}"
+            lines.append(f"  {name}: {show(a)}{here}")
+        lines.append(f"  {what}: {show(x)}")
+        raise errors.NonFiniteError("\n".join(lines))
+
+
+@contextmanager
+def _watching(noun: str, test: Callable[[Any], Any]) -> Iterator[None]:
+    with np.errstate(all="ignore"), watched(_NonFinite(noun, test), masked=True):
+        yield
+
+
+def debug_nans() -> Any:
+    """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator.
+
+    The error names the op, its operands, the line of your program, and for a derivative the line of the op that it belongs to. A
+    NaN that a selection throws away, as `where(x > 0, sqrt(x), 0)` does in its derivative, is none. What is not traced is NumPy's
+    own: `np.errstate(all="raise")` is for that.
+
+    Raises:
+        errors.NonFiniteError: a NaN was made, or met in an op whose operand had one already, which the error then says.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.debug import debug_nans
+    >>> with debug_nans():
+    ...     ft.grad(lambda x: np.sqrt(x) * 0.0)(0.0)
+    Traceback (most recent call last):
+    functrace.errors.NonFiniteError: the reverse rule of sqrt made a NaN in the cotangent of argument 0.
+      The op ran at <doctest functrace.debug.debug_nans[2]>:2, in <lambda>.
+      the cotangent of the result: float64[] = 0.
+      argument 0: float64[] = 0.
+      its result: float64[] = 0.
+      the cotangent of argument 0: float64[] = nan
+    """
+    return _watching("a NaN", np.isnan)
+
+
+def debug_infs() -> Any:
+    """Raise at the first op, forwards or backwards, that makes an infinity: see `debug_nans`.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.debug import debug_infs
+    >>> ft.grad(debug_infs()(lambda x: np.exp(x)))(2.0).round(3)
+    np.float64(7.389)
+    """
+    return _watching("an infinity", np.isinf)
+
+
+class _Checks(Watch):
+    """Rules give what fits; what they look into has not changed; no traced value outlives its call."""
+
+    def __init__(self) -> None:
+        self.tracers: list[Any] = []
+
+    def forward(self, op: Op, seconds: float) -> None:
+        arrays = [number(x) for x in (*op.args, *(op.ans if isinstance(op.ans, tuple) else (op.ans,)))]
+        op.note = [(a, _digest(a)) for a in arrays if isinstance(a, np.ndarray)]
+
+    def traced(self, tracer: Tracer) -> None:
+        self.tracers.append(weakref.ref(tracer))
+
+    def before(self, op: Op) -> None:
+        for a, digest in op.note or ():
+            if _digest(a) != digest:
+                raise errors.MutatedError(
+                    f"an array ({errors.describe(a)}) that {op.name} used or made was changed before its derivative was computed.\n"
+                    f"  The op ran at {op.line}.\n"
+                    "  Something wrote to it: your code through a view of it, or a rule. Write to a copy."
+                )
+
+    def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
+        if which == "reverse":
+            many = isinstance(result, (list, tuple))
+            pairs = list(zip(range(len(op.args)), result, op.args)) if many else [(k, result, op.args[k or 0])]
+        else:
+            pairs = [] if isinstance(op.ans, tuple) else [(k, result, op.ans)]
+        for j, d, x in pairs:
+            if d is not None and hasattr(d, "shape") and hasattr(x, "shape") and not _fits(d, x):
+                target = f"argument {j}" if which == "reverse" else "the result"
+                raise errors.RuleError(
+                    f"the {which} rule of {op.name} gave {errors.describe(d)} for {target}, which is {errors.describe(x)}.\n"
+                    f"  The op ran at {op.line}.\n"
+                    "  A rule's result has the shape and dtype of what it belongs to, or broadcasts from it or to it."
+                )
+
+    def leaks(self) -> list[Tracer]:
+        """Traced values that still live although their call has ended."""
+        gc.collect()
+        return [t for t in (ref() for ref in self.tracers) if t is not None and t.owner.closed]
+
+
+def _fits(d: Any, x: Any) -> bool:
+    try:
+        shape = np.broadcast_shapes(d.shape, x.shape)
+    except ValueError:
+        return False
+    return shape in (d.shape, x.shape) and (np.can_cast(d.dtype, x.dtype, "same_kind") or d.dtype.kind == "c")
+
+
+def _digest(a: Any) -> int:
+    return zlib.crc32(np.ascontiguousarray(a).tobytes()) if a.dtype.kind in "biufc" and a.size else 0
+
+
+@contextmanager
+def checks() -> Iterator[None]:
+    """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator.
+
+    Every rule gives a result that fits what it belongs to; no array that a rule looks into was changed since; and, when the context
+    ends, no traced value is left over from a call that has ended.
+
+    Raises:
+        errors.RuleError: a rule gave a result of the wrong shape or dtype.
+        MutatedError: an array was changed under the tape.
+        LeakedTracerError: a traced value is still held.
+
+    >>> import functrace as ft
+    >>> from functrace.debug import checks
+    >>> kept = []
+    >>> with checks():
+    ...     ft.grad(lambda x: kept.append(x * 2) or x)(1.0)
+    Traceback (most recent call last):
+    functrace.errors.LeakedTracerError: 1 traced value outlives the call that made it: float64[] of grad(<lambda>).
+      It was made at <doctest functrace.debug.checks[3]>:2, in <lambda>.
+      Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array.
+    """
+    watch = _Checks()
+    with watched(watch):
+        yield
+    left = watch.leaks()
+    if left:
+        first, many = left[0], len(left) > 1
+        raise errors.LeakedTracerError(
+            f"{len(left)} traced value{'s outlive the calls' if many else ' outlives the call'} that made {'them' if many else 'it'}: "
+            f"{errors.describe(first)} of {first.owner.what}.\n"
+            f"  It was made at {errors.line_of(first.code, first.lasti) or 'the call itself: it is an argument'}.\n"
+            "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
+        )
+
+
+def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """What `grad(f)(*args)` does, op by op, with its numbers: print it, or look at `to_html()`, a page that steps.
+
+    Forwards each op with its operands, its value and, where it works element by element, the local derivative; backwards what
+    cotangent arrives at it, and what it hands to each operand. All float arguments are differentiated; an output that is not one
+    number is summed.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.debug import explain
+    >>> print(explain(lambda x, y: x * np.sin(y), 2.0, 0.0).text(lines=False))
+    forward
+      x = 2.
+      y = 0.
+      %2 = sin(y) = 0.   d/dy = 1.
+      %3 = multiply(x, %2) = 0.   d/dx = 0.   d/d%2 = 2.
+    reverse
+      %3 gets 1. : x += 0., %2 += 2.
+      %2 gets 2. : y += 2.
+    gradient
+      x : 0.
+      y : 2.
+    """
+    recording = Recording(f, args, kwargs)
+
+    def summed(*xs: Any) -> Any:
+        leaves = tree.leaves(f(*xs, **kwargs))
+        return [x for x in leaves if hasattr(x, "dtype") and x.dtype.kind in "fc"]
+
+    with watched(recording):
+        out, pullback = vjp(summed, *args)
+        grads = pullback([np.ones(np.shape(y), y.dtype)[()] for y in out])
+    return Explanation(recording, out, grads)
+
+
+def profile(f: Callable[..., Any]) -> Callable[..., Profile]:
+    """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
+
+    `profile(ft.grad(loss))(x)` shows both; `str` of the result is a table, `result` what `f` returned. Watching slows small ops
+    down, each by the same time.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.debug import profile
+    >>> found = profile(ft.grad(lambda x: np.sum(np.sin(x) ** 2)))(np.ones(1000))
+    >>> [row.name for row in found.by_op()] == sorted({"sin", "square", "sum"}, key=[r.name for r in found.by_op()].index)
+    True
+    >>> found.total("forward") > 0 and found.total("reverse") > 0
+    True
+    """
+
+    def profiled(*args: Any, **kwargs: Any) -> Profile:
+        watch = Profile()
+        with watched(watch):
+            watch.result = f(*args, **kwargs)
+        return watch
+
+    return profiled

@@ -1,0 +1,277 @@
+"""How running derivatives are watched: every op and every rule is seen, with the user's line, while a watch is on.
+
+Nothing in the engine asks whether it is watched. While a watch is on, new traces are of a class whose tracers do not take the short way
+through the ops, and whose tape holds the same primitives with their rules wrapped. Jitted functions run as Python then, and so do
+the steps of a scan, so that each op has its line.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.compile import jit
+from functrace.core.batch import BatchTrace
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tape import TapeTrace, recorder
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.transforms import masks
+from functrace.transforms.control_program import by_python
+
+_watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
+
+
+class Op:
+    """One op that ran: what, where in the user's program, on what, and what came out. `note` is for a watch."""
+
+    __slots__ = ("ans", "args", "code", "lasti", "note", "out", "params", "primitive", "slots", "trace")
+
+    def __init__(self, primitive: Any, args: Sequence[Any], ans: Any, params: Any, slots: Any, out: int, trace: Any) -> None:
+        self.primitive, self.args, self.ans, self.params = primitive, args, ans, params
+        self.slots, self.out, self.trace = slots, out, trace
+        self.note: Any = None
+        frame = errors.user_frame(2)
+        self.code: Any = frame and frame.f_code
+        self.lasti: int = frame.f_lasti if frame else 0
+
+    @property
+    def line(self) -> str:
+        """`file.py:12, in f`."""
+        return errors.line_of(self.code, self.lasti)
+
+    @property
+    def name(self) -> str:
+        """Name of the op; of a call with a rule of its own, what it calls."""
+        return repr(self.params[0]) if self.primitive.name == "call" else self.primitive.name
+
+
+class Watch:
+    """What is told of ops and rules. Times are in seconds, without those of ops that ran inside."""
+
+    def forward(self, op: Op, seconds: float) -> None:
+        """An op has run."""
+
+    def before(self, op: Op) -> None:
+        """A rule of an op is about to be applied."""
+
+    def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
+        """A rule was applied: `which` is "reverse" or "forward"; k says of which argument, None of all."""
+
+    def value(self, name: str, ans: Any, where: str) -> None:
+        """An op has run whose operands are not known: in a batch that nothing records, or in `functrace.torch`."""
+
+    def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
+        """A node of `functrace.torch` was run backwards; `line` is that of its forward operation."""
+
+    def traced(self, tracer: Tracer) -> None:
+        """A traced value was made."""
+
+
+def number(x: Any) -> Any:
+    """The plain array behind a value, without telling anyone."""
+    while isinstance(x, Tracer):
+        x = x.value
+    return x
+
+
+class WatchedTracer(TapeTracer):
+    """Not a `TapeTracer` to the short ways, which compare the class, but to all who ask."""
+
+    __slots__ = ()
+
+
+class _Clock(threading.local):
+    inside = 0.0  # what ops inside the one that runs have taken
+
+
+_clock = _Clock()
+
+
+def _timed(f: Callable[[], Any]) -> tuple[Any, float]:
+    before, _clock.inside = _clock.inside, 0.0
+    start = time.perf_counter()
+    try:
+        out = f()
+    finally:
+        whole = time.perf_counter() - start
+        own, _clock.inside = whole - _clock.inside, before + whole
+    return out, own
+
+
+class WatchedTrace(TapeTrace):
+    """A run that is recorded and watched."""
+
+    __slots__ = ("last",)
+    kind = WatchedTracer
+    last: Op
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Compute, tell, record."""
+        watches = _watches.get()
+        if not watches:
+            return super().process(primitive, args, params)
+        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
+        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        values = tuple(a.value if m else self.constant(a, True) for a, m in zip(args, mine))
+        ans, seconds = _timed(lambda: bind(primitive, values, params))
+        op = Op(primitive, values, ans, params, slots, -1, self)
+        for watch in watches:
+            watch.forward(op, seconds)
+        return ans if primitive.constant else self._enter(op)
+
+    def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        """Calls with rules of their own come here directly."""
+        op = Op(primitive, args, ans, params, slots, -1, self)
+        for watch in _watches.get():
+            watch.forward(op, 0.0)
+        return self._enter(op)
+
+    def _enter(self, op: Op) -> Any:
+        out = super().record(_watched(op), op.slots, tuple(op.args), op.ans, op.params)
+        first = out[0] if isinstance(out, tuple) else out
+        op.out = first.slot - 1 if isinstance(out, tuple) else first.slot
+        return out
+
+    def tracer(self, x: Any, slot: int) -> Tracer:
+        """A tracer, told."""
+        out = super().tracer(x, slot)
+        for watch in _watches.get():
+            watch.traced(out)
+        return out
+
+
+def _watched(op: Op) -> Primitive:
+    """The primitive of an op, whose rules tell."""
+    primitive: Primitive = copy.copy(op.primitive)
+
+    def tells(rule: Any, which: str, k: int | None) -> Any:
+        if rule is None:
+            return None
+
+        @functools.wraps(rule)
+        def told(*given: Any) -> Any:
+            watches = _watches.get()
+            for watch in watches:
+                watch.before(op)
+            result, seconds = _timed(lambda: rule(*given))
+            number_of, first = (given[0], given[1]) if k is None and not primitive.joint else (k, given[0])
+            for watch in watches:
+                watch.rule(op, which, number_of, first, result, seconds)
+            return result
+
+        return told
+
+    for which, name in (("reverse", "vjps"), ("forward", "jvps")):
+        rules = getattr(primitive, name)
+        several = isinstance(rules, (tuple, list))
+        setattr(primitive, name, tuple(tells(r, which, k) for k, r in enumerate(rules)) if several else tells(rules, which, None))
+    return primitive
+
+
+_plain_tracer = BatchTrace.tracer
+_plain_call = jit.Jitted.__call__
+
+
+def _batch_tracer(self: BatchTrace, x: Any, depth: int = 1) -> BatchTracer:
+    primitive = sys._getframe(1).f_locals.get("primitive")
+    if primitive is not None and not isinstance(x, Tracer):
+        for watch in _watches.get():
+            watch.value(primitive.name, x, "in a batch (axis 0 is the example)")
+    return _plain_tracer(self, x, depth + 1)
+
+
+def _eager_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self.fun(*args, **kwargs) if _watches.get() else _plain_call(self, *args, **kwargs)
+
+
+def _assigned(tensor: Any, name: str, x: Any) -> None:
+    """The array of a tensor is set: an operation of `functrace.torch` has run."""
+    object.__setattr__(tensor, name, x)
+    if name == "_a" and (watches := _watches.get()):
+        places = sys._getframe(1).f_locals
+        made = getattr(places.get("op"), "name", None) or places.get("name") or "an operation"
+        for watch in watches:
+            watch.value(str(made).removesuffix("Backward0").lower(), x, "in functrace.torch")
+
+
+def _run_node(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def run(node: Any, g: Any, tensors: bool) -> Any:
+        watches = _watches.get()
+        if not watches:
+            return plain(node, g, tensors)
+        ds = node.restate(g) if tensors else node.backward(g)
+        frames = node.metadata.get("traceback_") or [""]
+        found = re.match(r' *File "(.*)", line (\d+), in (.*)', frames[-1])
+        arrays = [getattr(d, "_a", d) for d in ds]
+        for watch in watches:
+            watch.node(node.name(), "{}:{}, in {}".format(*found.groups()) if found else "", g, arrays)
+        return ds
+
+    return run
+
+
+_guard = threading.Lock()
+_users = [0]
+_undo: list[Callable[[], Any]] = []
+
+
+def _put(owner: Any, name: str, new: Any, old: Any = None) -> None:
+    old = vars(owner).get(name) if old is None else old
+    setattr(owner, name, new)
+    _undo.append(lambda: delattr(owner, name) if old is None else setattr(owner, name, old))
+
+
+def _switch(change: int) -> None:
+    """Make new traces watched ones while anyone, in any thread, watches."""
+    with _guard:
+        _users[0] += change
+        if change > 0 and _users[0] == 1:
+            _put(BatchTrace, "tracer", _batch_tracer)
+            _put(jit.Jitted, "__call__", _eager_call)
+            torch = sys.modules.get("functrace.torch._tensor")
+            if torch is not None:  # the layer above: it is watched where it is in use, and never imported
+                engine, nodes = sys.modules["functrace.torch._engine"], sys.modules["functrace.torch._watch"]
+                _put(torch.Tensor, "__setattr__", _assigned)
+                _put(engine, "_checked", _run_node(engine._checked))
+                nodes.watch(1)
+                _undo.append(lambda: nodes.watch(-1))
+        elif _users[0] == 0:
+            while _undo:
+                _undo.pop()()
+
+
+@contextmanager
+def watched(watch: Watch, masked: bool = False) -> Iterator[Watch]:
+    """Tell `watch` of all that runs in this context. `masked`: cotangents that a selection threw away are nothing from the start."""
+    torch = sys.modules.get("functrace.torch._watch")
+    variables: list[tuple[ContextVar[Any], Any]] = [(_watches, (*_watches.get(), watch)), (by_python, True), (recorder, WatchedTrace)]
+    variables += [(masks._on, masked or masks.active())] + ([] if torch is None else [(torch._anomaly, True)])
+    tokens = [(variable, variable.set(x)) for variable, x in variables]
+    _switch(1)
+    try:
+        yield watch
+    finally:
+        _switch(-1)
+        for variable, token in reversed(tokens):
+            variable.reset(token)
+
+
+def show(x: Any, limit: int = 6) -> str:
+    """Shape, dtype, and the numbers if they are few."""
+    plain = number(x)
+    if not isinstance(plain, (np.ndarray, np.generic, bool, int, float, complex)):
+        return f"{errors.describe(plain)}, not kept" if hasattr(plain, "shape") else type(plain).__name__
+    a = np.asarray(plain)
+    text = np.array2string(a, precision=6, separator=", ", max_line_width=10**6).replace("\n", "") if a.size <= limit else ""
+    return f"{errors.describe(a)}{' = ' + text if text else ''}"

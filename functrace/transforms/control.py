@@ -1,0 +1,246 @@
+"""Control flow: `scan`, `fori_loop`, `while_loop`, `map`, `cond` and `switch`, with the signatures of `jax.lax`.
+
+Python's own `if`, `for` and `while` work in any traced function; what these add is one operation in the place of thousands. A body is
+recorded once and run for every step; the derivative of a loop is a loop, and so is a batch of it. A body that looks at a number
+(`if carry > 0`) is run by Python, step after step. On plain arrays all of them are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.tracer import Tracer
+from functrace.transforms.arguments import name_of
+from functrace.transforms.batching import vmap
+from functrace.transforms.control_branches import cond, switch
+from functrace.transforms.control_carry import Carry, arrays, traced
+from functrace.transforms.control_loops import loop
+from functrace.transforms.control_program import Program, by_python, recorded
+from functrace.transforms.control_while import while_loop
+
+__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+
+
+def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise errors.ControlFlowError(
+            f"{what}: {name_of(f)} must return (carry, y), but returned a {type(result).__name__}.\n  At {errors.user_line()}.\n"
+            "  Return None as y if there is nothing to collect."
+        )
+    return result
+
+
+def scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    *,
+    checkpoint_every: int | None = None,
+) -> tuple[Any, Any]:
+    """Carry a state along a sequence: `carry, y = f(carry, x)` for each `x`, as in `jax.lax.scan`.
+
+    Args:
+        f: one step. The carry keeps its structure, shapes and dtypes. It may close over traced values.
+        init: the carry of the first step, a pytree. A Python number takes the dtype that the first step gives it.
+        xs: a pytree of arrays, each step getting their next slice along axis 0; None if there are none.
+        length: number of steps, needed where `xs` is None.
+        reverse: go from the last slice to the first. Results stay at the places of their slices.
+        unroll: True records every step by itself; any other number says nothing here, where steps are not compiled one by one.
+        checkpoint_every: keep the carry of every k-th step only, and compute the steps between again in the reverse replay.
+
+    Returns:
+        The last carry, and the `y` of all steps stacked along axis 0.
+
+    When differentiated, batched or recorded it is one operation: `f` is run for the first two steps, and what it did is repeated for
+    the others. If it looks at a number, or does not do the same twice, Python runs every step.
+
+    Raises:
+        ControlFlowError: the carry changes its structure, shape or dtype; lengths disagree; `f` does not return a pair.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.transforms.control import scan
+    >>> scan(lambda c, x: (c + x, c * x), 0.0, np.arange(4.0))
+    (np.float64(6.0), array([0., 0., 2., 9.]))
+    >>> ft.grad(lambda w: scan(lambda c, x: (w * c + x, None), 0.0, np.ones(3))[0])(2.0)
+    np.float64(5.0)
+    """
+    return _scan("scan", f, init, xs, length, reverse, unroll is True, checkpoint_every)
+
+
+def _scan(
+    what: str, f: Any, init: Any, xs: Any, length: int | None, reverse: bool, unroll: bool, every: int | None, at_once: bool = True
+) -> tuple[Any, Any]:
+    carry = Carry(what, init)
+    seqs, xs_def, _ = arrays(what, "xs", xs)
+    length = _length(what, seqs, length)
+    order = range(length - 1, -1, -1) if reverse else range(length)
+    if every is not None and every < 1:
+        raise errors.ControlFlowError(f"{what}: checkpoint_every must be positive, got {every}.\n  At {errors.user_line()}.")
+    if every is not None and every < length:
+        return _in_blocks(what, f, carry, seqs, xs_def, length, reverse, every)
+
+    def step(state: Sequence[Any], k: int) -> tuple[Any, Any]:
+        return _pair(what, f, f(carry.tree(state), slices(k)))
+
+    def slices(k: int) -> Any:
+        rows = [x[k] for x in seqs]
+        for x in rows:
+            if isinstance(x, np.ndarray):
+                x.flags.writeable = False  # it is a view of the caller's array
+        return tree.unflatten(xs_def, rows)
+
+    if not length:
+        with np.errstate(all="ignore"):
+            none = tree.unflatten(xs_def, [np.zeros(x.shape[1:], x.dtype) for x in seqs])
+            carry.settle(lambda c: _pair(what, f, f(c, none))[0])
+            y = _pair(what, f, f(carry.tree(carry.fresh()), none))[1]
+        return carry.tree(carry.leaves), tree.map(
+            lambda y: np.zeros((0, *np.shape(y)), y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype), y
+        )
+    carry.settle(lambda c: _pair(what, f, f(c, slices(order[0])))[0])
+    unroll = unroll or by_python.get()
+    if unroll or not (traced(carry.leaves) or traced(seqs)):
+        new, y = step(carry.fresh(), order[0])
+        if unroll or not (traced(tree.leaves(new)) or traced(tree.leaves(y))):
+            return _by_python(carry, step, order, new, y)
+    y_def: list[Any] = []
+
+    def flat(leaves: list[Any]) -> list[Any]:
+        n = len(carry.leaves)
+        new, y = _pair(what, f, f(carry.tree(leaves[:n]), tree.unflatten(xs_def, leaves[n:])))
+        ys, structure = tree.flatten(y)
+        y_def[:] = [structure]
+        return [*carry.check(new), *(y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys)]
+
+    body = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
+    if body is None:
+        return _by_python(carry, step, order, *step(carry.fresh(), order[0]))
+    count = len(carry.leaves)
+    out = loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once)
+    results = [np.array(x) if type(x) is np.ndarray and not x.flags.writeable else x for x in out[count:]]
+    return carry.tree(out[:count]), tree.unflatten(y_def[0], results)
+
+
+def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> Program | None:
+    """The program of a step, if the first two do the same and look at no number."""
+    new: list[Any] = []
+
+    def run(xs: list[Any]) -> list[Any]:
+        new[:] = flat(xs)
+        return new
+
+    body = recorded(run, [*carry.leaves, *(x[order[0]] for x in seqs)], what)
+    if not body.looked and len(order) > 1:
+        state = [x.value if isinstance(x, Tracer) and x.owner.closed else x for x in new[: len(carry.leaves)]]
+        second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what)
+        return second if not second.looked and second.like(body) else None
+    return None if body.looked else body
+
+
+def _by_python(carry: Carry, step: Any, order: Sequence[int], new: Any, y: Any) -> tuple[Any, Any]:
+    """The loop as Python runs it; `new` and `y` are the results of the first step."""
+    rows: list[Any] = [None] * len(order)
+    state, y_def = carry.check(new), tree.structure(y)
+    for k in order:
+        if k != order[0]:
+            new, y = step(state, k)
+            state = carry.check(new)
+        leaves, structure = tree.flatten(y)
+        if structure != y_def:
+            raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.\n  At {errors.user_line()}.")
+        rows[k] = [np.array(x) if isinstance(x, np.ndarray) else x for x in leaves]  # a later step may write to it
+    return carry.tree(state), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
+
+
+def _stack(column: Sequence[Any]) -> Any:
+    return np.stack([x if hasattr(x, "dtype") else np.asarray(x) for x in column])
+
+
+def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
+    sizes = {len(x) if x.shape else -1 for x in seqs} | ({length} if length is not None else set())
+    if len(sizes) != 1 or -1 in sizes:
+        found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
+        raise errors.ControlFlowError(
+            f"{what}: the number of steps is the length of axis 0 of each array in xs, or length=; got xs of {found} and length={length}.\n"
+            f"  At {errors.user_line()}."
+        )
+    return sizes.pop()
+
+
+def _in_blocks(
+    what: str, f: Any, carry: Carry, seqs: Sequence[Any], xs_def: Any, length: int, reverse: bool, every: int
+) -> tuple[Any, Any]:
+    """A scan of scans: what an operation in a body needs for its derivative is its arguments alone, here the carry of each block."""
+    whole = length // every * every
+
+    def part(state: Any, xs: Sequence[Any], steps: int) -> tuple[Any, Any]:
+        return _scan(what, f, state, tree.unflatten(xs_def, xs), steps, reverse, False, None)
+
+    def blocks(state: Any) -> tuple[Any, Any]:
+        cut = [np.reshape(x[:whole], (whole // every, every, *x.shape[1:])) for x in seqs]
+        state, ys = _scan(what, lambda c, x: part(c, x, every), state, cut, whole // every, reverse, False, None, False)
+        return state, tree.map(lambda y: np.reshape(y, (whole, *y.shape[2:])), ys)
+
+    def rest(state: Any) -> tuple[Any, Any]:
+        return part(state, [x[whole:] for x in seqs], length - whole)
+
+    state = carry.tree(carry.leaves)
+    if whole == length:
+        return blocks(state)
+    if reverse:
+        state, last = rest(state)
+        state, ys = blocks(state)
+    else:
+        state, ys = blocks(state)
+        state, last = rest(state)
+    return state, tree.map(lambda a, b: np.concatenate([a, b]), ys, last)
+
+
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """`f` of each slice of `xs` along axis 0, one after the other, the results stacked: `jax.lax.map`.
+
+    It needs the memory of one call of `f` at a time, where `vmap` needs that of all. With `batch_size` so many are done at once.
+
+    >>> import numpy as np
+    >>> from functrace.transforms.control import map
+    >>> map(lambda x: x**2, np.arange(3.0))
+    array([0., 1., 4.])
+    """
+    seqs, xs_def, _ = arrays("map", "xs", xs)
+    length = _length("map", seqs, None)
+    if batch_size is None or not length:
+        return _scan("map", lambda _, x: (None, f(x)), None, xs, None, False, False, None, False)[1]
+    whole = length // batch_size * batch_size
+    parts = []
+    if whole:
+        cut = [np.reshape(x[:whole], (whole // batch_size, batch_size, *x.shape[1:])) for x in seqs]
+        ys = map(vmap(f), tree.unflatten(xs_def, cut))
+        parts.append(tree.map(lambda y: np.reshape(y, (whole, *y.shape[2:])), ys))
+    if whole < length:
+        parts.append(vmap(f)(tree.unflatten(xs_def, [x[whole:] for x in seqs])))
+    return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int | bool | None = None) -> Any:
+    """`for i in range(lower, upper): val = body_fun(i, val)`, as in `jax.lax.fori_loop`.
+
+    A body that uses `i` as the index of a plain array is run by Python.
+
+    >>> from functrace.transforms.control import fori_loop
+    >>> fori_loop(0, 4, lambda i, x: x * 2.0, 1.0)
+    np.float64(16.0)
+    """
+    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
+        start = lower + 0 * upper, init_val
+        return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), start)[1]
+    steps = np.arange(int(lower), max(int(lower), int(upper)))
+    if not len(steps):
+        return init_val
+    return _scan("fori_loop", lambda c, i: (body_fun(i, c), None), init_val, steps, None, False, unroll is True, None)[0]

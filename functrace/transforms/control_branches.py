@@ -1,0 +1,211 @@
+"""`cond` and `switch`. Where Python knows which branch is taken it takes it; else all are recorded, and are one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.batch import batched
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.transforms.control_carry import arrays
+from functrace.transforms.control_program import Program, pulled, pushed, recorded, settled
+from functrace.transforms.custom import Call, is_float
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
+
+    Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch.
+
+    Raises:
+        ControlFlowError: `pred` is not one number; the branches' results differ in structure, shape or dtype where both are needed.
+
+    >>> import functrace as ft, numpy as np
+    >>> from functrace.transforms.control import cond
+    >>> ft.vmap(lambda x: cond(x > 0, np.sqrt, lambda x: -x, x))(np.array([4.0, -1.0]))
+    array([2., 1.])
+    """
+    if np.shape(pred) != ():
+        raise errors.ControlFlowError(f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  At {errors.user_line()}.")
+    test: Any = pred
+    index = (test != 0).astype(int) if isinstance(pred, Tracer) else int(bool(pred))
+    return _switch("cond", index, (false_fun, true_fun), operands)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. See `cond`.
+
+    >>> from functrace.transforms.control import switch
+    >>> switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
+    6.0
+    """
+    if not branches or np.shape(index) != () or getattr(index, "dtype", np.dtype(int)).kind not in "ui" or isinstance(index, float):
+        raise errors.ControlFlowError(
+            f"switch: needs one integer, and at least one branch; got {errors.describe(index)} and {len(branches)} branches.\n"
+            f"  At {errors.user_line()}."
+        )
+    return _switch("switch", index, branches, operands)
+
+
+def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
+    plain = _decided(index)
+    if plain is not None:
+        return branches[min(max(plain, 0), len(branches) - 1)](*operands)
+    leaves, treedef, _ = arrays(what, "an operand", operands)
+    structures: list[Any] = []
+
+    def flat(branch: Any) -> Callable[[list[Any]], list[Any]]:
+        def run(xs: list[Any]) -> list[Any]:
+            ys, structure = tree.flatten(branch(*tree.unflatten(treedef, xs)))
+            structures.append(structure)
+            return [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
+
+        return run
+
+    with np.errstate(all="ignore"):
+        programs = [recorded(flat(branch), leaves, what) for branch in branches]
+    if any(body.looked for body in programs):
+        try:
+            return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+        except errors.ConversionError:
+            raise errors.ControlFlowError(
+                f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
+                f"  At {errors.user_line()}.\n  Use cond, switch or np.where inside the branch, too."
+            ) from None
+    kinds = [[body.template[i] if i not in body.avals else body.avals[i] for i in body.outputs] for body in programs]
+    for structure, ys in zip(structures, kinds):
+        if structure != structures[0] or [errors.describe(y) for y in ys] != [errors.describe(y) for y in kinds[0]]:
+            raise errors.ControlFlowError(
+                f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of "
+                f"{', '.join(errors.describe(y) for y in kinds[0])} and {structure!r} of {', '.join(errors.describe(y) for y in ys)}.\n"
+                f"  At {errors.user_line()}."
+            )
+    lifted = [x for body in programs for x in body.lifted]
+    out = _SwitchCall(branches[0], programs, [len(body.lifted) for body in programs])([index, *lifted, *leaves])
+    return tree.unflatten(structures[0], out)
+
+
+def _decided(index: Any) -> int | None:
+    """The one branch that is taken; None if it differs between examples, or between runs of a program."""
+    x = index
+    while isinstance(x, (TapeTracer, BatchTracer)):
+        x = x.value
+    if isinstance(x, Tracer):
+        return None
+    if isinstance(index, Tracer):
+        found = np.unique(x)
+        return int(found[0]) if len(found) == 1 else None
+    return int(x)
+
+
+class _SwitchCall(Call):
+    """One of several programs, on the flat list of the index, the constants of each, and the operands of all."""
+
+    what = "switch"
+
+    def __init__(self, function: Any, programs: Sequence[Program], counts: Sequence[int]) -> None:
+        super().__init__(function, None)
+        self.programs, self.counts = programs, counts
+
+    def alike(self, other: Call) -> bool:
+        """Whether two recordings of one program made the same call."""
+        return isinstance(other, _SwitchCall) and all(a.like(b) for a, b in zip(self.programs, other.programs))
+
+    def of(self, k: int, leaves: Sequence[Any]) -> list[Any]:
+        """The inputs of program `k`."""
+        start = 1 + sum(self.counts[:k])
+        return [*leaves[start : start + self.counts[k]], *leaves[1 + sum(self.counts) :]]
+
+    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+        k = min(max(int(leaves[0]), 0), len(self.programs) - 1)
+        return self.programs[k].call(*self.of(k, settled(leaves)))
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        return _SwitchCall(self.function, self.programs, self.counts)(leaves), mine
+
+    def _derived(self, leaves: Sequence[Any], more: Sequence[Any], rule: Callable[..., list[Any]]) -> list[Any]:
+        """A switch between what `rule(program, all inputs, own places, more)` makes of each program."""
+        count = len(leaves) - 1
+
+        def ruled(k: int) -> Callable[[list[Any]], list[Any]]:
+            own = [i - 1 for i in self.of(k, range(count + 1))]
+            return lambda xs: rule(self.programs[k], xs[:count], own, xs[count:])
+
+        with np.errstate(all="ignore"):
+            programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in range(len(self.programs))]
+        return _SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
+
+    def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """The cotangents, by a switch between the branches' derivatives."""
+        moving = [k for k, x in enumerate(leaves[1:]) if is_float(x) and residuals[k + 1]]
+        floats = [k for k, y in enumerate(ans) if is_float(y)]
+
+        def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+            wanted = [i for i in own if i in moving]
+
+            def f(*ws: Any) -> list[Any]:
+                full = list(xs)
+                for i, w in zip(wanted, ws):
+                    full[i] = w
+                out = body.call(*(full[i] for i in own))
+                return [out[k] for k in floats]
+
+            back = dict(zip(wanted, pulled(f, [xs[i] for i in wanted], more))) if wanted else {}
+            return [back[i] if i in back else np.zeros(xs[i].shape, xs[i].dtype)[()] for i in moving]
+
+        seeds = [np.zeros(ans[k].shape, ans[k].dtype)[()] if gs[k] is None else gs[k] for k in floats]
+        grads = dict(zip(moving, self._derived(leaves, seeds, rule)))
+        return [None, *(grads.get(k) for k in range(len(leaves) - 1))]
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        moving = [k for k, t in enumerate(ts[1:]) if t is not None and is_float(leaves[k + 1])]
+        floats = [k for k, y in enumerate(ans) if is_float(y)]
+
+        def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+            given = dict(zip(moving, more))
+            wanted = [i for i in own if i in moving]
+
+            def f(*ws: Any) -> list[Any]:
+                full = dict(enumerate(xs)) | dict(zip(wanted, ws))
+                out = body.call(*(full[i] for i in own))
+                return [out[k] for k in floats]
+
+            if not wanted:
+                return [np.zeros(ans[k].shape, ans[k].dtype)[()] for k in floats]
+            return pushed(f, [xs[i] for i in wanted], [given[i] for i in wanted])
+
+        out = dict(zip(floats, self._derived(leaves, [ts[k + 1] for k in moving], rule)))
+        return [out.get(k) for k in range(len(ans))]
+
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+        """Each branch for the examples that take it."""
+        index, rest = leaves[0], list(leaves[1:])
+
+        def one(k: int, xs: Sequence[Any], count: int) -> list[Any]:
+            own = self.of(k, range(len(leaves)))
+            return [y for y, _ in batched(self.programs[k].call, [xs[i - 1] for i in own], [flags[i] for i in own], count, self.what)]
+
+        def wide(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+            return [y for y, _ in batched(body.call, [xs[i] for i in own], [flags[i + 1] for i in own], size, self.what)]
+
+        if not flags[0]:
+            return self._derived(leaves, [], wide)
+        top = len(self.programs) - 1
+        if isinstance(index, Tracer):  # its numbers are not known, or differ in another batch
+            outs = [one(k, rest, size) for k in range(top + 1)]
+            result, known = outs[0], leaves[0]
+            for k in range(1, top + 1):
+                pick = known >= k if k == top else known == k
+                result = [np.where(np.reshape(pick, (size,) + (1,) * (y.ndim - 1)), y, r) for y, r in zip(outs[k], result)]
+            return result
+        index = np.clip(index, 0, top)
+        parts, rows = [], []
+        for k in np.unique(index):
+            chosen = np.flatnonzero(index == k)
+            rows.append(chosen)
+            parts.append(one(int(k), [x[chosen] if f else x for x, f in zip(rest, flags[1:])], len(chosen)))
+        back = np.argsort(np.concatenate(rows), kind="stable")
+        return [np.concatenate(ys)[back] for ys in zip(*parts)]

@@ -1,0 +1,382 @@
+"""Loops as one operation: a recorded body, run for every step; its derivatives, and its batches, are loops again.
+
+The inputs of a body are constants, the carry, and the step's slice of each sequence; its outputs are the new carry and the step's
+results. What needs no carry is taken out of the loop first, and done for all steps at once by its batching rules: in a recurrent
+network the products with the inputs, and in the reverse loop the slopes. The cotangent of a constant (the weights) is left out
+of the reverse loop too: it is one product over all steps afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.core.batch import batched
+from functrace.core.forward import spread
+from functrace.core.primitive import BINARY, Aval, Primitive, bind
+from functrace.core.reverse import fit
+from functrace.core.tape import ITEM
+from functrace.transforms import masks
+from functrace.transforms.arguments import zeros_like
+from functrace.transforms.control_program import Instruction, Program, pulled, recorded, run, settled
+from functrace.transforms.custom import CALL, Call, is_float
+from functrace.transforms.derivatives import jvp, vjp
+
+_AT_ONCE, _SMALL = 1 << 26, 1 << 17  # bytes of a result for all steps, and for one, up to which it is computed for all at once
+
+
+def _batches_well(primitive: Primitive) -> bool:
+    """Whether a batch is one array operation, not a loop over the examples."""
+    return primitive is not CALL and not primitive.batch.__qualname__.startswith("general.")
+
+
+def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
+    """Run `body` for `length` steps; `parts` are the constants, the initial carry, and the sequences. The carry, and stacked results."""
+    constants, carry, xs = parts
+    level = dict.fromkeys(range(len(body.template)), 0)  # 0: the same in all steps; 1: needs no carry
+    for i in body.inputs[len(constants) :]:
+        level[i] = 2
+    for i in body.inputs[len(constants) + len(carry) :]:
+        level[i] = 1
+    for primitive, place, ins, _ in body.code:
+        high = max([level[i] for i in ins], default=0)
+        aval = body.avals.get(place)
+        size = aval.dtype.itemsize * math.prod(aval.shape) if aval else 0
+        large = size > _SMALL or size * length > _AT_ONCE
+        apart = primitive is not ITEM and (not at_once or large or not _batches_well(primitive))
+        level[place] = 2 if high == 1 and apart else high
+    groups: list[list[Instruction]] = [[], [], []]
+    for row in body.code:
+        groups[level[row[1]]].append(row)
+    env = body.environment([*constants, *carry, *xs])
+    run(groups[0], env)
+    keep = {i for row in groups[2] for i in row[2]} | set(body.outputs[: len(carry)])  # what the loop itself needs
+    made = [i for i in (row[1] for row in groups[1]) if i not in body.items and (i in keep or i in body.outputs)]
+    if made:
+        x_places = body.inputs[len(constants) + len(carry) :]
+        template = env.copy()
+
+        def together(*slices: Any) -> list[Any]:
+            inner = template.copy()
+            for i, x in zip(x_places, slices):
+                inner[i] = x
+            run(groups[1], inner)
+            return [inner[i] for i in made]
+
+        for i, (x, _) in zip(made, batched(together, xs, [True] * len(xs), length, "a loop")):
+            env[i] = x
+    results = body.outputs[len(carry) :]
+    looped = [i for i in results if level[i] == 2]
+    carries = body.inputs[len(constants) : len(constants) + len(carry)]
+    fixed = [i for i in (*body.inputs[: len(constants)], *(row[1] for row in groups[0])) if i in keep]
+    moving = [i for i in (*body.inputs[len(constants) + len(carry) :], *made) if i in keep]
+    rest = body.derived(inputs=[*fixed, *carries, *moving], outputs=[*body.outputs[: len(carry)], *looped], code=groups[2])
+    out: list[Any] = list(carry)
+    if carry or looped:
+        out = ScanCall(function, rest, (len(fixed), len(carry)), length, reverse, at_once)([env[i] for i in rest.inputs])
+    for i, x in zip(looped, out[len(carry) :]):
+        env[i] = x
+    stacked = [env[i] if level[i] else np.broadcast_to(env[i], (length, *np.shape(env[i]))) for i in results]
+    return [*out[: len(carry)], *stacked]
+
+
+class ScanCall(Call):
+    """A loop, on the flat list of constants, carry and sequences; `counts` says how many there are of the first two."""
+
+    what = "scan"
+
+    def __init__(self, function: Any, body: Program, counts: tuple[int, int], length: int, reverse: bool, at_once: bool) -> None:
+        super().__init__(function, None)
+        self.body, self.counts, self.length, self.reversed, self.at_once = body, counts, length, reverse, at_once
+
+    def alike(self, other: Call) -> bool:
+        """Whether two recordings of one program made the same call."""
+        return isinstance(other, ScanCall) and (self.counts, self.length) == (other.counts, other.length) and self.body.like(other.body)
+
+    def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Constants, carry, and sequences."""
+        a, b = self.counts
+        return leaves[:a], leaves[a : a + b], leaves[a + b :]
+
+    def first(self, xs: Sequence[Any]) -> list[Any]:
+        """The slices of the step that runs first."""
+        return [x[-1 if self.reversed else 0] for x in xs]
+
+    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+        constants, carry, xs = self.split(settled(leaves))
+        body = self.body
+        env = body.environment([*constants, *carry])
+        _, ins, x_ins = self.split(body.inputs)
+        carry_out, results = body.outputs[: len(ins)], body.outputs[len(ins) :]
+        step = body.compiled()
+        stacks: dict[int, Any] = {}
+        for k in range(self.length - 1, -1, -1) if self.reversed else range(self.length):
+            for i, x in zip(x_ins, xs):
+                env[i] = x[k]
+            step(env)
+            if not stacks:
+                stacks = {i: np.empty((self.length, *np.shape(env[i])), env[i].dtype) for i in results}
+                rows = list(stacks.items())
+            for i, stack in rows:
+                stack[k] = env[i]
+            new = [env[i] for i in carry_out]
+            for i, c in zip(ins, new):
+                env[i] = c
+        return [*(env[i] for i in ins), *(stacks[i] for i in results)]
+
+    def unrolled(self, *leaves: Any) -> list[Any]:
+        """The loop as single operations, for bodies whose rules look at numbers."""
+        constants, carry, xs = self.split(leaves)
+        rows: list[Any] = [None] * self.length
+        for k in range(self.length - 1, -1, -1) if self.reversed else range(self.length):
+            out = self.body.call(*constants, *carry, *(x[k] for x in xs))
+            carry, rows[k] = out[: len(carry)], out[len(carry) :]
+        return [*carry, *(np.stack(column) for column in zip(*rows))]
+
+    def _needs(self, mine: Sequence[bool]) -> tuple[set[int], list[int], list[Instruction]]:
+        """The places that a derivative reaches, those whose values its rules need, and the uses of constants left for afterwards."""
+        body = self.body
+        constants, ins, x_ins = self.split(body.inputs)
+        flags = [m or i in ins for m, i in zip(mine, body.inputs)]
+        active = {i for i, m in zip(body.inputs, flags) if m and body.avals[i].dtype.kind in "fc"}
+        known = {*constants, *x_ins, *(k for k, x in enumerate(body.template) if x is not None)}
+        saved: dict[int, None] = {}
+        later: list[Instruction] = []
+        for row in body.code:
+            primitive, out, arguments, _ = row
+            if primitive.constant or active.isdisjoint(arguments):
+                continue
+            active.add(out)
+            if primitive is ITEM:
+                continue
+            tap = not primitive.multi and _batches_well(primitive) and any(i in constants and i in active for i in arguments)
+            needed = list(primitive.needed(tuple([i if i in active else -1 for i in arguments])))
+            if primitive is CALL:
+                needed[0] = False
+            if tap:
+                later.append(row)
+                needed[1:] = [n or needed[0] for n in needed[1:]]  # a result that is looked into is computed again
+            for i, need in zip((out, *arguments), needed):
+                if need:
+                    saved.update(dict.fromkeys(k for k in body.items.get(i, [i]) if k not in known))
+        return active, list(saved), later
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        saved = self._needs(mine)[1]
+        count = len(self.body.outputs)
+        longer = self.body.derived(outputs=[*self.body.outputs, *saved])
+        out = ScanCall(self.function, longer, self.counts, self.length, self.reversed, self.at_once)(leaves)
+        return out[:count], (out[count:], list(mine))
+
+    def _values(self, leaves: Sequence[Any], saved: Sequence[int], stacks: Sequence[Any]) -> list[Any]:
+        """The places in one step, those that no rule looks into described."""
+        body = self.body
+        env = [body.avals.get(i) if x is None else x for i, x in enumerate(body.template)]
+        for i, x in [*zip(body.inputs, leaves), *zip(saved, stacks)]:
+            env[i] = x
+        for i, places in body.items.items():
+            env[i] = tuple([env[k] for k in places])
+        return env
+
+    def _step_of(self, leaves: Sequence[Any]) -> list[Any]:
+        """Leaves of one step: the carry is not known, but among what was saved where it is needed."""
+        constants, carry, _ = self.split(leaves)
+        return [*constants, *(Aval(c) for c in carry)]
+
+    def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """The cotangents, by a loop that runs the other way."""
+        if masks.active():
+            return self._pull_unrolled(leaves, ans, gs)
+        stacks, mine = residuals
+        body = self.body
+        for lock in body.locks:
+            lock.check()
+        constants, carry, xs = self.split(leaves)
+        c_in, ins, x_in = self.split(body.inputs)
+        active, saved, later = self._needs(mine)
+        floats = [k for k, i in enumerate(ins) if i in active]
+        seeds = [_zeros(gs[k], ans[k]) for k in floats]
+        cts = [(i, g) for i, g in zip(body.outputs[len(carry) :], gs[len(carry) :]) if g is not None and i in active]
+        wanted = [i for i in x_in if i in active]
+        tapped = {row[1] for row in later}
+        direct = {i for row in body.code if row[1] not in tapped for i in row[2]} | set(body.outputs)
+        summed = [i for i in c_in if i in active and i in direct]
+        n_const, n_back, n_saved, n_xs = len(constants), len(floats) + len(summed), len(saved), len(xs)
+
+        def back(flat: list[Any]) -> list[Any]:
+            head, tail = flat[:n_const], flat[n_const:]
+            state, tail = tail[:n_back], tail[n_back:]
+            given, slices, g_results = tail[:n_saved], tail[n_saved : n_saved + n_xs], tail[n_saved + n_xs :]
+            values = self._values([*self._step_of([*head, *carry]), *slices], saved, given)
+            into: dict[int, Any] = {}
+            for i, g in [*((body.outputs[k], g) for k, g in zip(floats, state)), *((i, g) for (i, _), g in zip(cts, g_results))]:
+                _add(into, i, g)
+            taps = _pull(body.code, values, into, active, tapped, set(c_in))
+            new = [_zeros(into.get(ins[k]), body.avals[ins[k]]) for k in floats]
+            sums = [a + into[i] if i in into else a for a, i in zip(state[len(floats) :], summed)]
+            return [
+                *new,
+                *sums,
+                *(_zeros(into.get(i), body.avals[i]) for i in wanted),
+                *(_zeros(taps.get(row[1]), body.avals[row[1]]) for row in later),
+            ]
+
+        totals = [zeros_like(body.avals[i]) for i in summed]
+        sequences = [*stacks, *xs, *(g for _, g in cts)]
+        step = recorded(back, [*constants, *seeds, *totals, *(x[0 if self.reversed else -1] for x in sequences)], self.what)
+        if step.looked:
+            return self._pull_unrolled(leaves, ans, gs)
+        out = loop(step, self.function, (constants, [*seeds, *totals], sequences), self.length, not self.reversed, self.at_once)
+        grads: dict[int, Any] = {ins[k]: g for k, g in zip(floats, out)}
+        grads.update(zip(summed, out[len(floats) :]))
+        grads.update(zip(wanted, out[n_back:]))
+        for i, g in self._products(later, active, leaves, saved, stacks, out[n_back + len(wanted) :]):
+            _add(grads, i, g)
+        return [grads.get(i) for i in body.inputs]
+
+    def _products(self, later: Any, active: set[int], leaves: Any, saved: Any, stacks: Any, gs: Any) -> list[tuple[int, Any]]:
+        """Cotangents of the constants whose uses were left for after the loop, with those of their results."""
+        if not later:
+            return []
+        body = self.body
+        constants, ins, x_in = self.split(body.inputs)
+        known = dict(zip(body.inputs, leaves)) | {k: x for k, x in enumerate(body.template) if x is not None}
+        rows = dict(zip(saved, stacks)) | {i: known[i] for i in x_in}
+        for i in {i for row in later for i in row[2]} - rows.keys() - known.keys():  # no rule looks into it
+            rows[i] = np.broadcast_to(np.zeros((), body.avals[i].dtype), (self.length, *body.avals[i].shape))
+        used = [i for i in constants if i in active and any(i in row[2] for row in later)]
+
+        def again(*weights: Any) -> list[Any]:
+            env = known | dict(zip(used, weights))
+
+            def one(*slices: Any) -> list[Any]:
+                inner = env | dict(zip(rows, slices))
+                return [bind(p, tuple([inner[i] for i in arguments]), params) for p, _, arguments, params in later]
+
+            return [x for x, _ in batched(one, list(rows.values()), [True] * len(rows), self.length, self.what)]
+
+        return list(zip(used, pulled(again, [known[i] for i in used], list(gs))))
+
+    def _pull_unrolled(self, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+        _, pullback = vjp(self._at(leaves, moving), *(leaves[k] for k in moving))
+        grads = dict(zip(moving, pullback([_zeros(g, y) for g, y in zip(gs, ans)])))
+        return [grads.get(k) for k in range(len(leaves))]
+
+    def _at(self, leaves: Sequence[Any], moving: Sequence[int]) -> Callable[..., list[Any]]:
+        def f(*xs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return self.unrolled(*full)
+
+        return f
+
+    def _push_unrolled(self, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        which = [k for k, t in enumerate(ts) if t is not None]
+        return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]  # type: ignore[no-any-return]
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        if masks.active():
+            return self._push_unrolled(leaves, ts)
+        stacks, mine = residuals
+        body = self.body
+        constants, carry, xs = self.split(leaves)
+        c_in, ins, x_in = self.split(body.inputs)
+        active, saved, _ = self._needs(mine)
+        given = dict(zip(body.inputs, ts))
+        floats = [k for k, i in enumerate(ins) if i in active]
+        moving = [i for i in c_in if given[i] is not None and i in active]
+        moved = [i for i in x_in if given[i] is not None and i in active]
+        n_const, n_moving, n_saved, n_xs = len(constants), len(moving), len(saved), len(xs)
+
+        def push(flat: list[Any]) -> list[Any]:
+            head, tail = flat[:n_const], flat[n_const:]
+            t_const, state, tail = tail[:n_moving], tail[n_moving : n_moving + len(floats)], tail[n_moving + len(floats) :]
+            kept, slices, t_xs = tail[:n_saved], tail[n_saved : n_saved + n_xs], tail[n_saved + n_xs :]
+            values = self._values([*self._step_of([*head, *carry]), *slices], saved, kept)
+            tangents = dict(zip(moving, t_const)) | {ins[k]: t for k, t in zip(floats, state)} | dict(zip(moved, t_xs))
+            _push(body.code, values, tangents)
+            outputs = [body.outputs[k] for k in floats] + [i for i in body.outputs[len(carry) :] if i in active]
+            return [_zeros(tangents.get(i), body.avals[i]) for i in outputs]
+
+        fixed = [*constants, *(given[i] for i in moving)]
+        state = [_zeros(given[ins[k]], carry[k]) for k in floats]
+        sequences = [*stacks, *xs, *(given[i] for i in moved)]
+        step = recorded(push, [*fixed, *state, *self.first(sequences)], self.what)
+        if step.looked:
+            return self._push_unrolled(leaves, ts)
+        out = iter(loop(step, self.function, (fixed, state, sequences), self.length, self.reversed, self.at_once))
+        new = dict(zip(floats, out))
+        return [*(new.get(k) for k in range(len(carry))), *(next(out) if i in active else None for i in body.outputs[len(carry) :])]
+
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+        """The loop of a batch: its body is batched."""
+        constants, carry, xs = self.split(leaves)
+        c_flags, k_flags, x_flags = self.split(flags)
+        wide = [c if b else np.broadcast_to(c, (size, *np.shape(c))) for c, b in zip(carry, k_flags)]
+        rows = [np.moveaxis(x, 1, 0) if b else x for x, b in zip(xs, x_flags)]
+        step_flags = [*c_flags, *(True for _ in wide), *x_flags]
+
+        def together(flat: list[Any]) -> list[Any]:
+            return [x for x, _ in batched(self.body.call, flat, step_flags, size, self.what)]
+
+        step = recorded(together, [*constants, *wide, *self.first(rows)], self.what)
+        if step.looked:
+            return [x for x, _ in batched(self.unrolled, leaves, flags, size, self.what)]
+        out = loop(step, self.function, (constants, wide, rows), self.length, self.reversed, self.at_once)
+        return [*out[: len(carry)], *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
+
+
+def _zeros(g: Any, like: Any) -> Any:
+    return np.zeros(like.shape, like.dtype)[()] if g is None else g
+
+
+def _add(into: dict[int, Any], i: int, g: Any) -> None:
+    into[i] = into[i] + g if i in into else g
+
+
+def _pull(code: Any, env: list[Any], into: dict[int, Any], active: set[int], tapped: set[int], constants: set[int]) -> dict[int, Any]:
+    """Carry the cotangents in `into` back through one step, and take them from it as they pass; return those of the `tapped`."""
+    taps: dict[int, Any] = {}
+    for primitive, out, ins, params in reversed(code):
+        g = into.pop(out, None)
+        if g is None or out not in active:
+            continue
+        if primitive is ITEM:
+            bundle = into.setdefault(ins[0], [None] * len(env[ins[0]]))
+            bundle[params[0]] = g
+            continue
+        if out in tapped:
+            taps[out] = g
+        slots = tuple([i if i in active and not (out in tapped and i in constants) else -1 for i in ins])
+        args = tuple([env[i] for i in ins])
+        for i, d, x in zip(slots, primitive.pull(slots, g, env[out], args, params), args):
+            if i >= 0 and d is not None:
+                _add(into, i, fit(d, x))
+    return taps
+
+
+def _push(code: Any, env: list[Any], tangents: dict[int, Any]) -> None:
+    """Carry tangents through one step."""
+    for primitive, out, ins, params in code:
+        if primitive is ITEM:
+            bundle = tangents.get(ins[0])
+            if bundle is not None and bundle[params[0]] is not None:
+                tangents[out] = bundle[params[0]]
+            continue
+        ts = [tangents.get(i) for i in ins]
+        if primitive.constant or all(t is None for t in ts):
+            continue
+        total: Any = None
+        for d in primitive.push(ts, env[out], tuple([env[i] for i in ins]), params):
+            if primitive.multi:
+                total = d if total is None else [b if a is None else a if b is None else a + b for a, b in zip(total, d)]
+            else:
+                d = spread(d, env[out]) if primitive.kind == BINARY else d
+                total = d if total is None else total + d
+        if total is not None:
+            tangents[out] = total

@@ -1,0 +1,241 @@
+"""Recorded bodies: one step of a loop, or one branch, as a flat list of operations that is run without tracing it again.
+
+A body is recorded with tracers of its own. What it uses of outer traces (a matrix of weights in a closure) shows in the
+recording, and becomes an argument: so a loop is one operation of its arguments, whatever its body closes over. A body that looks
+at a number (`if x > 0`) can't be recorded once for all steps; its recording says so, by `looked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.forward import pushforward
+from functrace.core.primitive import Aval, Primitive, bind
+from functrace.core.reverse import pullback
+from functrace.core.tape import ITEM, TapeTrace, record
+from functrace.core.tracer import BatchTracer, Tracer
+from functrace.locks import COPY
+from functrace.transforms import masks
+from functrace.transforms.arguments import zeros_like
+from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.tracing import ProgramTrace, ProgramTracer
+
+by_python: ContextVar[bool] = ContextVar("by_python", default=False)  # set by the debugger: steps and branches one by one
+Instruction = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...]]
+
+
+def example(x: Any) -> Any:
+    """Numbers to record with: those behind a traced value, of the first example of a batch. No outer trace sees what is recorded."""
+    batches = 0
+    shape, dtype = (x.shape, x.dtype) if isinstance(x, Tracer) else ((), None)
+    while isinstance(x, Tracer):
+        batches += isinstance(x, BatchTracer)
+        x = x.value
+    if not batches:
+        return x
+    return x[(0,) * batches] if 0 not in x.shape[:batches] else np.zeros(shape, dtype)[()]
+
+
+class Recorder(ProgramTrace):
+    """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Compute an example, and record."""
+        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
+        values = tuple([a.value if m else self.constant(a, True) for a, m in zip(args, mine)])
+        slots = tuple([a.slot if m else -1 for a, m in zip(args, mine)])
+        return self.record(primitive, slots, values, bind(primitive, tuple([example(v) for v in values]), params), params)
+
+    def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
+        """A constant, as a tape would keep it."""
+        return TapeTrace.constant(self, x, True, copy)
+
+    def reveal(self, tracer: Tracer) -> Any:
+        """The value; noted."""
+        self.guards.append((len(self.entries), tracer.slot, bool, None))
+        return tracer.value
+
+    def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        """Append an entry, and one for each result if there are several."""
+        slot = self.next_slot()
+        self.append((primitive, slot, slots, args, ans, params))
+        if not primitive.multi:
+            return self.tracer(ans, slot)
+        out = []
+        for k, x in enumerate(ans):
+            item = self.next_slot()
+            self.append((ITEM, item, (slot,), (len(ans),), x, (k,)))
+            out.append(self.tracer(x, item))
+        return tuple(out)
+
+
+class Program:
+    """A body: instructions over places. `inputs` and `outputs` are places; `template` has the constants at theirs.
+
+    `avals` describes what each place held while it was recorded; `items` gives the places of the results of an instruction that
+    has several.
+    """
+
+    def __init__(self, trace: Recorder, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        size = trace.next_slot()
+        self.looked, self.locks, self.what = bool(trace.guards), trace.locks, trace.what
+        self.template: list[Any] = [None] * size
+        self.avals: dict[int, Any] = {k: Aval(x) for k, x in enumerate(inputs)}
+        self.items: dict[int, list[int]] = {}
+        self.lifted: list[Any] = []  # values of outer traces, which became the first inputs
+        places: dict[int, int] = {}
+
+        def place(x: Any) -> int:
+            if isinstance(x, Tracer) and id(x) in places:
+                return places[id(x)]
+            self.template.append(None if isinstance(x, Tracer) else x)
+            at = len(self.template) - 1
+            self.avals[at] = Aval(x) if hasattr(x, "shape") else None
+            if isinstance(x, Tracer):
+                if x.owner.closed:
+                    x.owner.check_open(x)
+                places[id(x)] = at
+                self.lifted.append(x)
+            return at
+
+        code: list[Instruction] = []
+        self.looked = self.looked or any(isinstance(p, Tracer) for row in trace.entries for p in row[5])
+        for primitive, out, slots, args, ans, params in trace.entries:
+            if primitive is ITEM:
+                self.items.setdefault(slots[0], []).append(out)
+            code.append((primitive, out, tuple([s if s >= 0 else place(a) for s, a in zip(slots, args)]), params))
+            if not primitive.multi:
+                self.avals[out] = Aval(ans) if hasattr(ans, "shape") else None
+        self.outputs = [x.slot if isinstance(x, Tracer) and x.owner is trace else place(x) for x in outputs]
+        self.inputs = [*places.values(), *range(len(inputs))]
+        self.code = self._live(code)
+
+    def _live(self, code: list[Instruction]) -> list[Instruction]:
+        live = set(self.outputs)
+        for _, out, ins, _ in reversed(code):
+            if out in live:
+                live.update(ins)
+        return [row for row in code if row[1] in live or row[0] is ITEM and row[2][0] in live]
+
+    def derived(self, **changes: Any) -> Program:
+        """The program with other `inputs`, `outputs` or `code`."""
+        new = object.__new__(Program)
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(changes)
+        new.code = new._live(new.code)
+        return new
+
+    def environment(self, inputs: Sequence[Any]) -> list[Any]:
+        """The places, those of the constants and inputs filled."""
+        env = self.template.copy()
+        for i, x in zip(self.inputs, inputs):
+            env[i] = x
+        return env
+
+    def call(self, *inputs: Any) -> list[Any]:
+        """The results for inputs that may be traced."""
+        env = self.environment(inputs)
+        run(self.code, env)
+        return [env[i] for i in self.outputs]
+
+    def compiled(self) -> Callable[[list[Any]], None]:
+        """What fills an environment with plain arrays, once for each step."""
+        rows: list[tuple[Any, ...]] = [
+            (len(ins) if not params else 0, p.fun, out, *(*ins, 0, 0)[:2], ins, params) for p, out, ins, params in self.code
+        ]
+
+        def step(env: list[Any]) -> None:
+            for count, fun, out, i, j, ins, params in rows:
+                if count == 2:
+                    env[out] = fun(env[i], env[j])
+                elif count == 1:
+                    env[out] = fun(env[i])
+                else:
+                    env[out] = fun(*[env[k] for k in ins], *params)
+
+        return step
+
+    def like(self, other: Program) -> bool:
+        """Whether this is the same program, with the same constants."""
+        return (
+            [row[:3] for row in self.code] == [row[:3] for row in other.code]
+            and self.inputs == other.inputs
+            and self.outputs == other.outputs
+            and _same(self.lifted, other.lifted)
+            and _same([row[3] for row in self.code], [row[3] for row in other.code])
+            and _same(self.template, other.template)
+        )
+
+
+def run(code: Sequence[Instruction], env: list[Any]) -> None:
+    """Run instructions on values that may be traced."""
+    for primitive, out, ins, params in code:
+        env[out] = bind(primitive, tuple([env[i] for i in ins]), params)
+
+
+def recorded(fun: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], what: str) -> Program:
+    """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them."""
+    trace = Recorder(what)
+    try:
+        inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
+        inputs = [x if hasattr(x, "dtype") else np.asarray(x)[()] for x in inputs]
+        tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
+        return Program(trace, inputs, errors.raising_ours(fun, [tracers]))
+    finally:
+        trace.close()
+
+
+def settled(leaves: Sequence[Any]) -> list[Any]:
+    """Plain leaves for a loop: small operations need no pool, and compiled programs may hand out Python's numbers."""
+    return [x.view(np.ndarray) if isinstance(x, np.ndarray) else x if hasattr(x, "dtype") else np.asarray(x)[()] for x in leaves]
+
+
+def pulled(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+    """Cotangents of the inputs of a flat function. Unlike `vjp` it does not look at them, unless masks are asked for."""
+    if masks.active():
+        return list(vjp(lambda *xs: list(f(*xs)), *inputs)[1](list(gs)))
+    return [zeros_like(x) if d is None else d for d, x in zip(pullback(record(f, inputs, "a body"), gs), inputs)]
+
+
+def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+    """Tangents of the results of a flat function, as `pulled`."""
+    if masks.active():
+        return jvp(lambda *xs: list(f(*xs)), list(inputs), list(ts))[1]  # type: ignore[no-any-return]
+    tape = record(f, inputs, "a body")
+    return [zeros_like(y) if d is None else d for d, y in zip(pushforward(tape, ts), tape.outputs)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    todo = [(a, b)]
+    while todo:
+        a, b = (_number(x) for x in todo.pop())
+        if a is b:
+            continue
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, (tuple, list)):
+            if len(a) != len(b):
+                return False
+            todo.extend(zip(a, b))
+        elif isinstance(a, (np.ndarray, np.generic)):
+            if a.dtype != b.dtype or a.dtype.kind != "O" and not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+                return False
+        elif hasattr(a, "alike"):
+            if not a.alike(b):
+                return False
+        elif a != b:
+            return False
+    return True
+
+
+def _number(x: Any) -> Any:
+    while isinstance(x, Tracer):
+        x = x.value
+    return x

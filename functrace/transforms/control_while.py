@@ -1,0 +1,180 @@
+"""`while_loop`: as one operation, and under differentiation as a scan of the steps that it took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.batch import batched
+from functrace.core.tracer import BatchTracer, Tracer
+from functrace.transforms.control_carry import Carry, traced
+from functrace.transforms.control_loops import ScanCall
+from functrace.transforms.control_program import Program, by_python, recorded, settled
+from functrace.transforms.custom import Call
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """`while cond_fun(val): val = body_fun(val)`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
+
+    The number of steps counts as fixed under differentiation. Under `vmap` it goes on until the last example is done; an example that is
+    done keeps its value.
+
+    Raises:
+        ControlFlowError: the value changes its structure, shape or dtype.
+
+    >>> import functrace as ft
+    >>> from functrace.transforms.control import while_loop
+    >>> ft.grad(lambda x: while_loop(lambda v: v < 100.0, lambda v: v * v, x))(3.0)
+    np.float64(17496.0)
+    """
+    carry = Carry("while_loop", init_val)
+    if not traced(carry.leaves):
+        more = cond_fun(init_val)
+        if not isinstance(more, Tracer) and not more:
+            return carry.tree(carry.leaves)
+    carry.settle(body_fun)
+    state = carry.fresh()
+    if not traced(state):
+        while not isinstance(more := cond_fun(carry.tree(state)), Tracer):
+            if not more:
+                return carry.tree(state)
+            state = carry.check(body_fun(carry.tree(state)))
+            if traced(state):
+                break
+        state = carry.fresh()
+
+    def flat_body(leaves: list[Any]) -> list[Any]:
+        return carry.check(body_fun(carry.tree(leaves)))
+
+    def flat_cond(leaves: list[Any]) -> list[Any]:
+        more = cond_fun(carry.tree(leaves))
+        if np.shape(more) != ():
+            raise errors.ControlFlowError(
+                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}."
+            )
+        return [more if hasattr(more, "dtype") else np.asarray(more)[()]]
+
+    with np.errstate(all="ignore"):
+        body = recorded(flat_body, state, "while_loop")
+        test = recorded(flat_cond, state, "while_loop")
+    if body.looked or test.looked or by_python.get():
+        while cond_fun(carry.tree(state)):
+            state = carry.check(body_fun(carry.tree(state)))
+        return carry.tree(state)
+    counts = len(test.lifted), len(body.lifted)
+    return carry.tree(_WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))
+
+
+class _WhileCall(Call):
+    """A loop with a condition, on the flat list of the constants of the condition, those of the body, and the value."""
+
+    what = "while_loop"
+
+    def __init__(self, function: Any, test: Program, body: Program, counts: tuple[int, int]) -> None:
+        super().__init__(function, None)
+        self.test, self.body, self.counts = test, body, counts
+
+    def alike(self, other: Call) -> bool:
+        """Whether two recordings of one program made the same call."""
+        return isinstance(other, _WhileCall) and self.test.like(other.test) and self.body.like(other.body)
+
+    def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Constants of the condition, of the body, and the value."""
+        a, b = self.counts
+        return leaves[:a], leaves[a : a + b], leaves[a + b :]
+
+    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+        a, b, state = self.split(settled(leaves))
+        test, body = self.test, self.body
+        asks, goes = test.compiled(), body.compiled()
+        t_env, b_env = test.environment(a), body.environment(b)
+        t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
+        while True:
+            for i, x in zip(t_in, state):
+                t_env[i] = x
+            asks(t_env)
+            if not t_env[test.outputs[0]]:
+                return list(state)
+            for i, x in zip(b_in, state):
+                b_env[i] = x
+            goes(b_env)
+            state = [b_env[i] for i in body.outputs]
+
+    def _as_scan(self, leaves: Sequence[Any]) -> tuple[ScanCall, list[Any]]:
+        """The same loop for a known number of steps: how many is found by running it."""
+        a, b, state = self.split(leaves)
+
+        def counted(flat: list[Any]) -> list[Any]:
+            return [*self.body.call(*flat[:-1]), flat[-1] + 1]
+
+        def tested(flat: list[Any]) -> list[Any]:
+            return self.test.call(*flat[:-1])
+
+        zero = np.zeros((), int)[()]
+        with np.errstate(all="ignore"):
+            body = recorded(counted, [*b, *state, zero], self.what)
+            test = recorded(tested, [*a, *state, zero], self.what)
+        count = _WhileCall(self.function, test, body, self.counts)([*a, *b, *state, zero])[-1]
+        each = count
+        while isinstance(count, BatchTracer):
+            count = np.max(count.value)
+        if isinstance(each, BatchTracer):  # examples that are done sooner stay as they are
+            wide, steps = _masked(self.test, self.body, len(a), len(b)), [*a, *b]
+            with np.errstate(all="ignore"):
+                body = recorded(wide, [*steps, *state], self.what)
+        else:
+            body, steps = self.body, list(b)
+        return ScanCall(self.function, body, (len(steps), len(state)), int(count), False, True), [*steps, *state]
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        call, inputs = self._as_scan(leaves)
+        if not call.length:
+            return list(self.split(leaves)[2]), (call, None)
+        mine = [*mine[len(leaves) - len(inputs) :]]
+        out, residuals = call.forward(inputs, mine)
+        return out, (call, residuals)
+
+    def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """The cotangents, those of the scan."""
+        call, rest = residuals
+        skipped = len(leaves) - len(call.body.inputs)
+        if not call.length:
+            return [*[None] * (len(leaves) - len(gs)), *gs]
+        return [*[None] * skipped, *call.pull(rest, leaves[skipped:], ans, gs)]
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        call, rest = residuals
+        skipped = len(leaves) - len(call.body.inputs)
+        return list(ts[-len(ans) :]) if not call.length else call.tangent(rest, leaves[skipped:], ans, ts[skipped:])
+
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+        """A loop that goes on until the last example is done."""
+        a, b, state = self.split(leaves)
+        fa, fb, fs = self.split(flags)
+        wide = [x if f else np.broadcast_to(x, (size, *np.shape(x))) for x, f in zip(state, fs)]
+        all_flags = [*fa, *fb, *(True for _ in wide)]
+        masked = _masked(self.test, self.body, len(a), len(b))
+
+        def together(flat: list[Any]) -> list[Any]:
+            return [x for x, _ in batched(lambda *xs: masked(list(xs)), flat, all_flags, size, self.what)]
+
+        def any_left(flat: list[Any]) -> list[Any]:
+            return [np.any(batched(self.test.call, flat, [*fa, *(True for _ in wide)], size, self.what)[0][0])]
+
+        with np.errstate(all="ignore"):
+            body = recorded(together, [*a, *b, *wide], self.what)
+            test = recorded(any_left, [*a, *wide], self.what)
+        return _WhileCall(self.function, test, body, (len(a), len(a) + len(b)))([*a, *a, *b, *wide])  # type: ignore[no-any-return]
+
+
+def _masked(test: Program, body: Program, a: int, b: int) -> Callable[[list[Any]], list[Any]]:
+    """A step that leaves the value as it is where the condition does not hold."""
+
+    def step(flat: list[Any]) -> list[Any]:
+        more = test.call(*flat[:a], *flat[a + b :])[0]
+        return [np.where(more, new, old) for new, old in zip(body.call(*flat[a:]), flat[a + b :])]
+
+    return step

@@ -1,0 +1,420 @@
+"""Control flow: loops and branches as operations give what Python's own give, under every transform."""
+
+import functools
+import gc
+import itertools
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.compile.jit import jit
+from functrace.errors import ControlFlowError
+from functrace.transforms.control import cond, fori_loop, map, scan, switch, while_loop
+
+A = np.random.default_rng(0).normal(size=(3, 3))
+X = np.random.default_rng(1).normal(size=(6, 3))
+W = np.random.default_rng(2).normal(size=3)
+
+
+def python_scan(f, init, xs=None, length=None, reverse=False, **_):
+    """The loop in Python, independent of the library's."""
+    length = len(ft.tree.leaves(xs)[0]) if length is None else length
+    carry, rows = init, [None] * length
+    for k in reversed(range(length)) if reverse else range(length):
+        carry, rows[k] = f(carry, ft.tree.map(lambda x, k=k: x[k], xs))
+    return carry, ft.tree.map(lambda *ys: np.stack([y if hasattr(y, "dtype") else np.asarray(y) for y in ys]), rows[0], *rows[1:])
+
+
+def same(a, b):
+    left, right = ft.tree.flatten(a), ft.tree.flatten(b)
+    assert left[1] == right[1]
+    for x, y in zip(left[0], right[0]):
+        assert np.shape(x) == np.shape(y)
+        assert np.asarray(x).dtype == np.asarray(y).dtype
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+
+
+def recurrent(scan, w, x):
+    def step(c, z):
+        c = np.tanh(A @ c + A @ z + w)
+        return c, (c**2).sum() * z[0]
+
+    c, y = scan(step, np.ones(3), x)
+    return (y * np.arange(6)).sum() + c.sum()
+
+
+def pytrees_and_integers(scan, w, x):
+    def step(c, z):
+        s, k, d = c["s"] * w + z, c["k"] + 1, c["d"]
+        d = np.where(k % 2 == 0, d * np.sin(s), d + s)
+        return {"s": s, "k": k, "d": d}, (s[0], (k * 1.0, d[1:]))
+
+    c, (a, (b, e)) = scan(step, {"s": w * 0.5, "k": 0, "d": np.ones(3)}, x, reverse=True)
+    return c["s"].sum() + c["d"].sum() + (a * b).sum() + (e**2).sum() + c["k"]
+
+
+def nested(scan, w, x):
+    def step(c, z):
+        c, r = scan(lambda a, q: (np.tanh(a * w + q), a[0]), c, np.stack([z, z * 2]))
+        return c, r.sum()
+
+    c, y = scan(step, w, x)
+    return c.sum() + (y * y).sum()
+
+
+def blocks(scan, w, x):
+    c, y = scan(lambda c, z: (np.sin(c * w) + z, c.sum()), w * 1.0, x, checkpoint_every=4)
+    d, z = scan(lambda c, z: (np.sin(c * w) + z, c.sum()), w * 1.0, x, checkpoint_every=4, reverse=True)
+    return c.sum() + (y**2).sum() + (d * z[0]).sum() + (z**3).sum()
+
+
+def several_results(scan, w, x):
+    def step(c, z):
+        q, v = np.linalg.eigh(A @ A.T + np.diag(w**2) + np.outer(c, c))
+        return np.sin(q * z), v[0, 0] ** 2
+
+    c, y = scan(step, w, x)
+    return c.sum() + y.sum()
+
+
+def svd_rules_that_look_at_numbers(scan, w, x):
+    def step(c, z):
+        u, s, v = np.linalg.svd(A + np.outer(c, w))
+        return np.sin(s * z), (u @ np.diag(s) @ v)[0, 0]
+
+    c, y = scan(step, w, x)
+    return c.sum() + y.sum()
+
+
+def constants_passed_through(scan, w, x):
+    last, seen = scan(lambda c, z: (z, c), w, x)
+    other, doubled = scan(lambda c, z: (w, (z * 2, w)), w, x)
+    return (seen * x).sum() + last[0] + (doubled[0] * x).sum() + (other * doubled[1][2]).sum()
+
+
+def no_sequence(scan, w, x):
+    c, y = scan(lambda c, _: (c * w, c), w, length=5)
+    return (y**2).sum() + c[0] * x[0, 0]
+
+
+def custom_rules_inside(scan, w, x):
+    @ft.custom_vjp
+    def product(a, b):
+        return a * b
+
+    product.defvjp(lambda a, b: (a * b, (a, b)), lambda r, t: (t * r[1], t * r[0]))
+    twice = ft.checkpoint(lambda c: np.sin(c) * c)
+    c, y = scan(lambda c, z: (twice(product(c, w)) + z, c), w, x)
+    return (y**2).sum() + c.sum()
+
+
+def branch_inside(scan, w, x):
+    c, y = scan(lambda c, z: (cond(c[0] > 0, lambda c: np.sin(c) * w, lambda c: c * w + z, c), c), w, x)
+    return (y**2).sum() + c.sum()
+
+
+def loop_inside(scan, w, x):
+    def step(c, z):
+        return while_loop(lambda v: np.sum(v**2) > 0.5, lambda v: v * 0.6 * np.tanh(w + 2), c + z), c
+
+    c, y = scan(step, w, x)
+    return (y**2).sum() + c.sum()
+
+
+def written_in_place(scan, w, x):
+    def step(c, z):
+        c = c.copy()
+        c[0] = z[1] * w[0]
+        c *= w
+        return c, c[1]
+
+    c, y = scan(step, w * 1.0, x)
+    return (y**2).sum() + c.sum()
+
+
+def python_decides(scan, w, x):
+    c, y = scan(lambda c, z: (c * w, None) if c.sum() > 0 else (c + z * w, None), w, x)
+    return c.sum()
+
+
+LOOPS = [
+    recurrent, pytrees_and_integers, nested, blocks, several_results, svd_rules_that_look_at_numbers, constants_passed_through, no_sequence,
+    custom_rules_inside, branch_inside, loop_inside, written_in_place,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", [*LOOPS, python_decides], ids=lambda f: f.__name__)
+def test_a_scan_has_the_values_and_derivatives_of_the_loop_in_python(program):
+    ours, python = (functools.partial(program, s) for s in (scan, python_scan))
+    same(ours(W, X), python(W, X))
+    same(ft.grad(ours, (0, 1))(W, X), ft.grad(python, (0, 1))(W, X))
+    same(ft.jvp(ours, (W, X), (A[0], X * 2)), ft.jvp(python, (W, X), (A[0], X * 2)))
+    same(ft.hvp(ours, (W, X), (A[0], X * 2)), ft.hvp(python, (W, X), (A[0], X * 2)))
+    same(ft.grad(ours)(W, X), ft.jacfwd(ours)(W, X))
+
+
+@pytest.mark.parametrize("program", LOOPS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+def test_a_scan_in_a_batch_is_the_scan_of_each_example(program, axes):
+    f = functools.partial(program, scan)
+    w, x = np.stack([W, W * 0.9, -W]), np.stack([X, X * 1.1, X[::-1]])
+    args = [b if a == 0 else b[0] for a, b in zip(axes, (w, x))]
+    rows = [[a[k] if axis == 0 else a for a, axis in zip(args, axes)] for k in range(3)]
+    same(ft.vmap(f, axes)(*args), np.stack([f(*row) for row in rows]))
+    grads = [np.stack(column) for column in zip(*(ft.grad(f, (0, 1))(*row) for row in rows))]
+    same(ft.vmap(ft.grad(f, (0, 1)), axes)(*args), tuple(grads))
+    summed = ft.grad(lambda *a: ft.vmap(f, axes)(*a).sum(), (0, 1))(*args)
+    same(summed, tuple(g if a == 0 else g.sum(0) for g, a in zip(grads, axes)))
+
+
+def test_derivatives_of_third_order_and_of_closures_over_outer_traces():
+    def inner(scan, s):
+        return ft.grad(lambda w: recurrent(scan, w * s, X * s))(W * s).sum()
+
+    ours, python = (functools.partial(inner, s) for s in (scan, python_scan))
+    same(ft.grad(ft.grad(ours))(1.1), ft.grad(ft.grad(python))(1.1))
+    same(ft.vmap(ft.jacfwd(ft.grad(ours)))(np.array([0.9, 1.1])), np.stack([ft.grad(ft.grad(python))(s) for s in (0.9, 1.1)]))
+
+
+def test_a_scan_is_one_operation_on_the_tape():
+    few, many = (str(ft.trace(lambda w, n=n: scan(lambda c, x: (np.sin(c * w), c), w, np.ones(n)))(0.5)).count("\n") for n in (3, 300))
+    assert few == many
+
+
+def test_a_step_runs_a_few_times_however_many_steps_there_are():
+    calls = []
+
+    def step(c, x):
+        calls.append(1)
+        return c * x, None
+
+    ft.grad(lambda x: scan(step, 1.0, x)[0])(np.ones(200))
+    assert len(calls) <= 4
+
+
+def test_loops_and_branches_are_compiled_as_one_path():
+    compiled = jit(ft.grad(functools.partial(recurrent, scan)))
+    same(compiled(W, X), ft.grad(recurrent, 1)(python_scan, W, X))
+    same(compiled(W * 2, X), ft.grad(recurrent, 1)(python_scan, W * 2, X))
+    root = jit(newton)
+    same([root(a, 1.0) for a in (2.0, 9.0, 1e6)], [np.float64(python_newton(a, 1.0)) for a in (2.0, 9.0, 1e6)])
+    choice = jit(lambda x: cond(x > 0, np.sin, lambda x: -(x**3), x))
+    same([choice(1.0), choice(-2.0)], [np.sin(1.0), np.float64(8)])
+    assert [f.cache_info()["paths"] for f in (compiled, root, choice)] == [1, 1, 1]
+
+
+def test_a_step_that_does_not_repeat_itself_is_run_by_python():
+    counter = itertools.count(1)
+    slope = ft.grad(lambda w: scan(lambda c, _: (c + w * next(counter), None), w * 0.0, length=4)[0])(1.0)
+    assert slope > 10  # not four times the same number
+
+
+def test_an_unused_step_and_an_empty_sequence():
+    carry, ys = scan(lambda c, x: (c + x.sum(), (x * c, 1)), 0.0, np.zeros((0, 2)))
+    assert carry == 0
+    assert ys[0].shape == (0, 2)
+    assert ys[1].shape == (0,)
+    same(ft.grad(lambda w: scan(lambda c, x: (c * w, c), w, np.zeros(0))[0])(3.0), np.float64(1))
+
+
+def test_pythons_numbers_in_a_carry_take_the_dtype_that_they_meet():
+    xs = np.ones(3, np.float32)
+    assert scan(lambda c, x: (c + x, c), 0, xs)[0].dtype == np.float32
+    assert scan(lambda c, x: (c + x, c), 0.0, xs)[1].dtype == np.float32
+    assert ft.grad(lambda x: scan(lambda c, x: (c + x**2, c), 0.0, x)[0])(xs).dtype == np.float32
+    assert while_loop(lambda v: v < 3, lambda v: v + np.float32(1), 0).dtype == np.float32
+
+
+def test_a_body_that_writes_in_place_does_not_reach_the_callers_arrays():
+    def step(c, x):
+        c[0] = c[0] + 1
+        return c, c[0]
+
+    start, xs = np.zeros(2), np.zeros((3, 2))
+    for f in (lambda w: scan(step, start, xs)[0][0], lambda w: scan(lambda c, x: (step(c, x)[0] * w, None), start, xs)[0][0]):
+        assert f(1.0) == 3
+        assert ft.jvp(f, (1.0,), (1.0,))[0] == 3
+    assert while_loop(lambda c: c[0] < 3, lambda c: step(c, 0)[0], start)[0] == 3
+    assert scan(lambda c, x: (step(c, x)[0], c), start, xs)[1][:, 0].tolist() == [1, 2, 3]
+    assert not start.any()
+    with pytest.raises(ValueError, match="read-only"):
+        scan(lambda c, x: (c, x.fill(1)), start, xs)
+    assert not xs.any()
+
+
+def test_checkpoints_bound_the_memory_of_the_reverse_replay():
+    import tracemalloc
+
+    def peak(every):
+        f = ft.grad(
+            lambda w: scan(lambda c, _: (np.sin(c * w) * np.cos(c), None), np.ones(2000), length=400, checkpoint_every=every)[0].sum()
+        )
+        gc.collect()
+        tracemalloc.start()
+        out = f(0.7)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return out, found
+
+    (whole, most), (blocks, least) = peak(None), peak(20)
+    np.testing.assert_allclose(whole, blocks, rtol=1e-12)
+    assert least < most / 4
+
+
+def newton(a, x):
+    return while_loop(lambda s: np.abs(s[0] ** 2 - a) > 1e-10, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (x, 0))[0]
+
+
+def python_newton(a, x):
+    while np.abs(x**2 - a) > 1e-10:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def test_while_loop_under_every_transform():
+    a, x = np.array([2.0, 30.0, 1e4]), np.array([1.5, 1.0, 2.0])
+
+    def each(f):
+        return np.stack([f(u, v) for u, v in zip(a, x)])
+
+    same(newton(2.0, 1.0), python_newton(2.0, 1.0))
+    for transform in (lambda f: ft.grad(f, (0, 1)), lambda f: ft.grad(ft.grad(f)), ft.jacfwd, lambda f: ft.jacfwd(ft.grad(f))):
+        same(transform(newton)(2.0, 1.5), transform(python_newton)(2.0, 1.5))
+    same(ft.vmap(newton)(a, x), each(python_newton))
+    same(ft.vmap(ft.grad(newton))(a, x), each(ft.grad(python_newton)))
+    same(ft.vmap(ft.grad(ft.grad(newton)))(a, x), each(ft.grad(ft.grad(python_newton))))
+    same(ft.vmap(ft.jacfwd(newton))(a, x), each(ft.grad(python_newton)))
+    same(ft.grad(lambda a: ft.vmap(newton)(a, x).sum())(a), each(ft.grad(python_newton)))
+    same(ft.vmap(ft.vmap(newton), (None, 0))(a, np.stack([x, x])), np.stack([each(python_newton)] * 2))
+    same(ft.grad(lambda x: while_loop(lambda v: v < 100.0, lambda v: v * v, x))(200.0), np.float64(1))
+    same(ft.grad(lambda b: while_loop(lambda v: v < 9 * b, lambda v: v * v * b, np.float64(2.0)))(1.5), np.float64(4.0 * 4 * 3 * 1.5**2))
+
+
+def test_fori_loop_counts_and_may_have_traced_bounds():
+    same(ft.grad(lambda w: fori_loop(0, 5, lambda i, v: v * w + i, 1.0))(3.0), np.float64(5 * 81 + 3 * 9 + 4 * 3 + 3))
+    same(fori_loop(3, 3, lambda i, v: v * 2, 1.0), 1.0)
+    same(
+        ft.vmap(lambda n, x: fori_loop(0, n, lambda i, v: v * x, 1.0))(np.array([0, 1, 4]), np.array([2.0, 3.0, 2.0])),
+        np.array([1.0, 3.0, 16.0]),
+    )
+    table = np.arange(10.0)
+    same(ft.grad(lambda w: fori_loop(0, 4, lambda i, v: v + table[i] * w, 0.0))(2.0), np.float64(6))
+
+
+def test_map_is_a_loop_over_slices():
+    for size in (None, 2, 5, 7):
+        f = functools.partial(map, lambda x: (np.sin(x) * W[0]).sum(), batch_size=size)
+        same(f(X), np.sin(X).sum(1) * W[0])
+        same(ft.grad(lambda x, f=f: f(x).sum())(X), np.cos(X) * W[0])
+
+
+@pytest.mark.parametrize(
+    ("f", "python"),
+    [
+        (lambda x: cond(x > 0, np.sqrt, lambda x: -(x**3), x), lambda x: np.sqrt(x) if x > 0 else -(x**3)),
+        (
+            lambda x: switch(np.floor(x).astype(int), [lambda y: y * x, lambda y: np.sin(y), lambda y: y**3], x),
+            lambda x: [lambda y: y * x, np.sin, lambda y: y**3][int(np.clip(np.floor(x), 0, 2))](x),
+        ),
+    ],
+    ids=["cond", "switch"],
+)
+def test_branches_under_every_transform(f, python):
+    xs = np.array([4.0, -1.0, 1.5, 0.5, -2.0])
+    transforms = [lambda f: f, ft.grad, lambda f: ft.grad(ft.grad(f)), ft.jacfwd, lambda f: lambda x: ft.jvp(f, (x,), (2.0,))[1]]
+    for transform in transforms:
+        rows = np.stack([transform(python)(x) for x in xs])
+        same(np.stack([transform(f)(x) for x in xs]), rows)
+        same(ft.vmap(transform(f))(xs), rows)
+    same(ft.grad(lambda x: ft.vmap(f)(x).sum())(xs), np.stack([ft.grad(python)(x) for x in xs]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        nested_batch = ft.vmap(ft.vmap(f))(np.abs(np.stack([xs, xs + 2])))
+    same(nested_batch, np.stack([[python(x) for x in row] for row in np.abs(np.stack([xs, xs + 2]))]))
+
+
+def test_the_branch_not_taken_gives_no_nan():
+    xs = np.array([0.0, 4.0])
+    slopes = ft.vmap(ft.grad(lambda x: cond(x > 0, lambda x: np.sqrt(x) + 1 / x, lambda x: x * 2, x)))(xs)
+    same(slopes, np.array([2.0, 0.25 - 1 / 16]))
+
+
+def test_no_nan_from_a_selection_inside_a_scan():
+    def f(w):
+        return scan(lambda c, x: (c + np.where(x * w > 0, np.sqrt(x * w), 0.0), None), 0.0, np.array([0.0, 4.0, 0.0]))[0]
+
+    same(ft.grad(f)(4.0), np.float64(0.5))
+    same(ft.jvp(f, (4.0,), (1.0,))[1], np.float64(0.5))
+    same(ft.vjp(f, 4.0)[1](2.0)[0], np.float64(1))
+
+
+SINGLE = [
+    np.sin, np.square, np.sort, np.cumsum, lambda a: a[::-1], lambda a: a.sum() + 0 * a, lambda a: np.where(a > 0, a, a * 0.2),
+    lambda a: np.stack([a, a * 2])[1], lambda a: np.linalg.qr(np.eye(3) * 2 + np.outer(np.sin(a), np.cos(a)))[1][0],
+    lambda a: np.linalg.solve(np.eye(3) * 3 + np.outer(np.sin(a), np.sin(a)), a), lambda a: np.linalg.norm(a + 3) * np.ones(3),
+]  # fmt: skip
+PAIR = [np.add, np.multiply, np.subtract, np.maximum, lambda a, b: np.outer(a, b) @ np.ones(3), lambda a, b: a @ b + 0 * a]
+
+
+def random_loop(rng):
+    """A scan whose body is a random program of its carry, its slices and what it closes over; and its arguments."""
+    carries, sequences, constants, results = rng.integers(1, 3), rng.integers(0, 3), rng.integers(0, 3), rng.integers(0, 3)
+    count = carries + sequences + constants + 1
+    program = []
+    for _ in range(rng.integers(2, 9)):
+        ops = SINGLE if rng.random() < 0.5 else PAIR
+        program.append((ops[rng.integers(len(ops))], rng.integers(count, size=1 if ops is SINGLE else 2)))
+        count += 1
+    new, out = rng.integers(count, size=carries), rng.integers(count, size=results)
+    reverse, every = bool(rng.random() < 0.5), int(rng.integers(2, 5)) if rng.random() < 0.3 else None
+
+    def f(scan, init, xs, closed):
+        def body(carry, x):
+            values = [*carry, *x, *closed, np.array([0.3, -0.2, 0.7])]
+            for op, places in program:
+                values.append(np.tanh(op(*(values[i] for i in places))))
+            return tuple(values[i] for i in new), [values[i] for i in out]
+
+        carry, ys = scan(body, tuple(init), tuple(xs), length=4, reverse=reverse, checkpoint_every=every)
+        return sum((np.sin(a).sum() for a in [*carry, *ys]), 0.0)
+
+    return f, tuple([rng.normal(size=s) for _ in range(n)] for n, s in ((carries, 3), (sequences, (4, 3)), (constants, 3)))
+
+
+def test_random_bodies_have_the_derivatives_of_the_loop_in_python(rng):
+    for _ in range(25):
+        f, args = random_loop(rng)
+        ours, python = (functools.partial(f, s) for s in (scan, python_scan))
+        tangents = ft.tree.map(lambda a: rng.normal(size=a.shape), args)
+        batch = ft.tree.map(lambda a: np.stack([a, a * 0.8]), args)
+        same(ours(*args), python(*args))
+        same(ft.grad(ours, (0, 1, 2))(*args), ft.grad(python, (0, 1, 2))(*args))
+        same(ft.jvp(ours, args, tangents), ft.jvp(python, args, tangents))
+        same(ft.hvp(ours, args, tangents), ft.hvp(python, args, tangents))
+        same(ft.vmap(ft.grad(ours, (0, 1, 2)))(*batch), ft.vmap(ft.grad(python, (0, 1, 2)))(*batch))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: scan(lambda c, x: (c, x, 1), 0.0, X), "must return (carry, y)"),
+        (lambda: scan(lambda c, x: ((c, c), x), 0.0, X), "the body must return a carry like"),
+        (lambda: scan(lambda c, x: (c + x, x), np.float64(0), X), "float64[] before the step and float64[3] after it"),
+        (lambda: scan(lambda c, x: ({"a": c["a"] * 1j}, x), {"a": np.ones(2)}, X), "the carry['a'] is float64[2]"),
+        (lambda: ft.grad(lambda c: scan(lambda c, x: (c.astype(np.float32), x), c, X)[0])(1.0), "float32[] after it"),
+        (lambda: scan(lambda c, x: (c, x), 0.0), "got xs of no arrays and length=None"),
+        (lambda: scan(lambda c, x: (c, x), 0.0, (X, X[:3])), "float64[6,3], float64[3,3]"),
+        (lambda: scan(lambda c, x: (c, x), 0.0, X, checkpoint_every=0), "checkpoint_every must be positive"),
+        (lambda: scan(lambda c, x: (c, x), "start", X), "the initial carry holds a str"),
+        (lambda: while_loop(lambda x: x < 3, lambda x: (x, x), 1.0), "the body must return a carry like"),
+        (lambda: ft.grad(lambda x: while_loop(lambda x: x < 3, lambda x: x * 2, x).sum())(np.ones(2)), "cond_fun must return one boolean"),
+        (lambda: cond(X > 0, np.sin, np.cos, X), "pred must be one boolean, got bool[6,3]"),
+        (lambda: switch(1.5, [np.sin, np.cos], X), "switch: needs one integer"),
+        (lambda: ft.vmap(lambda x: cond(x > 0, lambda x: x, lambda x: (x, x), x))(W), "the branches must return the same structure"),
+    ],
+)
+def test_mistakes_are_named(wrong, says):
+    with pytest.raises((ControlFlowError, ft.errors.InputTypeError)) as caught:
+        wrong()
+    assert says in str(caught.value)
+    assert __file__ in str(caught.value)
