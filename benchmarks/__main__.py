@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import footprint
 from benchmarks.harness import OURS, Workload, measure, ratios, table
 
-MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "elementwise")
+MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "elementwise", "jit")
 
 
 def facts() -> dict[str, Any]:

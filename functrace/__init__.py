@@ -5,6 +5,8 @@
 np.float64(1.3817732906760363)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
@@ -29,4 +31,43 @@ from functrace.transforms.derivatives import value_and_grad as value_and_grad
 from functrace.transforms.derivatives import vjp as vjp
 from functrace.transforms.tracing import trace as trace
 
+if TYPE_CHECKING:
+    from functrace.compile.export import load as load
+    from functrace.compile.export import save as save
+    from functrace.compile.jit import jit as jit
+    from functrace.debug import checks as checks
+    from functrace.debug import debug_infs as debug_infs
+    from functrace.debug import debug_nans as debug_nans
+    from functrace.debug import explain as explain
+    from functrace.debug import profile as profile
+    from functrace.transforms.control import cond as cond
+    from functrace.transforms.control import fori_loop as fori_loop
+    from functrace.transforms.control import map as map
+    from functrace.transforms.control import scan as scan
+    from functrace.transforms.control import switch as switch
+    from functrace.transforms.control import while_loop as while_loop
+
 __version__ = "0.1.0"
+
+_LATE = {  # imported when they are first asked for: most programs use few of them
+    "functrace.compile.export": "load save",
+    "functrace.compile.jit": "jit",
+    "functrace.debug": "checks debug_infs debug_nans explain profile",
+    "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for module, names in _LATE.items():
+        if name in names.split():
+            found = globals()[name] = getattr(import_module(module), name)
+            return found
+    if name in ("debug", "scipy", "torch"):
+        return import_module(f"functrace.{name}")
+    raise AttributeError(f"module 'functrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *" ".join(_LATE.values()).split()} - {"TYPE_CHECKING", "Any"})

@@ -1,0 +1,1 @@
+"""`jit`: a tape, recorded once, as one flat NumPy program. Read capture, program, passes, fuse, emit, then jit."""

@@ -1,0 +1,256 @@
+"""Capture: run a function once, on concrete values, and keep the program of what it did."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import functrace.ops.methods  # noqa: F401  # attaches the operators that are looked up here
+from functrace import errors, tree
+from functrace.compile.bindings import writeable
+from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of, same
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tape import ITEM
+from functrace.core.tracer import Tracer
+from functrace.locks import Lock, safe
+from functrace.pool import recycled
+from functrace.transforms.tracing import ProgramTrace, ProgramTracer
+
+# Operations whose results have shapes, or dtypes, that depend on values.
+DYNAMIC = frozenset("nonzero flatnonzero argwhere unique intersect1d length histogram linalg.eig linalg.eigvals".split())
+
+
+def form(x: Any) -> tuple[Any, ...]:
+    """The shape and dtype of a value."""
+    return np.shape(x), x.dtype.str
+
+
+class NumberTracer(ProgramTracer):
+    """A tracer for a Python number, which is weak: it takes the dtype of the arrays that it meets, and Python's own arithmetic
+    with other numbers.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of a number."""
+        return ()
+
+    @property
+    def dtype(self) -> Any:
+        """What NumPy makes of the number."""
+        kind = kind_of(self.value)
+        assert kind is not None
+        return kind.dtype
+
+    def strong(self) -> Tracer:
+        """The number as a NumPy scalar."""
+        return self.owner.process(_STRONG, (self,), ())  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Traced({self.value!r})"
+
+
+NUMBERS = (int, float, complex, bool)
+
+
+def _python(name: str, function: Callable[..., Any], arity: int) -> Primitive:
+    return Primitive(name, function, arity=arity, constant=True, batch=lambda _n, _f, args, _p: function(*args))
+
+
+def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
+    function = getattr(operator, name)
+    primitive = _python(f"operator.{name}", function, 2)
+    above = getattr(Tracer, f"__{'r' if reflected else ''}{name}__", None)
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) in NUMBERS or type(other) is NumberTracer and other.owner is self.owner:
+            args = (other, self) if reflected else (self, other)
+            return self.owner.process(primitive, args, ())
+        return above(self, other) if above is not None else NotImplemented
+
+    return method
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    primitive = _python(f"operator.{name}", getattr(operator, name), 1)
+    return lambda self: self.owner.process(primitive, (self,), ())
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(NumberTracer, f"__{_name}__", _operator(_name))
+    setattr(NumberTracer, f"__r{_name}__", _operator(_name, True))
+    setattr(NumberTracer, f"__i{_name}__", _operator(_name))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(NumberTracer, f"__{_name}__", _operator(_name))
+for _name in ("neg", "pos", "abs"):
+    setattr(NumberTracer, f"__{_name}__", _unary(_name))
+_STRONG = Primitive("strong", lambda x: np.asarray(x)[()], arity=1, constant=True, batch=lambda *_: None)
+
+
+_INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls whose operations join the program
+
+
+class Capture(ProgramTrace):
+    """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
+
+    __slots__ = ("consts", "count", "foreign", "instructions", "kinds", "numbers", "sources")
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.instructions: list[Instruction] = []
+        self.consts: list[Any] = []
+        self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants
+        self.sources: list[Any] = []  # arrays that a constant was copied from, or is, and that could be written to
+        self.kinds: dict[int, Kind | None] = {}
+        self.count = 0  # of guards
+        self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
+
+    def tracer(self, x: Any, slot: int) -> Tracer:
+        """A tracer of this trace; where it was made is not kept."""
+        cls = NumberTracer if type(x) in NUMBERS else ProgramTracer
+        return cls(x, self, slot, None, 0)
+
+    def input(self, x: Any) -> Tracer:
+        """A tracer for an argument."""
+        slot = self.next_slot()
+        self.kinds[slot] = kind_of(x)
+        return self.tracer(recycled(x), slot)
+
+    def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
+        """`read` of the value of a tracer, as an instruction of the program."""
+        found = read(x.value)
+        if not self.closed:
+            self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, self.count)))
+            self.count += 1
+        return found
+
+    def number(self, x: Any) -> int:
+        """The number of a constant. What could be written to is copied, or locked as long as the function runs."""
+        if isinstance(x, np.ndarray):
+            old = self.numbers.get(id(x))
+            if old is not None and (old[1] is x or same(old[1], x)):
+                return old[0]
+            kept = x
+            if x.size > 1 and x.strides == (0,) * x.ndim:  # one number, as far as the eye can see
+                kept = np.broadcast_to(np.array(x[(0,) * x.ndim]), x.shape)
+            elif writeable(x):
+                self.sources.append(x)
+                kept = safe(x.view(np.ndarray) if type(x) is not np.ndarray else x)
+                if isinstance(kept, Lock):
+                    self.locks.append(kept)
+                    kept = kept.array
+        else:
+            key = (type(x), repr(x)) if isinstance(x, (*NUMBERS, np.generic)) else id(x)
+            old = self.numbers.get(key)
+            if old is not None:
+                return old[0]
+            kept = x
+        self.consts.append(kept)
+        k = -len(self.consts)
+        self.numbers[id(x) if isinstance(x, np.ndarray) else key] = (k, kept)
+        self.kinds[k] = kind_of(x)
+        return k
+
+    def plain(self, p: Any) -> Any:
+        """A parameter without tracers: what an op takes as a parameter is part of the program."""
+        if isinstance(p, Tracer):
+            return operator.index(p) if not p.shape else self.reveal(p)
+        if type(p) is tuple:
+            return tuple([self.plain(q) for q in p])
+        if type(p) is slice and any(isinstance(q, Tracer) for q in (p.start, p.stop, p.step)):
+            return slice(self.plain(p.start), self.plain(p.stop), self.plain(p.step))
+        return p
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        refs, values = [], []
+        for a in args:
+            if isinstance(a, Tracer) and a.owner is not self:
+                a = self.constant(a, False)
+            if isinstance(a, Tracer):
+                if a.owner is not self:
+                    self.foreign = True
+                elif type(a) is NumberTracer and not (isinstance(primitive.fun, np.ufunc) or primitive.name in _WEAK):
+                    a = self.process(_STRONG, (a,), ())
+                if a.owner is self:
+                    refs.append(a.slot)
+                    values.append(a.value)
+                    continue
+            elif isinstance(a, (list, tuple)):
+                a = np.asarray(a)
+            refs.append(self.number(a))
+            values.append(a)
+        if params:
+            params = self.plain(params)
+        return self.enter(primitive, tuple(refs), bind(primitive, tuple(values), params), params)
+
+    def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        if primitive.name == "call" and params[0].what in _INLINED:
+            leaves = [ProgramTracer(a, self, s, None, 0) if s >= 0 else a for s, a in zip(slots, args)]
+            return tuple(tree.leaves(params[0].plain(leaves)))
+        refs = tuple([s if s >= 0 else self.number(a) for s, a in zip(slots, args)])
+        return self.enter(primitive, refs, ans, params)
+
+    def enter(self, primitive: Primitive, refs: tuple[int, ...], ans: Any, params: tuple[Any, ...]) -> Any:
+        """Append an instruction, and give the tracer of its result."""
+        slot = self.next_slot()
+        self.instructions.append(Instruction(primitive, slot, refs, params))
+        if not primitive.multi:
+            self.kinds[slot] = kind_of(ans)
+            out = self.tracer(recycled(ans), slot)
+            if primitive.name in DYNAMIC:
+                self.guard(out, form)
+            elif primitive.name == "operator.pow":  # of integers: an int or a float
+                self.guard(out, type)
+            return out
+        self.kinds[slot] = None
+        results = []
+        for k, x in enumerate(ans):
+            item = self.next_slot()
+            self.instructions.append(Instruction(ITEM, item, (slot,), (k,)))
+            self.kinds[item] = kind_of(x)
+            results.append(self.tracer(x, item))
+            if primitive.name in DYNAMIC:
+                self.guard(results[-1], form)
+        return tuple(results)
+
+    def close(self) -> None:
+        super().close()
+        self.instructions, self.consts, self.numbers, self.kinds, self.sources = [], [], {}, {}, []
+
+
+_WEAK = frozenset(
+    (*(f"operator.{n}" for n in "add sub mul truediv floordiv mod pow eq ne lt le gt ge neg pos abs".split()), "where", "strong")
+)
+
+
+class Captured:
+    """What a run left: its results; its program, None if it can't be replayed; and the arrays that its constants came from."""
+
+    __slots__ = ("outputs", "program", "sources")
+
+    def __init__(self, outputs: list[Any], program: Program | None, sources: list[Any]) -> None:
+        self.outputs, self.program, self.sources = outputs, program, sources
+
+
+def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, names: Sequence[str] = ()) -> Captured:
+    """Run `fun` on tracers for `inputs`; it returns a flat sequence of results."""
+    trace = Capture(what)
+    try:
+        outputs = [trace.constant(x, False) for x in errors.raising_ours(fun, [trace.input(x) for x in inputs], trace.locks)]
+        for x in outputs:
+            if isinstance(x, Tracer) and x.owner.closed:
+                x.owner.check_open(x)
+        mine = [isinstance(x, Tracer) and x.owner is trace for x in outputs]
+        foreign = trace.foreign or any(isinstance(x, Tracer) and not m for x, m in zip(outputs, mine))
+        slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
+        program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)
+        return Captured(
+            [x.value if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)], program, trace.sources
+        )
+    finally:
+        trace.close()

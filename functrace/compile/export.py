@@ -1,0 +1,324 @@
+"""Programs outside of functrace: as NumPy source that runs alone, and in files.
+
+A file is a zip archive of arrays, one of which is a JSON text: nothing in it is code, and operations are looked up by name among
+those that are declared. What a program can't be written with is refused when it is saved.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.compile.capture import form
+from functrace.compile.passes import dead, expand, is_elementwise
+from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of
+from functrace.core.primitive import Primitive
+from functrace.core.tape import ITEM, Tape
+from functrace.core.tracer import value
+from functrace.ops.index import HOLE, is_basic
+
+VERSION = 1
+_READS: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "index": operator.index,
+    "form": form,
+    "array": np.array,
+    "type": type,
+}
+
+
+def program_of(tape: Tape) -> Program:
+    """The program that a tape of `functrace.trace` recorded."""
+    consts: list[Any] = []
+    kinds: dict[int, Kind | None] = {k: kind_of(x) for k, x in enumerate(tape.inputs)}
+
+    def number(x: Any) -> int:
+        consts.append(value(x))
+        kinds[-len(consts)] = kind_of(consts[-1])
+        return -len(consts)
+
+    rows = []
+    guards = list(enumerate(tape.guards))
+    for index in range(len(tape.entries) + 1):
+        while guards and guards[0][1][0] == index:
+            k, (_, slot, read, found) = guards.pop(0)
+            rows.append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
+        if index < len(tape.entries):
+            primitive, out, slots, args, ans, params = tape.entries[index]
+            kinds[out] = None if isinstance(ans, tuple) else kind_of(value(ans))
+            refs = slots if primitive is ITEM else [s if s >= 0 else number(a) for s, a in zip(slots, args)]
+            rows.append(Instruction(primitive, out, tuple(refs), params))
+    outputs = [s if s >= 0 else number(x) for s, x in zip(tape.slots, tape.outputs)]
+    return Program(len(tape.inputs), rows, outputs, consts, kinds, tape.names)
+
+
+# What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p} and {q} parameters, {rest} all of either.
+_SOURCE = {
+    "reshape": "np.reshape({0}, {p})",
+    "transpose": "np.transpose({0}, {p})",
+    "broadcast_to": "np.broadcast_to({0}, {p})",
+    "astype": "np.asarray({0}).astype({p})[()]",
+    "astype_constant": "np.asarray({0}).astype({p})[()]",
+    "getitem": "{0}[{p}]",
+    "where": "np.where({0}, {1}, {2})",
+    "matmul": "np.matmul({0}, {1})",
+    "max": "np.max({0}, axis={p}, keepdims={q})",
+    "min": "np.min({0}, axis={p}, keepdims={q})",
+    "any": "np.any({0}, axis={p}, keepdims={q})",
+    "all": "np.all({0}, axis={p}, keepdims={q})",
+    "argmax": "np.argmax({0}, axis={p}, keepdims={q})",
+    "argmin": "np.argmin({0}, axis={p}, keepdims={q})",
+    "argsort": "np.argsort({0}, axis={p}, kind='stable')",
+    "prod": "np.prod({0}, axis={p})",
+    "cumsum": "np.cumsum({0}, axis={p})",
+    "cumprod": "np.cumprod({0}, axis={p})",
+    "concatenate": "np.concatenate([{rest}], axis={p})",
+    "stack": "np.stack([{rest}], axis={p})",
+    "real": "np.real({0})",
+    "imag": "np.imag({0})",
+    "stop_gradient": "{0}",
+    "strong": "np.asarray({0})[()]",
+    "sinc": "np.sinc({0})",
+    "i0": "np.i0({0})",
+    "linalg.inv": "np.linalg.inv({0})",
+    "linalg.det": "np.linalg.det({0})",
+    "linalg.solve": "np.linalg.solve({0}, {1})",
+    "linalg.cholesky": "np.linalg.cholesky({0})",
+    "nonzero": "np.nonzero({0})",
+    "cross": "np.cross({0}, {1})",
+}
+_SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** eq== ne!= lt< le<= gt> ge>="
+_PYTHON = {word.rstrip("+-*/%=!<>"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
+
+
+def literal(x: Any) -> str:
+    """A constant or parameter as source."""
+    if isinstance(x, np.ndarray):
+        if x.size <= 64 and x.dtype.kind in "fiub" and (x.dtype.kind != "f" or np.isfinite(x).all()):
+            return f"np.array({x.tolist()!r}, dtype={str(x.dtype)!r})"
+        text = base64.b85encode(np.ascontiguousarray(x).tobytes()).decode()
+        return f"np.frombuffer(base64.b85decode({text!r}), dtype={x.dtype.str!r}).reshape({x.shape})"
+    if isinstance(x, np.generic):
+        return f"np.{x.dtype.type.__name__}({x.item()!r})".replace("inf", "np.inf").replace("nan", "np.nan")
+    if isinstance(x, np.dtype):
+        return f"np.dtype({x.str!r})"
+    if type(x) is tuple:
+        return f"({', '.join(map(literal, x))}{',' if len(x) == 1 else ''})"
+    if type(x) is slice:
+        return f"slice({literal(x.start)}, {literal(x.stop)}, {literal(x.step)})"
+    if type(x) in (int, bool, str, type(None), type(...), float, complex):
+        text = repr(x)
+        return f"float({text!r})" if text in ("inf", "-inf", "nan") else text
+    raise errors.UnsupportedError(f"to_python: a {type(x).__name__} can't be written as NumPy source")
+
+
+def _statement(i: Instruction, out: str, args: list[str], program: Program) -> str:
+    name, kind = i.primitive.name, program.kinds[i.out]
+    if i.primitive is ITEM:
+        return f"{out} = {args[0]}[{i.params[0]}]"
+    if is_elementwise(i.primitive):
+        return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
+    if name.startswith("operator."):
+        word = {"neg": "-", "pos": "+", "abs": "abs"}.get(name[9:])
+        return f"{out} = {word}({args[0]})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
+    params = list(map(literal, i.params)) if name not in ("gather", "scatter") else []
+    if name in ("sum", "sum_columns"):
+        x = program.kinds[i.args[0]]
+        if (
+            x is not None
+            and len(x.shape) > 1
+            and 1 < x.shape[-1] < 8
+            and x.size >= 512
+            and i.params[0] in (-1, (-1,))
+            and x.dtype.char in "fd"
+        ):
+            total = " + ".join(f"{args[0]}[..., {k}]" for k in range(x.shape[-1]))
+            return f"{out} = ({total}){'[..., None]' if i.params[1] else ''}"
+        return f"{out} = np.add.reduce({args[0]}, axis={params[0]}, keepdims={params[1]})"
+    if name == "index_set" and kind is not None:
+        return f"{out} = np.array({args[0]}, dtype={literal(kind.dtype)}); {out}[{params[0]}] = {args[1]}"
+    if name == "index_add":
+        add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
+        return f"{out} = np.array({args[0]}); {add}"
+    if name == "gather":
+        rest = iter(args[1:])
+        return f"{out} = {args[0]}[{', '.join(next(rest) if p is HOLE else literal(p) for p in i.params[0])},]"
+    source = _SOURCE.get(name)
+    if source is None:
+        raise errors.UnsupportedError(
+            f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
+        )
+    named = dict(zip("pq", params), rest=", ".join(args))
+    return f"{out} = {source.format(*args, **named)}"
+
+
+def to_python(tape: Tape | Program, name: str = "f") -> str:
+    """A tape as the source of a Python function of its inputs that needs NumPy only, and gives the same bits.
+
+    Where the traced function looked at a value (`if x > 0`) the source checks that it finds the same. Operations that NumPy's
+    functions don't have (`UnsupportedError` names them) can't be written so.
+
+    >>> import functrace as ft, numpy as np
+    >>> print(ft.trace(lambda x: np.sin(x) * x + 2)(1.0).to_python())
+    import numpy as np
+    <BLANKLINE>
+    <BLANKLINE>
+    def f(x):
+        v1 = np.sin(x)
+        v2 = np.multiply(v1, x)
+        v3 = np.add(v2, 2)
+        return v3
+    """
+    program = dead(expand(program_of(tape) if isinstance(tape, Tape) else tape))
+    inputs = [n if n.isidentifier() else f"x{k}" for k, n in enumerate(program.names)] or [f"x{k}" for k in range(program.ninputs)]
+    names = dict(enumerate(inputs if len(set(inputs)) == len(inputs) else [f"x{k}" for k in range(program.ninputs)]))
+    lines = [f"def {name}({', '.join(names.values())}):"]
+
+    def text(k: int) -> str:
+        return names[k] if k >= 0 else literal(program.constant(k))
+
+    for i in program.instructions:
+        if i.primitive is GUARD:
+            read, found, _ = i.params
+            word = next((w for w, f in _READS.items() if f is read), None)
+            if word in ("bool", "int", "float"):
+                lines.append(f"    assert {word}({text(i.args[0])}) == {found!r}, 'recorded for another branch'")
+            elif word == "index":
+                lines.append(f"    assert int({text(i.args[0])}) == {found!r}, 'recorded for another index'")
+            continue
+        names[i.out] = f"v{i.out}"
+        lines.append("    " + _statement(i, names[i.out], list(map(text, i.args)), program))
+    lines.append(f"    return {', '.join(map(text, program.outputs))}")
+    body = "\n".join(lines)
+    return ("import base64\n" if "base64." in body else "") + "import numpy as np\n\n\n" + body
+
+
+# Files
+
+
+def _primitives() -> dict[str, Primitive]:
+    """All declared primitives by name."""
+    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD}
+    for module in [m for n, m in sys.modules.items() if n.startswith(("functrace.ops", "functrace.scipy", "functrace.compile"))]:
+        for x in list(vars(module).values()):
+            p = x if isinstance(x, Primitive) else getattr(x, "primitive", None)
+            if isinstance(p, Primitive):
+                found.setdefault(p.name, p)
+    from functrace.ops.registry import TABLE
+
+    for declared in TABLE.values():
+        if declared.primitive is not None:
+            found[declared.primitive.name] = declared.primitive
+    return found
+
+
+def _pack(x: Any, arrays: list[Any]) -> Any:
+    """A parameter or constant as JSON; arrays go to `arrays`."""
+    if x is None or type(x) in (bool, int, str):
+        return x
+    if type(x) in (tuple, list):
+        return {type(x).__name__: [_pack(q, arrays) for q in x]}
+    if type(x) is float:
+        return {"float": x.hex()}
+    if type(x) is complex:
+        return {"complex": [x.real.hex(), x.imag.hex()]}
+    if type(x) is slice:
+        return {"slice": [_pack(q, arrays) for q in (x.start, x.stop, x.step)]}
+    if x is ... or x is HOLE:
+        return {"the": "..." if x is ... else "hole"}
+    if isinstance(x, np.dtype) and x.kind in "fciub":
+        return {"dtype": x.str}
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fciub":
+        arrays.append(np.asarray(x))
+        return {"scalar" if isinstance(x, np.generic) else "array": len(arrays) - 1}
+    word = next((w for w, f in _READS.items() if f is x), None)
+    if word is None:
+        raise errors.UnsupportedError(f"save: a {type(x).__name__} ({x!r}) can't be saved: a file holds arrays and numbers, no code")
+    return {"read": word}
+
+
+def _unpack(x: Any, arrays: list[Any]) -> Any:
+    if not isinstance(x, dict):
+        return x
+    ((tag, inside),) = x.items()
+    if tag in ("tuple", "list", "slice"):
+        parts = [_unpack(q, arrays) for q in inside]
+        return slice(*parts) if tag == "slice" else tuple(parts) if tag == "tuple" else parts
+    makers: dict[str, Callable[[Any], Any]] = {
+        "float": float.fromhex,
+        "complex": lambda z: complex(*map(float.fromhex, z)),
+        "the": lambda z: ... if z == "..." else HOLE,
+        "dtype": np.dtype,
+        "array": lambda k: arrays[k],
+        "scalar": lambda k: arrays[k][()],
+        "read": _READS.__getitem__,
+    }
+    return makers[tag](inside)
+
+
+def save(file: Any, tape: Tape | Program) -> None:
+    """Save a tape (of `functrace.trace`) to a file, or to an open binary file: its operations by name, its constants as arrays.
+
+    >>> import functrace as ft, numpy as np, io
+    >>> file = io.BytesIO()
+    >>> save(file, ft.trace(lambda x: np.sin(x) * 2)(1.0))
+    >>> _ = file.seek(0)
+    >>> load(file)(0.5)
+    [np.float64(0.958851077208406)]
+    """
+    program = dead(program_of(tape) if isinstance(tape, Tape) else tape)
+    arrays: list[Any] = []
+    known = _primitives()
+    rows = []
+    for i in program.instructions:
+        if known.get(i.primitive.name) is not i.primitive:
+            raise errors.UnsupportedError(f"save: {i.primitive.name} is not a declared operation, so a file can't name it")
+        rows.append([i.primitive.name, i.out, list(i.args), _pack(i.params, arrays)])
+    kinds = {str(k): None if v is None else [list(v.shape), v.dtype.str, v.form] for k, v in program.kinds.items()}
+    text = {
+        "functrace": VERSION,
+        "inputs": program.ninputs,
+        "names": list(program.names),
+        "instructions": rows,
+        "outputs": program.outputs,
+        "constants": [_pack(x, arrays) for x in program.consts],
+        "kinds": kinds,
+    }
+    header = np.frombuffer(json.dumps(text).encode(), np.uint8)
+    np.savez_compressed(file, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
+
+
+def load(file: Any) -> Program:
+    """What `save` saved, as a function of the tape's inputs that returns the list of its outputs. No code in a file is run.
+
+    >>> import functrace as ft, numpy as np, io
+    >>> file = io.BytesIO()
+    >>> ft.save(file, ft.trace(ft.grad(np.sin))(0.0))
+    >>> _ = file.seek(0)
+    >>> ft.load(file)(0.0)
+    [np.float64(1.0)]
+    """
+    with np.load(file, allow_pickle=False) as archive:
+        text = json.loads(archive["program"].tobytes().decode())
+        arrays = [archive[f"a{k}"] for k in range(len(archive.files) - 1)]
+    if text.get("functrace") != VERSION:
+        raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")
+    known = _primitives()
+    rows = []
+    for name, out, args, params in text["instructions"]:
+        if name not in known:
+            raise errors.UnsupportedError(f"load: the file uses {name!r}, which is not a declared operation")
+        rows.append(Instruction(known[name], out, tuple(args), _unpack(params, arrays)))
+    kinds = {int(k): None if v is None else Kind(tuple(v[0]), np.dtype(v[1]), v[2]) for k, v in text["kinds"].items()}
+    consts = [_unpack(x, arrays) for x in text["constants"]]
+    return Program(text["inputs"], rows, text["outputs"], consts, kinds, text["names"])

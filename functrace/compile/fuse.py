@@ -1,0 +1,143 @@
+"""Fusion: elementwise instructions on large arrays, grouped so that they run block by block, each block staying in the cache.
+
+A group has a loop axis of `length` rows. A value in it is a *row value*, of which axis 0 is the loop axis, or the same for all rows.
+Ufuncs, `where` and casts join a group; so do reductions over other axes, and, at its end, reductions over the loop axis, of which
+each block gives a part. Where all arrays of a group have one shape it runs over their elements, whatever their axes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from functrace.compile.passes import is_elementwise
+from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
+
+LARGE = 1 << 14  # elements of a result from which on a group is begun
+BLOCK = 1 << 15  # elements of a block on one thread
+WINDOW = 64  # instructions put off until a group is closed
+REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
+_CASTS = frozenset(("astype", "astype_constant", "broadcast_to"))
+
+
+class Group:
+    """Instructions that run together, block by block."""
+
+    __slots__ = ("flat", "instructions", "length", "made", "parts", "shape")
+
+    def __init__(self, shape: tuple[int, ...], flat: bool) -> None:
+        self.flat, self.shape = flat, shape
+        self.length = int(np.prod(shape)) if flat else shape[0]
+        self.instructions: list[Instruction] = []
+        self.made: set[int] = set()  # row values
+        self.parts: set[int] = set()  # results of reductions over the loop axis
+
+    def is_row(self, a: int, kind: Kind, ndim: int) -> bool | None:
+        """Whether an argument of an op with results of `ndim` axes is a row value (None: it fits neither way)."""
+        if a in self.made:
+            return len(kind.shape) == ndim or None
+        if self.flat:
+            return True if kind.shape == self.shape else False if kind.size == 1 else None
+        return len(kind.shape) == ndim and kind.shape[0] == self.length
+
+    def accepts(self, i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+        """Whether an instruction can run in the group."""
+        out = kinds[i.out]
+        if out is None or any(kinds[a] is None for a in i.args) or any(a in self.parts for a in i.args):
+            return False
+        if i.primitive.name in REDUCTIONS:
+            return self._reduces(i, kinds)
+        if i.primitive.name in MOVES:
+            return not self.flat and i.args[0] in self.made and out.shape[:1] == (self.length,)
+        if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
+            return False
+        rows = [self.is_row(a, kinds[a], len(out.shape)) for a in i.args]  # type: ignore[arg-type]
+        return None not in rows and any(rows)
+
+    def _reduces(self, i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+        x = kinds[i.args[0]]
+        if i.args[0] not in self.made or x is None or x.dtype.char not in "fdFDgG":
+            return False
+        axes = axes_of(i.params[0], len(x.shape))
+        return len(axes) == len(x.shape) if self.flat else True
+
+    def add(self, i: Instruction, kinds: dict[int, Kind | None]) -> None:
+        """Take an instruction in."""
+        self.instructions.append(i)
+        x = kinds[i.args[0]]
+        if i.primitive.name in REDUCTIONS and x is not None and 0 in axes_of(i.params[0], len(x.shape)):
+            self.parts.add(i.out)
+        else:
+            self.made.add(i.out)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction, not negative."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))) if ndim else ()
+
+
+def fusable(i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+    """Whether an instruction could run in a group."""
+    name = i.primitive.name
+    if name in REDUCTIONS or name in MOVES:
+        return True
+    if not (is_elementwise(i.primitive) or name == "where" or name in _CASTS):
+        return False
+    return all((k := kinds[v]) is not None and k.dtype.kind in "fcbui" for v in (i.out, *i.args))
+
+
+def fuse(program: Program) -> list[Instruction | Group]:
+    """The instructions of a program, those that can be fused in groups; the order of what depends on each other is kept."""
+    kinds = program.kinds
+    if not any(k is not None and k.size >= LARGE for i in program.instructions if (k := kinds[i.out] if i.out >= 0 else None)):
+        return list(program.instructions)
+    done: list[Instruction | Group] = []
+    todo = deque(program.instructions)
+    while todo:
+        before, group = _next_group(todo, kinds)
+        done += before
+        if group is not None:
+            done += [group] if len(group.instructions) > 1 else group.instructions
+    return done
+
+
+def _starts(i: Instruction, kinds: dict[int, Kind | None]) -> Group | None:
+    out = kinds[i.out]
+    if out is None or out.form != ARRAY or out.size < LARGE or i.primitive.name in REDUCTIONS or i.primitive.name in MOVES:
+        return None
+    group = Group(out.shape, out.size > 4 * BLOCK * out.shape[0])
+    return group if group.accepts(i, kinds) else None
+
+
+def _next_group(todo: deque[Instruction], kinds: dict[int, Kind | None]) -> tuple[list[Any], Group | None]:
+    """What runs before the first group, and the group; both are taken from `todo`."""
+    before: list[Any] = []
+    group: Group | None = None
+    after: list[Instruction] = []
+    late: set[int] = set()  # values that are made after the group, or at its end
+    while todo and len(after) < WINDOW:
+        i = todo.popleft()
+        if group is None:
+            group = _starts(i, kinds) if fusable(i, kinds) else None
+            if group is None:
+                before.append(i)
+            else:
+                group.add(i, kinds)
+            continue
+        depends = any(a in late or a in group.parts for a in i.args)
+        if not depends and fusable(i, kinds) and group.accepts(i, kinds):
+            group.add(i, kinds)
+        elif depends or any(a in group.made for a in i.args):
+            after.append(i)
+            late.add(i.out)
+            if i.primitive is GUARD:  # nothing that comes after it may run before it
+                break
+        else:
+            before.append(i)
+    todo.extendleft(reversed(after))
+    return before, group

@@ -1,0 +1,382 @@
+"""`jit`: record a function once for each signature and each way through its `if`s, and from then on run the programs.
+
+A call is looked up by its signature: the tree of its arguments, the shapes and dtypes of arrays, the types of Python numbers, and
+the values of all else. A signature has a tree of paths: a path is a program, and its guards tell when it is not the one to run.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.compile.bindings import Bindings, Watched, watched
+from functrace.compile.capture import capture
+from functrace.compile.emit import Executable
+from functrace.compile.nesting import call_traced
+from functrace.compile.optimise import optimise
+from functrace.compile.program import GUARD, GuardError, Program, same
+from functrace.core.tracer import Tracer
+from functrace.pool import Recycled, owned
+from functrace.transforms.arguments import name_of, signature
+
+SIGNATURES = 512  # remembered
+PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
+_NUMBERS = frozenset((int, float, complex))
+_RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
+
+
+class JitWarning(UserWarning):
+    """A jitted function runs without being compiled."""
+
+
+class _Path:
+    """One recorded way through a function: the program as recorded, what runs, and the structure of the result."""
+
+    __slots__ = ("executable", "found", "outdef", "program")
+
+    def __init__(self, program: Program, outdef: Any) -> None:
+        self.program, self.outdef = program, outdef
+        self.found = [i.params[1] for i in program.instructions if i.primitive is GUARD]
+        self.executable = Executable(optimise(program), "f")
+
+
+class _Variant:
+    """What is known of one signature: its paths, and what the function read beside its arguments when they were recorded."""
+
+    __slots__ = ("arrays", "bindings", "last", "paths", "reason", "recorded", "side_effects")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None  # why it runs without being compiled
+        self.side_effects: list[str] = []
+        self.recorded = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all paths."""
+        self.paths: list[_Path] = []
+        self.last: _Path | None = None
+        self.bindings: Bindings | None = None
+        self.arrays: list[Watched] = []
+
+    def stale(self) -> str | None:
+        """The name of something outside the function that has changed since it was recorded."""
+        if self.bindings is not None and (name := self.bindings.changed()) is not None:
+            return name
+        for w in self.arrays:
+            if w.changed():
+                return f"the elements of {errors.describe(w.array)}"
+        return None
+
+    def sibling(self, path: _Path, number: int, found: Any) -> _Path | None:
+        """A path that agrees with `path` up to a guard, where it finds what was found now."""
+        before = path.found[:number]
+        for other in self.paths:
+            if len(other.found) > number and same(other.found[number], found) and all(map(same, other.found, before)):
+                return other
+        return None
+
+
+class Jitted:
+    """A function that is recorded once for each signature, and then replayed: see `jit`."""
+
+    def __init__(
+        self, fun: Callable[..., Any], static_argnums: Sequence[int], static_argnames: Sequence[str], paths: int, no_retrace: bool
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.static_argnums, self.static_argnames, self.paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
+        self._variants: dict[Any, _Variant] = {}
+        self._lock = threading.RLock()
+        self._log: deque[str] = deque(maxlen=256)
+        self._counts = {"hits": 0, "recorded": 0, "eager": 0}
+        self._warned = False
+        self.derived: dict[Any, Jitted] = {}  # what `nesting` makes of it
+
+    @property
+    def static(self) -> bool:
+        """Whether some arguments are static."""
+        return bool(self.static_argnums or self.static_argnames)
+
+    def another(self, function: Callable[..., Any]) -> Jitted:
+        """A function jitted with the same options."""
+        return Jitted(function, (), (), self.paths, self.no_retrace)
+
+    def __repr__(self) -> str:
+        return f"<jit({name_of(self.fun)})>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call, statics = (args, kwargs), ()
+        if self.static_argnums or self.static_argnames:
+            call, statics = self._split(args, kwargs)
+        leaves, treedef = tree.flatten(call)
+        specs: list[Any] = []
+        inputs: list[Any] = []
+        others: list[Any] = []
+        for x in leaves:
+            t = type(x)
+            if t is np.ndarray:
+                specs.append((x.shape, x.dtype))
+                inputs.append(x)
+            elif t in _NUMBERS:
+                specs.append(t)
+                inputs.append(x)
+            elif isinstance(x, np.generic):
+                specs.append(x.dtype)
+                inputs.append(x)
+            elif isinstance(x, np.ndarray):
+                x = x.view(np.ndarray)
+                specs.append((t, x.shape, x.dtype))
+                inputs.append(x)
+            elif isinstance(x, Tracer):
+                return call_traced(self, args, kwargs)
+            else:
+                specs.append((t, _hashable(x)))
+                others.append(x)
+        key = (treedef, tuple(specs), statics)
+        variant = self._variants.get(key)
+        if variant is None:
+            with self._lock:
+                if len(self._variants) >= SIGNATURES:  # forget the oldest
+                    del self._variants[next(iter(self._variants))]
+                variant = self._variants.setdefault(key, _Variant())
+        if variant.reason is not None:
+            self._counts["eager"] += 1
+            return self.fun(*args, **kwargs)
+        path = variant.last
+        if path is not None:
+            name = variant.stale()
+            if name is None:
+                tried: list[_Path] = []
+                why = ""
+                while path is not None and path not in tried:
+                    try:
+                        out = path.executable(inputs)
+                    except GuardError as failed:
+                        why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {failed.found!r}"
+                        tried.append(path)
+                        path = variant.sibling(path, failed.number, failed.found)
+                        continue
+                    variant.last = path
+                    self._counts["hits"] += 1
+                    return tree.unflatten(path.outdef, out)
+            else:
+                variant.clear()
+                why = f"{name_of(self.fun)}: {name} has changed"
+        else:
+            why = f"{name_of(self.fun)}: a new signature, {', '.join(map(errors.describe, leaves))}"
+        return self._record(variant, leaves, treedef, args, kwargs, others, why)
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The arguments that are not static, and those that are."""
+        numbers = {k % len(args) for k in self.static_argnums if -len(args) <= k < len(args)}
+        names = set(self.static_argnames)
+        if names:
+            parameters = list(signature(self.fun).parameters)
+            numbers |= {k for k, name in enumerate(parameters[: len(args)]) if name in names}
+        if self.static_argnums:
+            parameters = list(signature(self.fun).parameters)
+            names |= {parameters[k] for k in self.static_argnums if -len(parameters) <= k < len(parameters)}
+        fixed = [(k, args[k]) for k in sorted(numbers)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
+        moving = tuple(None if k in numbers else a for k, a in enumerate(args)), {k: v for k, v in kwargs.items() if k not in names}
+        for k, x in fixed:
+            try:
+                hash(x)
+            except TypeError:
+                raise TypeError(
+                    f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
+                    f"  At {errors.user_line()}.\n  Static arguments are looked up by value: pass a tuple, or do not declare it static."
+                ) from None
+        return moving, tuple((k, type(x), x) for k, x in fixed)
+
+    def _record(
+        self, variant: _Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
+    ) -> Any:
+        name = name_of(self.fun)
+        recorded = self._counts["recorded"]
+        if self.no_retrace and recorded:
+            raise errors.RetraceError(f"jit({name}) was told not to record again: {why}.\n  At {errors.user_line(3)}.")
+        self._log.append(why)
+        variant.recorded += 1
+        if len(variant.paths) >= self.paths or variant.recorded > 8 * self.paths:
+            variant.clear()
+            return self._eager(
+                variant, args, kwargs, f"it took more than {self.paths} paths, or what it reads keeps changing; the last time {why}"
+            )
+        places = [k for k, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic)) or type(x) in _NUMBERS]
+        outdef: list[Any] = []
+
+        def run(*inputs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(places, inputs):
+                full[k] = x
+            positional, keywords = tree.unflatten(treedef, full)
+            if self.static_argnums or self.static_argnames:
+                positional = tuple(args[k] if x is None else x for k, x in enumerate(positional))
+                keywords = {**kwargs, **keywords}
+            out, structure = tree.flatten(self.fun(*positional, **keywords))
+            outdef.append(structure)
+            return out
+
+        bindings = Bindings(self.fun, *others)
+        if bindings.traced:
+            return self.fun(*args, **kwargs)
+        if bindings.closed:
+            return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
+        contents = watched((), bindings.arrays)
+        state = _global_random_state()
+        try:
+            captured = capture(run, [leaves[k] for k in places], f"jit({name})", _names(treedef, leaves, places))
+        except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, IndexError, TypeError) as error:
+            out = self.fun(*args, **kwargs)  # its own error, if it has one
+            variant.reason = f"it can't be recorded: {error}"
+            self._warn(variant.reason)
+            return out
+        self._counts["recorded"] += 1
+        outputs = tree.unflatten(outdef[0], _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
+        if captured.program is None:  # it closes over a traced value: this run was right, and there is nothing to replay
+            return outputs
+        strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
+        if strange is not None:
+            self._refuse(variant, f"it returns a {type(strange).__name__}, which is not an array or a number")
+        elif bindings.drew() or state != _global_random_state():
+            self._refuse(variant, "it draws random numbers")
+        elif any(w.changed() for w in contents):
+            self._refuse(variant, "it writes to an array that it was not passed")
+        else:
+            changed = {b.name for b in bindings.bindings if b.changed()}
+            bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
+            variant.side_effects = sorted(changed)
+            path = _Path(captured.program, outdef[0])
+            with self._lock:
+                variant.bindings = bindings
+                variant.arrays = watched(captured.sources, bindings.arrays)
+                variant.paths = [*variant.paths, path]
+                variant.last = path
+        return outputs
+
+    def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
+        self._refuse(variant, reason)
+        return self.fun(*args, **kwargs)
+
+    def _refuse(self, variant: _Variant, reason: str) -> None:
+        variant.reason = reason
+        self._warn(reason)
+
+    def _warn(self, reason: str) -> None:
+        self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
+        if not self._warned:
+            self._warned = True
+            level, frame, user = 1, sys._getframe(), errors.user_frame(1)
+            while user is not None and frame is not user and frame.f_back is not None:
+                level, frame = level + 1, frame.f_back
+            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", JitWarning, stacklevel=level)
+
+    def clear_cache(self) -> None:
+        """Forget all programs, and give back their memory and locks."""
+        with self._lock:
+            self._variants, self.derived = {}, {}
+
+    def cache_info(self) -> dict[str, int]:
+        """How many signatures and paths there are, how often one was replayed, recorded, or run without either."""
+        variants = list(self._variants.values())
+        return {"signatures": len(variants), "paths": sum(len(v.paths) for v in variants), **self._counts}
+
+    def explain(self) -> str:
+        """Why the function was recorded, each time; what runs without being compiled; what it does beside returning results."""
+        effects = sorted({name for v in self._variants.values() for name in v.side_effects})
+        lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log)]
+        return "\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects])
+
+    def programs(self) -> list[Program]:
+        """The programs as they were recorded."""
+        return [path.program for v in self._variants.values() for path in v.paths]
+
+    def show(self) -> str:
+        """The programs as they run, and the passes that made them: see `functrace.compile.passes`."""
+        return "\n\n".join(path.executable.show() for v in self._variants.values() for path in v.paths)
+
+
+def _hashable(x: Any) -> Any:
+    try:
+        hash(x)
+    except TypeError:
+        return id(x)
+    return x
+
+
+def _global_random_state() -> str:
+    if "numpy.random" not in sys.modules:
+        return ""
+    return str(np.random.get_state(legacy=False))  # noqa: NPY002
+
+
+def _names(treedef: Any, leaves: list[Any], places: list[int]) -> list[str]:
+    paths = tree.paths(tree.unflatten(treedef, leaves))
+    return ["x" + paths[k].removeprefix("[0]").removeprefix("[1]") for k in places]
+
+
+def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+    """Results as the caller's own: no memory in common with arguments, constants or each other."""
+    taken = {id(x) for x in (*inputs, *consts)}
+    return [owned(x if type(x) in (np.ndarray, Recycled) or not isinstance(x, np.ndarray) else np.array(x), taken) for x in outputs]
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    max_paths: int = PATHS,
+    no_retrace: bool = False,
+) -> Any:
+    """`f`, recorded on its first call and from then on replayed as one flat NumPy program.
+
+    The first call with a new signature runs `f`, on its arguments, and returns what it returns; so does a call that takes another
+    way through `f`'s `if`s. All others run the recorded program. A signature is the structure of the arguments, the shapes and dtypes
+    of arrays, the types of Python numbers (whose values are free), and the values of everything else.
+
+    Args:
+        f: a function of pytrees, plain or made by `grad`, `vmap` and the like. Without it, a decorator with these options.
+        static_argnums, static_argnames: arguments that are part of the signature, by value; they must be hashable.
+        max_paths: how many ways through one signature are recorded. Past it `f` runs as it is, after one `JitWarning`.
+        no_retrace: raise `RetraceError` where `f` would be recorded a second time.
+
+    Returns:
+        A function with `f`'s arguments and `cache_info()`, `explain()` (why it was recorded, each time), `programs()`, `show()` (the
+        code that runs) and `clear_cache()`. Its results share no memory with arguments, constants or earlier results. Under `grad`,
+        `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
+
+    What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, their attributes
+    and items, as far as 2000 objects; arrays up to 4 kB by all elements, larger ones by 64 of them (those that take part in the
+    program are locked, so that a write raises). If something changed, `f` is recorded anew. What is not noticed: changes behind
+    calls into other libraries, files and clocks. What `f` does besides (printing, appending to a list) is done when it is recorded,
+    and `explain` names the variables it sets; a function that draws random numbers or writes to an outer array is not compiled.
+
+    Raises:
+        RetraceError: see `no_retrace`.
+
+    >>> import functrace as ft, numpy as np
+    >>> g = ft.jit(ft.grad(lambda x: x * x if x > 0 else -x))
+    >>> g(3.0), g(-1.0), g(5.0)
+    (np.float64(6.0), np.float64(-1.0), np.float64(10.0))
+    >>> g.cache_info()["recorded"]
+    2
+    """
+    if f is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, max_paths=max_paths, no_retrace=no_retrace
+        )
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Jitted(f, numbers, names, max_paths, no_retrace)

@@ -1,0 +1,136 @@
+"""Merging: parts of one array written at once, sums of products of matrices done as one product, products with one matrix too.
+
+The sums are the cotangents of what was used many times: the results are those of the single operations, to rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, rewritten
+from functrace.compile.program import Instruction, Kind, Program
+from functrace.core.primitive import Primitive
+from functrace.ops.index import is_basic
+from functrace.pool import empty, zeros
+
+_MOST = 256  # terms of one sum
+
+
+def _parts(*args: Any) -> Any:
+    *arrays, indices, shape, dtype, covered = args
+    out = empty(shape, dtype) if covered else zeros(shape, dtype)
+    for x, (index, first) in zip(arrays, indices):
+        if first:
+            out[index] = x
+        else:
+            out[index] += x
+    return out
+
+
+def _products(*args: Any) -> Any:
+    """The sum of x @ y over pairs of matrices, the first of each passed transposed."""
+    xs, ys = np.concatenate(args[::2]), np.concatenate(args[1::2])
+    return np.matmul(xs.T, ys)
+
+
+def _internal(name: str, fun: Any) -> Primitive:
+    return Primitive(name, fun, arity=None, constant=True, batch=lambda *_: None)  # made after all tracing is done
+
+
+PARTS, PRODUCTS = _internal("sum_of_parts", _parts), _internal("sum_of_products", _products)
+
+
+def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[Any, ...]:
+    """Parameters of PARTS: for each index whether it is the first to write there, and whether the first ones leave nothing out."""
+    seen, assigned = np.zeros(shape, bool), np.zeros(shape, bool)
+    out = []
+    for index in indices:
+        first = not seen[index].any()
+        out.append((index, first))
+        seen[index] = True
+        if first:
+            assigned[index] = True
+    return tuple(out), shape, dtype, bool(assigned.all())
+
+
+def merged(program: Program) -> Program:
+    """With sums of parts, and of products with a transposed matrix, as one instruction."""
+    kinds = program.kinds
+    uses: dict[int, int] = dict.fromkeys(program.outputs, 2)
+    for i in program.instructions:
+        for a in i.args:
+            uses[a] = uses.get(a, 0) + 1
+    terms: dict[int, tuple[str, list[Any]]] = {}  # of a sum: "parts" with their indices, or "pairs" of matrices
+
+    def term(a: int, made: dict[int, Instruction]) -> tuple[str, list[Any]] | None:
+        by = made.get(a)
+        if a < 0:
+            return "parts", [(a, ...)]
+        if a in terms or by is None:
+            return terms.get(a)
+        if by.primitive.name == "placed" and is_basic(by.params[0]):
+            return "parts", [(by.args[0], by.params[0])]
+        if by.primitive.name == "matmul":
+            left, right = made.get(by.args[0]), kinds[by.args[1]]
+            if (
+                left is not None
+                and left.primitive is TRANSPOSE
+                and left.params[0] == (1, 0)
+                and right is not None
+                and len(right.shape) == 2
+            ):
+                return "pairs", [(left.args[0], by.args[1])]
+        return None
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
+        out = kinds.get(i.out)
+        if i.primitive is not ADD or out is None or any(uses.get(a) != 1 or kinds[a] != out for a in i.args):
+            return None
+        first, second = term(i.args[0], made), term(i.args[1], made)
+        if first is None or second is None or first[0] != second[0] or len(first[1]) + len(second[1]) > _MOST:
+            return None
+        what, both = terms[i.out] = first[0], first[1] + second[1]
+        if what == "pairs":
+            return Instruction(PRODUCTS, i.out, tuple(a for pair in both for a in pair), ())
+        params = _covering(out.shape, out.dtype, [index for _, index in both])
+        return Instruction(PARTS, i.out, tuple(a for a, _ in both), params)
+
+    return rewritten(program, rule)
+
+
+def stacked(program: Program) -> Program:
+    """With the products of several constant matrices with one other as one product, of which the results are parts."""
+    kinds = program.kinds
+    found: dict[int, list[Instruction]] = {}
+    for i in program.instructions:
+        if (
+            i.primitive.name == "matmul"
+            and i.args[0] < 0 <= i.args[1]
+            and all((k := kinds[a]) is not None and len(k.shape) == 2 for a in i.args)
+        ):
+            found.setdefault(i.args[1], []).append(i)
+    whole: dict[int, Instruction] = {}
+    rows: dict[int, slice] = {}
+    for y, products in found.items():
+        lefts = [program.constant(i.args[0]) for i in products]
+        if len(products) < 4 or any(x.dtype != lefts[0].dtype for x in lefts):
+            continue
+        at = 0
+        for i, x in zip(products, lefts):
+            rows[i.out] = slice(at, at + len(x))
+            at += len(x)
+        kind = kinds[products[0].out]
+        assert kind is not None
+        value = program.value(Kind((at, kind.shape[1]), kind.dtype))
+        whole[y] = Instruction(products[0].primitive, value, (program.const(np.concatenate(lefts)), y), ())
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        if i.out not in rows:
+            return None
+        first = whole[i.args[1]]
+        part = Instruction(GETITEM, i.out, (first.out,), (rows[i.out],))
+        return (part,) if first.out in made else (first, part)
+
+    return rewritten(program, rule) if rows else program

@@ -1,0 +1,101 @@
+"""Jitted functions on traced values: under `grad`, `jvp` and `vmap` a call is one operation, and its rules are jitted too.
+
+Inside another `jit`, and where values are traced several times over, the function simply runs: its operations join the outer program,
+or the outer tapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import tree
+from functrace.compile.bindings import Bindings
+from functrace.core.batch import BatchTrace
+from functrace.core.tape import TapeTrace
+from functrace.core.tracer import Tracer
+from functrace.transforms.batching import vmap
+from functrace.transforms.custom import Call, is_float
+from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.tracing import ProgramTrace
+
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class JitCall(Call):
+    """A call of a jitted function; `derived(key, make)` gives a jitted function that is made from it once."""
+
+    what = "jit"
+
+    def __init__(self, function: Any, treedef: Any, f: Any, jitted: Any, key: Any) -> None:
+        super().__init__(function, treedef, f)
+        self.jitted, self.key = jitted, key
+
+    def _derived(self, what: str, moving: Sequence[int], make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+        key = (what, self.key, self.treedef, tuple(moving))
+        made = self.jitted.derived.get(key)
+        if made is None:
+            made = self.jitted.derived[key] = self.jitted.another(make())
+        return made  # type: ignore[no-any-return]
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        if any(isinstance(x, Tracer) for x in leaves):
+            return self.f(*self.args(leaves))
+        return self._derived("call", (), lambda: self.f)(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        return self.plain(leaves), ()
+
+    def _flat(self, moving: Sequence[int], leaves: Sequence[Any]) -> Callable[..., list[Any]]:
+        def flat(*xs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return tree.leaves(self.f(*self.args(full)))
+
+        return flat
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+
+        def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            out, pullback = vjp(self._flat(moving, leaves), *(leaves[k] for k in moving))
+            return list(pullback([g if is_float(y) else y for g, y in zip(cts, out)]))
+
+        back: list[Any] = [None] * len(leaves)
+        for k, g in zip(moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), list(cts))):
+            back[k] = g
+        return back
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        moving = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
+
+        def pushed(leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+            return list(jvp(self._flat(moving, leaves), [leaves[k] for k in moving], ts)[1])
+
+        return self._derived("tangent", moving, lambda: pushed)(list(leaves), [ts[k] for k in moving])  # type: ignore[no-any-return]
+
+    def mapped(self, axes: Any) -> Call:
+        return JitCall(
+            self.function, self.treedef, vmap(self.f, axes), self.jitted, (self.key, "vmap", tree.structure(axes), *tree.leaves(axes))
+        )
+
+
+def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call of a jitted function of which some argument is traced."""
+    leaves, treedef = tree.flatten((args, kwargs))
+    traces = [x.owner for x in leaves if isinstance(x, Tracer)]
+    newest = max(traces, key=lambda trace: trace.id)
+    alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
+    differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace)
+    inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
+    if not (alone and differentiates and inexact) or jitted.static or Bindings(jitted.fun).traced:
+        return jitted.fun(*args, **kwargs)
+    leaves = [x if hasattr(x, "dtype") or isinstance(x, (bool, int)) else np.asarray(x)[()] for x in leaves]
+
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return jitted.fun(*args, **kwargs)
+
+    return JitCall(jitted.fun, treedef, call, jitted, None)(leaves)

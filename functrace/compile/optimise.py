@@ -1,0 +1,18 @@
+"""The passes, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functrace.compile.merge import merged, stacked
+from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
+from functrace.compile.program import Program
+
+PASSES: tuple[Callable[[Program], Program], ...] = (dead, expand, moves, sink, algebra, common, regroup, stacked, merged, dead, scalars)
+
+
+def optimise(program: Program) -> Program:
+    """All passes, in order."""
+    for one in PASSES:
+        program = one(program)
+    return program

@@ -1,0 +1,341 @@
+"""Passes: each is a small function from program to program, that changes no bit of any elementwise result.
+
+They may be applied in any order, alone or together; `PASSES` is the order in which `optimise` applies them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import errors
+from functrace.compile.capture import capture
+from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, Program
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer
+from functrace.ops import elementwise as e
+from functrace.ops import shape as _shape
+from functrace.ops.index import getitem, is_basic
+
+NEGATIVE, ADD, SUBTRACT, MULTIPLY = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply))  # noqa: B009
+BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
+
+
+def is_elementwise(p: Primitive) -> bool:
+    """Whether a primitive is a ufunc of one result, which broadcasts its arguments."""
+    fun = p.fun
+    return isinstance(fun, np.ufunc) and fun.nout == 1 and fun.signature is None
+
+
+def dead(program: Program) -> Program:
+    """Without what neither an output nor a guard needs."""
+    live = set(program.outputs)
+    kept = []
+    for i in reversed(program.instructions):
+        if i.primitive is GUARD or i.out in live:
+            live.update(i.args)
+            kept.append(i)
+    return program.with_(reversed(kept))
+
+
+Rule = Callable[[Instruction, dict[int, Instruction]], "Instruction | tuple[Instruction, ...] | int | None"]
+
+
+def rewritten(program: Program, rule: Rule) -> Program:
+    """Apply `rule` to each instruction, given what made each value: it returns others, or a value that is the same."""
+    made: dict[int, Instruction] = {}
+    renamed: dict[int, int] = {}
+    out = []
+    for i in program.instructions:
+        args = i.args
+        if renamed and any(a in renamed for a in args):
+            i = Instruction(i.primitive, i.out, tuple([renamed.get(a, a) for a in args]), i.params)
+        new = rule(i, made)
+        if isinstance(new, int):
+            renamed[i.out] = new
+            continue
+        for one in new if isinstance(new, tuple) else (new or i,):
+            made[one.out] = one
+            out.append(one)
+    return program.with_(out, [renamed.get(k, k) for k in program.outputs])
+
+
+def _key(p: Any) -> Any:
+    t = type(p)
+    if t is tuple:
+        return tuple([_key(q) for q in p])
+    if t is slice:
+        return (slice, _key(p.start), _key(p.stop), _key(p.step))
+    if t in _COMPARED or isinstance(p, np.dtype):
+        return (t, p)
+    return (t, id(p))
+
+
+_COMPARED = frozenset((int, bool, str, type(None)))
+
+
+def common(program: Program) -> Program:
+    """With each value computed once: of two instructions alike the second goes."""
+    seen: dict[Any, int] = {}
+
+    def rule(i: Instruction, _made: Any) -> int | None:
+        key = (id(i.primitive), i.args, _key(i.params) if i.params else ())
+        first = seen.setdefault(key, i.out)
+        return None if first == i.out else first
+
+    guards: set[Any] = set()
+    program = rewritten(program, lambda i, made: None if i.primitive is GUARD else rule(i, made))
+    kept = []
+    for i in program.instructions:
+        if i.primitive is GUARD:
+            key = (i.args, id(i.params[0]))
+            if key in guards:
+                continue
+            guards.add(key)
+        kept.append(i)
+    return program.with_(kept)
+
+
+def _is(program: Program, k: int, number: float) -> bool:
+    """Whether a value is a constant of which every element is `number`."""
+    if k >= 0:
+        return False
+    x = program.constant(k)
+    if isinstance(x, np.ndarray):
+        return x.size > 0 and x.strides == (0,) * x.ndim and x.flat[0] == number
+    return isinstance(x, (int, float, np.generic)) and x == number
+
+
+_COPIES = frozenset(("positive", "astype", "astype_constant"))
+
+
+def algebra(program: Program) -> Program:
+    """With identities that hold to the last bit: `x * 1`, `x / 1`, `x - 0` are x; `-(-x)` is x; `a + -b` is `a - b`; `-a * b` is
+    `-(a * b)`, and the sum of `-x` is `-sum(x)`, so that signs may meet.
+    """
+    kinds = program.kinds
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | tuple[Instruction, ...] | int | None:
+        name = i.primitive.name
+        if name in ("multiply", "divide"):
+            bare = tuple([by.args[0] if (by := made.get(a)) is not None and by.primitive is NEGATIVE else a for a in i.args])
+            negated = sum(a != b for a, b in zip(bare, i.args))
+            if negated == 2:
+                return Instruction(i.primitive, i.out, bare, ())
+            if negated and kinds[i.out].dtype.kind == "f":  # type: ignore[union-attr]
+                product = program.value(kinds[i.out])
+                return Instruction(i.primitive, product, bare, ()), Instruction(NEGATIVE, i.out, (product,), ())
+        if name in ("multiply", "divide", "subtract"):
+            x, y = i.args
+            neutral = 0 if name == "subtract" else 1
+            if kinds[x] == kinds[i.out] and x >= 0 and _is(program, y, neutral):
+                return x
+            if name == "multiply" and kinds[y] == kinds[i.out] and y >= 0 and _is(program, x, 1):
+                return y
+        if name in ("add", "subtract"):
+            x, y = i.args
+            by = made.get(y)
+            if by is not None and by.primitive is NEGATIVE:
+                return Instruction(SUBTRACT if name == "add" else ADD, i.out, (x, by.args[0]), ())
+            bx = made.get(x)
+            if name == "add" and bx is not None and bx.primitive is NEGATIVE:
+                return Instruction(SUBTRACT, i.out, (y, bx.args[0]), ())
+        elif name == "negative":
+            by = made.get(i.args[0])
+            if by is not None and by.primitive is NEGATIVE:
+                return by.args[0]
+        elif name == "sum":
+            by = made.get(i.args[0])
+            if by is not None and by.primitive is NEGATIVE:
+                total = program.value(kinds[i.out])
+                return Instruction(i.primitive, total, by.args, i.params), Instruction(NEGATIVE, i.out, (total,), ())
+        elif (
+            name == "stop_gradient"
+            or name in ("positive", "astype", "astype_constant")
+            and i.args[0] >= 0
+            and kinds[i.args[0]] == kinds[i.out]
+        ):
+            return i.args[0]
+        return None
+
+    return rewritten(program, rule)
+
+
+def moves(program: Program) -> Program:
+    """With one reshape, transpose or broadcast for several in a row, and none that changes nothing."""
+    kinds = program.kinds
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | int | None:
+        if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST) and not (i.primitive.name == "getitem" and is_basic(i.params[0])):
+            return None
+        (x,) = i.args
+        before = made.get(x)
+        if before is not None and before.primitive is i.primitive and i.primitive is not BROADCAST:
+            if i.primitive is RESHAPE:
+                i = Instruction(RESHAPE, i.out, before.args, i.params)
+            elif i.primitive is TRANSPOSE:
+                i = Instruction(TRANSPOSE, i.out, before.args, (tuple(before.params[0][a] for a in i.params[0]),))
+        same = x if i.args == (x,) else i.args[0]
+        kind = kinds[same]
+        still = i.primitive in (RESHAPE, BROADCAST) or i.primitive is TRANSPOSE and i.params[0] == tuple(range(len(i.params[0])))
+        if still and same >= 0 and kind is not None and kind == kinds[i.out] and kind.form == ARRAY:
+            return same
+        return i
+
+    return rewritten(program, rule)
+
+
+def sink(program: Program) -> Program:
+    """With no broadcast whose result only meets arrays of its shape: ufuncs broadcast by themselves."""
+    kinds = program.kinds
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
+        if not is_elementwise(i.primitive) or len(i.args) < 2:
+            return None
+        out = kinds[i.out]
+        if out is None or not out.shape:
+            return None
+        args = list(i.args)
+        for k, a in enumerate(args):
+            by = made.get(a)
+            if by is not None and by.primitive is BROADCAST:
+                source = by.args[0]
+            elif a < 0 and _splat(program.constant(a)):
+                source = program.const(program.constant(a)[(0,) * program.constant(a).ndim].copy()[()])
+                program.consts[-1 - source] = np.array(program.consts[-1 - source])
+                program.kinds[source] = Kind((), program.consts[-1 - source].dtype)
+            else:
+                continue
+            others = [kinds[b] for j, b in enumerate(args) if j != k]
+            shape = np.broadcast_shapes(kinds[source].shape, *(o.shape for o in others if o is not None))  # type: ignore[union-attr]
+            if shape == out.shape and kinds[source].form != NUMBER:  # type: ignore[union-attr]
+                args[k] = source
+        return Instruction(i.primitive, i.out, tuple(args), ()) if tuple(args) != i.args else None
+
+    return rewritten(program, rule)
+
+
+def _splat(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.ndim > 0 and x.size > 0 and x.strides == (0,) * x.ndim
+
+
+def scalars(program: Program) -> Program:
+    """With Python numbers that meet floating-point arrays as 0-d arrays of their dtype, which ufuncs take faster."""
+    kinds = program.kinds
+    made: dict[Any, int] = {}
+
+    def rule(i: Instruction, _made: Any) -> Instruction | None:
+        if len(i.args) != 2 or not is_elementwise(i.primitive) or i.primitive.name == "ldexp":  # whose integer stays one
+            return None
+        for k, a in enumerate(i.args):
+            other = kinds[i.args[1 - k]]
+            if a >= 0 or other is None or other.form != ARRAY or not other.shape:
+                continue
+            x = program.constant(a)
+            if type(x) in (int, float) and other.dtype.kind in "fc":
+                dtype = other.dtype
+            elif isinstance(x, np.generic) and x.dtype.kind in "fc":
+                dtype = x.dtype
+            else:
+                continue
+            key = (type(x), repr(x), dtype)
+            if key not in made:
+                made[key] = program.const(np.array(x, dtype))
+            return Instruction(i.primitive, i.out, (i.args[0], made[key]) if k else (made[key], i.args[1]), i.params)
+        return None
+
+    return rewritten(program, rule)
+
+
+_ROUNDED = frozenset(("sum", "matmul"))
+_PASSED_ON = frozenset(("multiply", "negative", "transpose", "reshape"))
+
+
+def regroup(program: Program) -> Program:
+    """With the small factors of a product multiplied first, where only sums and matrix products read it: those are right to rounding."""
+    kinds = program.kinds
+    exact = set(program.outputs)
+    uses: dict[int, int] = {}
+    for i in reversed(program.instructions):
+        inexact = i.primitive.name in _ROUNDED or i.primitive.name in _PASSED_ON and i.out not in exact
+        for a in i.args:
+            uses[a] = uses.get(a, 0) + 1
+            if not inexact:
+                exact.add(a)
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        if i.primitive is not MULTIPLY or i.out in exact:
+            return None
+        for p, c in (i.args, i.args[::-1]):
+            by, whole = made.get(p), kinds[p]
+            if by is None or by.primitive is not MULTIPLY or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
+                continue
+            for large, small in (by.args, by.args[::-1]):
+                a, b = kinds[small], kinds[c]
+                if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:  # type: ignore[union-attr]
+                    continue
+                shape = np.broadcast_shapes(a.shape, b.shape)
+                if Kind(shape, whole.dtype).size < whole.size and a.dtype == b.dtype == whole.dtype and shape:
+                    both = program.value(Kind(shape, whole.dtype))
+                    return Instruction(MULTIPLY, both, (small, c), ()), Instruction(MULTIPLY, i.out, (large, both), ())
+        return None
+
+    return rewritten(program, rule)
+
+
+class _Lifting:
+    """NumPy, for functions of ours that are run on tracers to see what they do: `asarray` leaves what is an array."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def asarray(x: Any, dtype: Any = None) -> Any:
+        """As NumPy's."""
+        return x if isinstance(x, Tracer) and dtype is None else np.asarray(x, dtype)
+
+
+_NUMPY = _Lifting()
+EXPANDED = frozenset(("contraction", "logaddexp_weight"))
+
+
+def expand(program: Program) -> Program:
+    """With the operations that some primitives are made of in their place, so that other passes see them."""
+    kinds = program.kinds
+
+    def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
+        if i.primitive.name not in EXPANDED or any(kinds[a] is None for a in i.args):
+            return None
+        fun = i.primitive.fun
+        assert isinstance(fun, types.FunctionType)
+        seen = {**fun.__globals__, "np": _NUMPY}
+        for name, helper in fun.__globals__.items():
+            if isinstance(helper, types.FunctionType) and helper.__globals__ is fun.__globals__:
+                seen[name] = types.FunctionType(helper.__code__, seen, name, helper.__defaults__, helper.__closure__)
+        numpy_fun = types.FunctionType(fun.__code__, seen, fun.__name__, fun.__defaults__, fun.__closure__)
+        values = [np.ones(k.shape, k.dtype) if a >= 0 else program.constant(a) for a in i.args if (k := kinds[a]) is not None]
+        moving = [k for k, a in enumerate(i.args) if a >= 0]
+
+        def run(*xs: Any) -> list[Any]:
+            full = list(values)
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return [numpy_fun(*full, *i.params)]
+
+        try:
+            inner = capture(run, [values[k] for k in moving], i.primitive.name).program
+        except (errors.FunctraceError, TypeError):
+            return None
+        if inner is None or inner.outputs[0] < inner.ninputs or any(j.primitive in (GUARD, i.primitive) for j in inner.instructions):
+            return None
+        numbers: dict[int, int] = {k: i.args[m] for k, m in enumerate(moving)}
+        for n, x in enumerate(inner.consts):
+            numbers[-1 - n] = next((i.args[m] for m, v in enumerate(values) if v is x), 0) or program.const(x)
+        for j in inner.instructions:
+            numbers[j.out] = i.out if j.out == inner.outputs[0] else program.value(inner.kinds[j.out])
+        return tuple(Instruction(j.primitive, numbers[j.out], tuple(numbers[a] for a in j.args), j.params) for j in inner.instructions)
+
+    return rewritten(program, rule)

@@ -1,0 +1,191 @@
+"""The program: a recorded run as a flat list of instructions on numbered values, to be rewritten, printed and run.
+
+Values are numbered from 0, the inputs first; constants are numbered downwards from -1. An instruction applies a primitive to
+values and parameters. A guard is an instruction too: it has no result, and says what Python found when it looked at a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace import errors
+from functrace.core.primitive import Primitive, bind
+from functrace.core.tape import ITEM
+
+ARRAY, SCALAR, NUMBER = "array", "scalar", "number"  # what a value is: an ndarray, a NumPy scalar, a Python number
+
+
+class Kind(NamedTuple):
+    """What is known of a value before the program runs."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    form: str = ARRAY
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * int(self.dtype.itemsize)
+
+
+_DTYPES = {int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128), bool: np.dtype(np.bool_)}
+
+
+def kind_of(x: Any) -> Kind | None:
+    """The kind of a value; None for what is no array or number."""
+    if type(x) in _DTYPES:
+        return Kind((), _DTYPES[type(x)], NUMBER)
+    if isinstance(x, np.generic):
+        return Kind((), x.dtype, SCALAR)
+    return Kind(x.shape, x.dtype) if isinstance(x, np.ndarray) else None
+
+
+class Instruction:
+    """`out = primitive(*args, *params)`."""
+
+    __slots__ = ("args", "out", "params", "primitive")
+
+    def __init__(self, primitive: Primitive, out: int, args: tuple[int, ...], params: tuple[Any, ...]) -> None:
+        self.primitive, self.out, self.args, self.params = primitive, out, args, params
+
+
+def _check(x: Any, read: Callable[[Any], Any], found: Any, _number: int) -> bool:
+    return same(read(x), found)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether a guard finds what it found before: equal, NaN to NaN, and of one type."""
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+NOTHING = -(1 << 60)  # the number of the result of a guard
+GUARD = Primitive("guard", _check, arity=1, constant=True, batch=lambda *_: None)
+
+
+class Program:
+    """Instructions in order, the constants, the kind of each value, the number of inputs, and the numbers of the outputs."""
+
+    __slots__ = ("consts", "instructions", "kinds", "names", "next", "ninputs", "outputs")
+
+    def __init__(
+        self,
+        ninputs: int,
+        instructions: Iterable[Instruction],
+        outputs: Sequence[int],
+        consts: list[Any],
+        kinds: dict[int, Kind | None],
+        names: Sequence[str] = (),
+    ) -> None:
+        self.ninputs, self.instructions, self.outputs = ninputs, list(instructions), list(outputs)
+        self.consts, self.kinds, self.names = consts, kinds, names
+        self.next = max(kinds, default=-1) + 1
+
+    def with_(self, instructions: Iterable[Instruction], outputs: Sequence[int] | None = None) -> Program:
+        """The same program with other instructions."""
+        new = Program.__new__(Program)
+        new.ninputs, new.consts, new.kinds, new.names, new.next = self.ninputs, self.consts, self.kinds, self.names, self.next
+        new.instructions, new.outputs = list(instructions), list(self.outputs if outputs is None else outputs)
+        return new
+
+    def const(self, x: Any) -> int:
+        """The number of a new constant."""
+        self.consts.append(x)
+        self.kinds[-len(self.consts)] = kind_of(x)
+        return -len(self.consts)
+
+    def value(self, kind: Kind | None) -> int:
+        """The number of a new value."""
+        self.kinds[self.next] = kind
+        self.next += 1
+        return self.next - 1
+
+    def constant(self, k: int) -> Any:
+        """The constant of a number."""
+        return self.consts[-1 - k]
+
+    def last_uses(self) -> dict[int, int]:
+        """For each value the index of the last instruction that reads it; outputs are read at the end."""
+        last: dict[int, int] = {}
+        for index, i in enumerate(self.instructions):
+            for a in i.args:
+                last[a] = index
+        for out in self.outputs:
+            last[out] = len(self.instructions)
+        return last
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """The outputs for these inputs, arrays or numbers as they were recorded, or traced values."""
+        return interpret(self, inputs)
+
+    def __repr__(self) -> str:
+        return show(self)
+
+    __str__ = __repr__
+
+
+def _short(x: Any) -> str:
+    if isinstance(x, np.ndarray) and x.size > 1:
+        return errors.describe(x)
+    if isinstance(x, tuple):
+        return f"({', '.join(map(_short, x))})"
+    if callable(x):
+        return getattr(x, "__name__", "...")
+    return repr(x.item() if isinstance(x, np.ndarray) else x)
+
+
+def show(program: Program) -> str:
+    """A program as text, one instruction a line."""
+
+    def name(k: int) -> str:
+        return _short(program.constant(k)) if k < 0 else program.names[k] if k < len(program.names) else f"%{k}"
+
+    def typed(k: int) -> str:
+        kind = program.kinds.get(k)
+        return name(k) if kind is None else f"{name(k)} : {kind.dtype}[{','.join(map(str, kind.shape))}]"
+
+    lines = [typed(k) for k in range(program.ninputs)]
+    for i in program.instructions:
+        if i.primitive is GUARD:
+            lines.append(f"guard {_short(i.params[0])}({name(i.args[0])}) is {_short(i.params[1])}")
+        else:
+            lines.append(f"{typed(i.out)} = {i.primitive.name}({', '.join([*map(name, i.args), *map(_short, i.params)])})")
+    return "\n".join([*lines, f"return {', '.join(map(name, program.outputs))}"])
+
+
+class GuardError(Exception):
+    """A guard found something else: at which guard, and what."""
+
+    def __init__(self, number: int, found: Any) -> None:
+        super().__init__(number, found)
+        self.number, self.found = number, found
+
+
+def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Run a program one instruction after another, on plain or traced values: the meaning of a program."""
+    values: dict[int, Any] = dict(enumerate(inputs))
+    for k, x in enumerate(program.consts):
+        values[-1 - k] = x
+    for i in program.instructions:
+        if i.primitive is GUARD:
+            read, found, number = i.params
+            got = read(values[i.args[0]])
+            if not same(got, found):
+                raise GuardError(number, got)
+        elif i.primitive is ITEM:
+            values[i.out] = values[i.args[0]][i.params[0]]
+        else:
+            values[i.out] = bind(i.primitive, tuple([values[a] for a in i.args]), i.params)
+    return [values[k] for k in program.outputs]

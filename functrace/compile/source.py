@@ -1,0 +1,85 @@
+"""What generated code is made of: lines, and the names of the constants and functions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.compile.fuse import REDUCTIONS
+from functrace.compile.program import GuardError, same
+from functrace.core.primitive import Primitive
+from functrace.pool import empty
+
+REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
+KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated
+
+
+def targets(names: Sequence[str]) -> str:
+    """Names on the left of an assignment that unpacks."""
+    return ", ".join(names) + ("," if len(names) == 1 else "")
+
+
+_BITS = {"f": np.int32, "d": np.int64}
+
+
+def select(condition: Any, x: Any, y: Any, out: Any) -> None:
+    """`np.where` into `out`: by bits, since a branch for each element is slow where the condition goes to and fro."""
+    if not condition.any():
+        np.copyto(out, y)
+    elif condition.all():
+        np.copyto(out, x)
+    elif out.dtype.char not in _BITS or x.dtype != out.dtype or y.dtype != out.dtype:
+        out[...] = np.where(condition, x, y)
+    else:
+        bits = _BITS[out.dtype.char]
+        mask = condition.astype(bits)
+        np.negative(mask, mask)
+        x, y = x.view(bits), y.view(bits)
+        if y.ndim or y:
+            np.bitwise_xor(y, (x ^ y) & mask, out.view(bits))
+        else:
+            np.bitwise_and(x, mask, out.view(bits))
+
+
+def fail(number: int, found: Any) -> None:
+    """Leave a program at a guard."""
+    raise GuardError(number, found)
+
+
+class Source:
+    """Lines of code, and the names that they use."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"np": np, "fail": fail, "same": same, "select": select, "empty": empty}
+        self.known: dict[int, str] = {}
+        self.kept: list[Any] = []
+
+    def name(self, x: Any, prefix: str = "c") -> str:
+        """The name of a constant or function."""
+        if x is None or type(x) in (bool, int) or type(x) is tuple and all(type(p) in (int, bool) for p in x):
+            return repr(x)
+        name = self.known.get(id(x))
+        if name is None:
+            name = f"{prefix}{len(self.known)}"
+            self.known[id(x)] = name
+            self.names[name] = x
+            self.kept.append(x)
+        return name
+
+    def function(self, p: Primitive) -> str:
+        """The name of what computes a primitive."""
+        name = p.name if p.name.isidentifier() and p.name not in self.names else ""
+        if not name:
+            return self.name(p.fun, "f")
+        if id(p.fun) not in self.known:
+            self.known[id(p.fun)] = name
+            self.names[name] = p.fun
+        return self.known[id(p.fun)]
+
+    def compile(self, what: str) -> dict[str, Any]:
+        """Define what the lines define; returns the namespace."""
+        exec(compile("\n".join(self.lines), f"<jit of {what}>", "exec"), self.names)
+        return self.names

@@ -1,0 +1,660 @@
+"""`jit`: capture, guards, retracing, nesting, aliasing, threads, errors."""
+
+import functools
+import gc
+import io
+import threading
+import types
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace import jit, load, save, threads
+from functrace.compile.export import to_python
+from functrace.compile.jit import JitWarning
+from functrace.errors import RetraceError
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def f(w, x):
+    return (np.tanh(x @ w) ** 2).sum()
+
+
+W, D = np.random.default_rng(0).normal(size=(3, 2)), np.random.default_rng(1).normal(size=(5, 3))
+
+
+def close(got, want, rtol=1e-12):
+    got, want = ft.tree.leaves(got), ft.tree.leaves(want)
+    assert len(got) == len(want)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-14)
+
+
+# Capture and signatures
+
+
+def test_the_function_runs_once_for_a_signature():
+    calls = []
+
+    def g(x):
+        calls.append(x.shape)
+        return x * 2
+
+    h = jit(g)
+    for k in range(4):
+        np.testing.assert_array_equal(h(X + k), (X + k) * 2)
+    h(X[:2])
+    h(X.astype(np.float32))
+    assert len(calls) == 3
+    assert h.cache_info() == {"signatures": 3, "paths": 3, "hits": 3, "recorded": 3, "eager": 0}
+
+
+def test_python_numbers_are_weak_and_not_part_of_the_signature():
+    h = jit(lambda x, a, n: x * a + n)
+    x32 = X.astype(np.float32)
+    for a, n in ((2.0, 3), (0.5, -1), (1e3, 0)):
+        got = h(x32, a, n)
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, x32 * a + n)
+    assert h.cache_info()["recorded"] == 1
+
+
+def test_arithmetic_of_python_numbers_is_pythons():
+    h = jit(lambda a, b: (a + b, a * b, a / b, a // b, a % b, a**b, -a, abs(a), a < b))
+    for a, b in ((7, 2), (2, 3), (9, 4)):
+        assert [type(v) for v in h(a, b)[:3]] == [int, int, float]
+        assert h(a, b)[:8] == (a + b, a * b, a / b, a // b, a % b, a**b, -a, abs(a))
+    assert h.cache_info()["recorded"] == 1
+    with pytest.raises(ZeroDivisionError):
+        h(1, 0)
+
+
+def test_a_gradient_at_a_python_number_is_float64():
+    g = jit(ft.grad(lambda s, x: (s * x).sum()))
+    for s in (2.0, 3.0):
+        got = g(s, X.astype(np.float32))
+        want = ft.grad(lambda s, x: (s * x).sum())(s, X.astype(np.float32))
+        assert type(got) is type(want) and got == want
+
+
+def test_a_gradient_at_a_whole_python_number():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JitWarning)
+        g = jit(ft.grad(lambda s: s * s * 0.5))
+        assert g(3) == g(3) == 3.0
+
+
+def test_trees_keywords_and_other_leaves():
+    h = jit(lambda p, *, mode, k=1.0: {"out": p["a"] * k if mode == "x" else p["b"][0] * k, "mode": mode, "none": None})
+    p = {"a": X, "b": [X + 1, np.float32(3)]}
+    for mode in ("x", "y", "x"):
+        got = h(p, mode=mode, k=2.0)
+        assert got["mode"] == mode and got["none"] is None
+        np.testing.assert_array_equal(got["out"], (X if mode == "x" else X + 1) * 2)
+    assert h.cache_info()["recorded"] == 2
+
+
+def test_static_arguments_by_number_and_by_name():
+    for h in (
+        jit(lambda x, n: sum(x**k for k in range(n)), static_argnums=1),
+        jit(lambda x, n: sum(x**k for k in range(n)), static_argnames="n"),
+    ):
+        for n in (2, 3, 2):
+            np.testing.assert_array_equal(h(X, n), sum(X**k for k in range(n)))
+        np.testing.assert_array_equal(h(X, n=3), sum(X**k for k in range(3)))
+    with pytest.raises(TypeError, match="hashed"):
+        h(X, [1])
+
+
+def test_jit_as_a_decorator_and_on_methods():
+    class Model:
+        def __init__(self, w):
+            self.w = w
+
+        @jit
+        def __call__(self, x):
+            return self.w * x
+
+    @jit(max_paths=2)
+    def g(x):
+        """Doc."""
+        return x + 1
+
+    m = Model(2.0)
+    np.testing.assert_array_equal(m(X), 2 * X)
+    np.testing.assert_array_equal(m(X), 2 * X)
+    m.w = 5.0
+    np.testing.assert_array_equal(m(X), 5 * X)
+    assert g.__doc__ == "Doc." and g(1.0) == g(1.0) == 2.0
+
+
+# Guards
+
+
+def test_both_branches_are_recorded_and_replayed():
+    h = jit(lambda x: x * 2 if x.sum() > 0 else -x)
+    for x in (X, -X, X, -X, 2 * X):
+        np.testing.assert_array_equal(h(x), x * 2 if x.sum() > 0 else -x)
+    info = h.cache_info()
+    assert info["recorded"] == 2 and info["paths"] == 2 and info["hits"] == 3
+
+
+def test_loops_on_values_are_guarded_at_every_turn():
+    def collatz(x):
+        n = 0
+        while x > 1:
+            x = x / 2 if x % 2 == 0 else 3 * x + 1
+            n += 1
+        return x * n
+
+    h = jit(collatz, max_paths=64)
+    for x in (6.0, 7.0, 6.0, 3.0, 1.0, 7.0):
+        assert h(x) == collatz(x)
+    assert h.cache_info()["hits"] == 2
+
+
+def test_int_float_item_and_index_are_guards():
+    h = jit(lambda x, i: x[int(i[0])] * float(x[0]) + x.argmax() + i[1].item())
+    for x, i in ((X, np.array([0, 1])), (X + 1, np.array([2, 1])), (X, np.array([0, 1]))):
+        assert h(x, i) == x[i[0]] * x[0] + x.argmax() + i[1]
+
+
+def test_the_plain_value_is_a_guard():
+    h = jit(lambda x: x * (ft.value(x).max() > 1))
+    for x in (X, X / 2, X):
+        np.testing.assert_array_equal(h(x), x * (x.max() > 1))
+
+
+def test_a_guard_under_grad_and_vmap():
+    g = jit(ft.grad(lambda x: x * x if x > 0 else -x))
+    assert [g(3.0), g(-1.0), g(5.0), g(-2.0)] == [6.0, -1.0, 10.0, -1.0]
+    h = jit(ft.vmap(lambda x: x if x > 0 else -x))
+    for x in (X, -X, X, abs(X)):
+        np.testing.assert_array_equal(h(x), abs(x))
+
+
+def test_nan_is_the_same_as_nan_for_a_guard():
+    h = jit(lambda x: x * (float(x[0]) if x[0] == x[0] else 2.0))
+    x = np.array([np.nan, 1.0])
+    h(x), h(x)
+    assert h.cache_info()["recorded"] == 1
+
+
+def test_past_the_bound_it_runs_eagerly_and_says_so_once():
+    h = jit(lambda x: x * int(x[0]), max_paths=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(10):
+            np.testing.assert_array_equal(h(np.array([float(k), 2.0])), np.array([float(k), 2.0]) * k)
+    assert [w.category for w in caught] == [JitWarning] and "more than 3 paths" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    assert h.cache_info()["eager"] > 0 and "took a new path" in h.explain()
+
+
+def test_no_retrace_raises():
+    h = jit(lambda x: x * 2, no_retrace=True)
+    h(X)
+    h(X + 1)
+    with pytest.raises(RetraceError, match="new signature"):
+        h(X[:2])
+
+
+def test_shapes_that_depend_on_values():
+    h = jit(lambda x: np.nonzero(x > 0)[0])
+    for x in (X, -X, abs(X), X):
+        np.testing.assert_array_equal(h(x), np.nonzero(x > 0)[0])
+
+
+# What is read beside the arguments
+
+
+def test_a_changed_global_closure_or_attribute_is_noticed():
+    scale, box, holder = 2.0, {"a": X.copy()}, types.SimpleNamespace(w=np.ones(3))
+
+    def g(x):
+        return x * scale + box["a"] + holder.w
+
+    h = jit(g)
+
+    def check():
+        np.testing.assert_array_equal(h(X), X * scale + box["a"] + holder.w)
+
+    check()
+    check()
+    scale = 3.0
+    check()
+    box["a"] = X + 1
+    check()
+    box["a"][0] = 100.0
+    check()
+    holder.w = np.zeros(3)
+    check()
+    holder.w[1] = 7.0
+    check()
+    assert "scale has changed" in h.explain() and "elements of" in h.explain()
+
+
+def test_a_large_closed_over_array_is_locked_or_its_change_noticed():
+    big = np.ones(50_000)
+    view = big[:]
+    h = jit(lambda x: (x * big).sum())
+    assert h(2.0) == h(2.0) == 100_000.0
+    with pytest.raises(ValueError, match="read-only"):
+        big[0] = 5.0
+    view[:] = 2.0
+    assert h(2.0) == 200_000.0
+    h.clear_cache()
+    gc.collect()
+    big[0] = 5.0
+
+
+def test_arrays_made_and_written_inside_the_function():
+    def g(x):
+        buffer = np.zeros(3)
+        a = x + buffer
+        buffer[0] = 5.0
+        b = fnp.zeros(3)
+        b[1] = 2.0
+        c = x * b
+        b[2] = 3.0
+        return a * buffer + c * b
+
+    h = jit(g)
+    for x in (X, X + 1, X):
+        np.testing.assert_array_equal(h(x), g(x))
+    assert h.cache_info()["recorded"] == 1
+
+
+def test_random_numbers_are_not_frozen():
+    rng = np.random.default_rng(0)
+    h = jit(lambda x: x + rng.normal())
+    with pytest.warns(JitWarning, match="random"):
+        first = h(1.0)
+    assert len({float(h(1.0)) for _ in range(3)} | {float(first)}) == 4
+    g = jit(lambda x: x + np.random.normal())  # noqa: NPY002
+    state = np.random.get_state()  # noqa: NPY002
+    with pytest.warns(JitWarning, match="random"):
+        g(1.0)
+    np.random.set_state(state)  # noqa: NPY002
+
+
+def test_a_write_to_an_outer_array_is_not_forgotten():
+    log = np.zeros(2)
+
+    def g(x):
+        log[0] += 1
+        return x * 2
+
+    h = jit(g)
+    with pytest.warns(JitWarning, match="writes to an array"):
+        h(1.0)
+    h(1.0)
+    assert log[0] == 2
+
+
+def test_a_rebound_name_is_flagged_as_a_side_effect():
+    count = 0
+
+    def g(x):
+        nonlocal count
+        count += 1
+        return x * 2
+
+    h = jit(g)
+    h(1.0), h(2.0)
+    assert count == 1 and "count" in h.explain()
+
+
+# It composes
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: ft.grad(f),
+        lambda f: ft.grad(f, (0, 1)),
+        lambda f: ft.hessian(f),
+        lambda f: ft.jacrev(f),
+        lambda f: ft.jacfwd(f),
+        lambda f: ft.vmap(f, (None, 0)),
+        lambda f: ft.vmap(ft.grad(f), (None, 0)),
+        lambda f: ft.grad(lambda w, x: ft.vmap(f, (None, 0))(w, x).sum()),
+        lambda f: lambda w, x: ft.jvp(f, (w, x), (w, x)),
+        lambda f: lambda w, x: ft.vjp(f, w, x)[1](1.0),
+        lambda f: lambda w, x: ft.hvp(lambda w: f(w, x), (w,), (w,)),
+        lambda f: ft.grad(lambda w, x: (ft.grad(f)(w, x) ** 2).sum()),
+        lambda f: ft.grad(lambda w, x: f(jit(lambda y: w * y)(w), x)),
+        lambda f: ft.value_and_grad(lambda w, x: (f(w, x), {"aux": x.sum(), "n": 3}), has_aux=True),
+        lambda f: ft.grad(ft.checkpoint(f)),
+    ],
+)
+def test_jit_outside_inside_and_twice(transform):
+    want = transform(f)(W, D)
+    for g in (jit(transform(f)), transform(jit(f)), jit(transform(jit(f)))):
+        for _ in range(2):
+            close(g(W, D), want)
+
+
+def test_grad_of_jit_runs_compiled_both_ways():
+    calls = []
+
+    def counted(w, x):
+        calls.append(1)
+        return f(w, x)
+
+    g = ft.grad(jit(counted))
+    for k in range(4):
+        close(g(W + k, D), ft.grad(f)(W + k, D))
+    assert len(calls) == 2
+
+
+def test_a_jitted_function_that_closes_over_a_traced_value():
+    def outer(w):
+        inner = jit(lambda y: (w * y).sum())
+        return inner(X) + inner(w)
+
+    close(ft.grad(outer)(X), X + 2 * X)
+    shared = {}
+    inner = jit(lambda y: (shared["w"] * y).sum())
+
+    def other(w):
+        shared["w"] = w
+        return inner(X)
+
+    for k in range(3):
+        close(ft.grad(other)(X + k), X)
+    shared["w"] = 2.0
+    close(inner(X), 2 * X.sum())
+
+
+def test_custom_rules_and_writes_under_jit():
+    @ft.custom_vjp
+    def clip(x):
+        return x * 1.0
+
+    clip.defvjp(lambda x: (x * 1.0, None), lambda _, g: (np.clip(g, -1, 1),))
+
+    def g(x):
+        y = clip(x) * 5
+        y[0] = x[1] * 3
+        y[1:] += 1
+        return (y * y).sum()
+
+    h = jit(ft.grad(g))
+    for k in range(3):
+        close(h(X + k), ft.grad(g)(X + k))
+
+
+def test_scan_under_jit_is_one_operation():
+    def net(w, xs):
+        return ft.scan(lambda h, x: (np.tanh(w @ h + x), h), np.zeros(3), xs)[0].sum()
+
+    w, xs = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(50, 3))
+    g = jit(ft.grad(net))
+    for k in range(3):
+        close(g(w, xs + k), ft.grad(net)(w, xs + k), 1e-9)
+    assert len(g.programs()[0].instructions) < 500
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_with_several_carries_and_results(reverse):
+    def step(carry, x):
+        a, (b, n) = carry
+        new = a * 0.5 + np.sin(x) * b
+        return (new, (b + a.sum(), n)), {"y": new * x, "x": x, "a": a}
+
+    def run(x, b):
+        return ft.scan(step, (np.zeros(2), (b, np.ones(2))), x, reverse=reverse)
+
+    x = np.random.default_rng(0).normal(size=(7, 2))
+    h, g = jit(run), jit(ft.grad(lambda x, b: sum((v * v).sum() for v in ft.tree.leaves(run(x, b))), (0, 1)))
+    for k in range(3):
+        close(h(x + k, 2.0), run(x + k, 2.0))
+        close(g(x + k, 2.0), ft.grad(lambda x, b: sum((v * v).sum() for v in ft.tree.leaves(run(x, b))), (0, 1))(x + k, 2.0), 1e-9)
+
+
+# Aliasing, memory, order
+
+
+def test_results_never_share_memory_with_anything():
+    const = np.arange(3.0)
+    h = jit(lambda x, y: (x, x, x[1:], x.T, x * y, x * y, const, y.reshape(3, 1), np.zeros(3)))
+    seen = []
+    for k in range(3):
+        x, y = X + k, X * 2
+        out = h(x, y)
+        close(out, (x, x, x[1:], x, x * y, x * y, const, y.reshape(3, 1), np.zeros(3)))
+        arrays = [a for a in out if isinstance(a, np.ndarray)]
+        for a in (*arrays, *seen):
+            assert not any(np.shares_memory(a, b) for b in (x, y, const))
+        assert sum(np.shares_memory(a, b) for a in arrays for b in arrays) == len(arrays)
+        assert not any(np.shares_memory(a, b) for a in arrays for b in seen)
+        for a in arrays:
+            a += 1
+        seen += arrays
+
+
+@pytest.mark.parametrize("n", [3, 40_000, 300_000])
+def test_a_later_call_does_not_change_an_earlier_result(n):
+    h = jit(lambda x: (np.sin(x) * x + 1) * np.exp(-x))
+    x = np.linspace(0, 1, n)
+    first = h(x)
+    kept = h(x)
+    copy = kept.copy()
+    for k in range(4):
+        h(x + k)
+    np.testing.assert_array_equal(kept, copy)
+    np.testing.assert_array_equal(first, copy)
+
+
+@pytest.mark.parametrize("n", [4, 200, 300])
+def test_layouts_read_only_and_zero_size(n):
+    def g(x):
+        y = np.tanh(x) * x.sum(axis=1, keepdims=True) + x.max(axis=0)
+        return y, y.sum(), (y * 2).sum(axis=0), y.reshape(-1) * 2
+
+    h = jit(g)
+    base = np.random.default_rng(0).normal(size=(2 * n, 2 * n))
+    frozen = base[:n, :n].copy()
+    frozen.flags.writeable = False
+    for x in (frozen, base[:n, :n], base[::2, ::-2], np.asfortranarray(frozen), base.T[:n, :n], frozen):
+        close(h(x), g(x), 1e-11)
+    assert h.cache_info()["recorded"] == 1
+    empty = jit(lambda x: (np.sin(x) * 2, x.sum(axis=0), np.exp(x).sum()))
+    for _ in range(2):
+        close(empty(np.zeros((0, 3))), (np.zeros((0, 3)), np.zeros(3), 0.0))
+
+
+def test_memory_is_given_back():
+    h = jit(lambda x: np.sin(x) * np.cos(x) + x)
+    x = np.ones(100_000)
+    h(x), h(x)
+    path = next(iter(h._variants.values())).last
+    kept = weakref.ref(path.executable)
+    del path
+    h.clear_cache()
+    gc.collect()
+    assert kept() is None
+
+
+# Threads and errors
+
+
+def test_many_threads_at_once():
+    h = jit(lambda x: (np.sin(x) * x + np.exp(-x), (x * x).sum()))
+    wrong = []
+
+    def work(k):
+        x = np.linspace(k, k + 1, 50_000 if k % 2 else 50)
+        want = np.sin(x) * x + np.exp(-x)
+        for _ in range(20):
+            if not np.array_equal(h(x)[0], want):
+                wrong.append(k)
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_blocks_on_threads_give_the_same(count):
+    before = threads.set_count(count)
+    try:
+        h = jit(lambda x: (np.tanh(x) * np.exp(-x * x), (x * x).sum(), x.max()))
+        x = np.linspace(-2, 2, 600_001)
+        for _ in range(2):
+            a, b, c = h(x)
+            np.testing.assert_array_equal(a, np.tanh(x) * np.exp(-x * x))
+            np.testing.assert_allclose(b, (x * x).sum(), rtol=1e-13)
+            assert c == 2.0
+    finally:
+        threads.set_count(before)
+
+
+def test_an_error_of_the_function_is_raised_as_it_is_and_leaves_nothing_behind():
+    h = jit(lambda x, y: np.linalg.inv(x) @ y)
+    close(h(np.eye(3), X), X)
+    with pytest.raises(np.linalg.LinAlgError):
+        h(np.zeros((3, 3)), X)
+    close(h(2 * np.eye(3), X), X / 2)
+    bad = jit(lambda x: x + np.ones(7))
+    with pytest.raises(ValueError, match="broadcast"):
+        bad(X)
+    with pytest.raises(ValueError, match="broadcast"):
+        bad(X)
+
+
+def test_what_cannot_be_recorded_runs_eagerly_with_a_warning():
+    h = jit(lambda x: np.asarray(x) * 2)
+    with pytest.warns(JitWarning, match="can't be recorded"):
+        np.testing.assert_array_equal(h(X), X * 2)
+    np.testing.assert_array_equal(h(X + 1), (X + 1) * 2)
+
+
+def test_a_function_that_returns_objects_of_another_kind_runs_eagerly():
+    class Box:
+        def __init__(self, x):
+            self.x = x
+
+    h = jit(lambda x: Box(x * 2))
+    with pytest.warns(JitWarning, match="returns a Box"):
+        first = h(X)
+    second = h(X + 1)
+    assert first is not second
+    np.testing.assert_array_equal(second.x, (X + 1) * 2)
+
+
+def test_numpys_warnings_are_those_of_an_eager_run():
+    h = jit(lambda x: np.log(x) * 2)
+    h(X + 1)
+    with pytest.warns(RuntimeWarning, match="invalid"):
+        h(X)
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        h(X)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(h(X)[1])
+
+
+def test_a_recursive_and_reentrant_function():
+    @jit
+    def power(x, n):
+        return x if n == 1 else x * power(x, n - 1)
+
+    np.testing.assert_allclose(power(X, 4), X**4)
+    np.testing.assert_allclose(power(X + 1, 3), (X + 1) ** 3)
+
+
+def test_a_loop_of_ten_thousand_operations():
+    def g(x):
+        for _ in range(5000):
+            x = np.sin(x) * 0.9
+        return x
+
+    h = jit(g)
+    h(X)
+    np.testing.assert_array_equal(h(X), g(X))
+
+
+# Export
+
+
+CASES = {
+    "gradient": (ft.grad(f), (W, D)),
+    "branches": (lambda x: x * 2 if x.sum() > 0 else -x, (X,)),
+    "softmax": (lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(), (X,)),
+    "writes": (ft.grad(lambda x: (fnp.at(x * 2)[np.array([0, 0, 2])].add(1.0) ** 2).sum()), (X,)),
+    "indices": (lambda x: x[np.array([2, 0])] + x[1:] * x[..., :2], (X,)),
+    "contraction": (ft.grad(lambda w, x: np.einsum("ij,kj->", x @ w, D @ w)), (W, D)),
+    "hessian": (ft.hessian(lambda w: np.logaddexp(0.0, D @ w).mean()), (X,)),
+    "where": (lambda x: np.where(x > 0, np.log(abs(x)), np.stack([x, x])), (X,)),
+    "integers": (lambda i: (i // 2, i % 3, i.astype(np.float32).sum(axis=0, keepdims=True)), (np.arange(6).reshape(2, 3),)),
+    "large constant": (functools.partial(lambda c, x: x * c, np.random.default_rng(0).normal(size=300)), (2.5,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_source_gives_the_same_bits_without_functrace(name):
+    function, args = CASES[name]
+    tape = ft.trace(function)(*args)
+    source = to_python(tape)
+    assert "functrace" not in source and tape.to_python() == source
+    namespace = {}
+    exec(source, namespace)
+    got = namespace["f"](*ft.tree.leaves(args))
+    for a, b in zip(got if isinstance(got, tuple) else (got,), tape.outputs):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_saved_tape_gives_the_same_bits(name):
+    function, args = CASES[name]
+    tape = ft.trace(function)(*args)
+    file = io.BytesIO()
+    save(file, tape)
+    file.seek(0)
+    program = load(file)
+    for a, b in zip(program(*ft.tree.leaves(args)), tape.outputs):
+        np.testing.assert_array_equal(a, b)
+    again = io.BytesIO()
+    save(again, program)
+
+
+def test_the_source_checks_that_it_takes_the_recorded_branch():
+    namespace = {}
+    exec(to_python(ft.trace(lambda x: x * 2 if x > 0 else -x)(3.0)), namespace)
+    assert namespace["f"](4.0) == 8.0
+    with pytest.raises(AssertionError, match="another branch"):
+        namespace["f"](-4.0)
+
+
+def test_a_file_holds_no_code_and_is_checked():
+    with pytest.raises(ft.errors.UnsupportedError, match="can't be saved|not a declared"):
+        clip = ft.custom_vjp(lambda x: x * 2)
+        clip.defvjp(lambda x: (x, None), lambda _, g: (g,))
+        save(io.BytesIO(), ft.trace(clip)(X))
+    file = io.BytesIO()
+    save(file, ft.trace(np.sin)(1.0))
+    text = bytes(file.getvalue())
+    assert b"pickle" not in text
+    other = io.BytesIO()
+    np.savez(other, program=np.frombuffer(b'{"functrace": 99}', np.uint8))
+    other.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="format 99"):
+        load(other)
+    evil = io.BytesIO()
+    header = (
+        b'{"functrace": 1, "inputs": 0, "names": [], "instructions": [["system", 0, [], []]], "outputs": [], "constants": [], "kinds": {}}'
+    )
+    np.savez(evil, program=np.frombuffer(header, np.uint8))
+    evil.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="not a declared"):
+        load(evil)

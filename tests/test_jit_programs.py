@@ -1,0 +1,330 @@
+"""Replays agree with eager runs: over every declared op, and over random programs."""
+
+import os
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import tree
+from functrace.compile import blocks, fuse, merge, optimise, passes
+from functrace.compile.capture import capture
+from functrace.compile.jit import jit
+from functrace.ops.registry import TABLE
+
+# Of random programs; with many of them, the gradients of all samples of each op.
+COUNT = int(os.environ.get("FUNCTRACE_RANDOM_PROGRAMS", "150"))
+
+
+def agree(got, want, exact):
+    got, want = tree.leaves(got), tree.leaves(want)
+    assert len(got) == len(want)
+    for a, b in zip(got, want):
+        assert not exact or type(a) is type(b), (type(a), type(b))
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape and (a.dtype == b.dtype or not exact)
+        if exact or a.dtype.kind not in "fc":
+            np.testing.assert_array_equal(a, b)
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.compile.jit.JitWarning")
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_op_replays_as_it_runs(name):
+    declared = TABLE[name]
+    for sample in declared.samples[: 6 if COUNT < 1000 else None]:
+
+        def f(*moving, args=None, sample=sample):
+            full = list(args)
+            for j, x in zip(sample.wrt, moving):
+                full[j] = x
+            return declared.function(*full, **sample.kwargs)
+
+        for seed in (0, 1):
+            args = sample.args(np.random.default_rng(seed))
+            if seed == 0:
+                fixed = args
+                g = jit(lambda *m, f=f, fixed=fixed: f(*m, args=fixed))
+            moving = [args[j] for j in sample.wrt]
+            if not moving or not all(isinstance(x, (np.ndarray, np.generic, float)) for x in moving):
+                continue
+            recorded = g(*moving) if seed == 0 else jit(lambda *m, f=f, fixed=fixed: f(*m, args=fixed))(*moving)
+            g(*moving)
+            agree(g(*moving), recorded, True)
+            agree(recorded, f(*map(np.copy, moving), args=fixed), False)
+
+
+# Random programs
+
+UNARY = [
+    np.sin,
+    np.tanh,
+    np.exp,
+    np.negative,
+    np.square,
+    np.abs,
+    np.sqrt,
+    lambda x: np.log(np.abs(x) + 0.5),
+    lambda x: x.astype(np.float32),
+]
+BINARY = [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.arctan2, lambda x, y: np.where(x > y, x, y * 2)]
+MOVES = [
+    lambda x: np.transpose(x),
+    lambda x: np.reshape(x, -1),
+    lambda x: x.reshape(x.shape[0], -1) if x.ndim > 1 else np.reshape(x, (-1, 1)),
+    lambda x: x[1:] if x.ndim and x.shape[0] > 1 else x * 1,
+    lambda x: x[..., ::-1] if x.ndim else x,
+    lambda x: np.broadcast_to(x, (2, *x.shape)) if x.size < 200 else x,
+    lambda x: np.concatenate([x, x]) if x.ndim and x.size < 200 else x,
+]
+REDUCTIONS = [
+    lambda x: x.sum(axis=0) if x.ndim else x,
+    lambda x: x.sum(axis=-1, keepdims=True) if x.ndim else x,
+    lambda x: x.max(axis=-1) if x.ndim else x,
+    lambda x: x.sum(),
+    lambda x: x.min(axis=0, keepdims=True) if x.ndim else x,
+]
+NUMBERS = [2, 0.5, -1.0, 1, 0, np.float32(3), 3.0]
+
+
+def random_program(seed, reduces):
+    """A function of two arrays, and what it is made of: a list of steps (op, operands)."""
+    rng = np.random.default_rng(seed)
+    choices = [UNARY, BINARY, MOVES] + [REDUCTIONS] * reduces
+    steps = []
+    for k in range(int(rng.integers(3, 16))):
+        ops = choices[rng.choice(len(choices), p=[0.3, 0.45, 0.25] if not reduces else [0.25, 0.4, 0.2, 0.15])]
+        steps.append((ops, int(rng.integers(len(ops))), *(int(v) for v in rng.integers(0, 2 + k, 2)), int(rng.integers(3 * len(NUMBERS)))))
+
+    def program(x, y):
+        values = [x, y]
+        for ops, which, i, j, n in steps:
+            a, b = values[i], values[j] if n >= len(NUMBERS) else NUMBERS[n]
+            if ops is BINARY:
+                try:
+                    shape = np.broadcast_shapes(a.shape, np.shape(b))
+                except ValueError:
+                    b = 2.0
+                    shape = a.shape
+                values.append(ops[which](a, b) if np.prod(shape) < 2000 else ops[which](a, 0.5))
+            else:
+                values.append(ops[which](a))
+        return values[2:]
+
+    return program
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("small_blocks", [False, True])
+@pytest.mark.parametrize("part", range(5))
+def test_random_programs_replay_as_they_run(part, small_blocks, monkeypatch):
+    if small_blocks:
+        for module in (fuse, blocks):
+            monkeypatch.setattr(module, "BLOCK", 8)
+        monkeypatch.setattr(fuse, "LARGE", 4)
+    fused = 0
+    for seed in range(part, COUNT, 5):
+        reduces = seed % 2
+        program = random_program(seed, reduces)
+        rng = np.random.default_rng(seed)
+        shape = [(6,), (4, 3), (9, 2), (2, 3, 4), (30, 3)][seed % 5]
+        x, y = rng.normal(size=shape), rng.normal(size=shape[-1:])
+        g = jit(program)
+        want = program(x, y)
+        for got in (g(x, y), g(x, y)):
+            for a, b in zip(got, want):
+                assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
+                if reduces:
+                    np.testing.assert_allclose(a, b, rtol=1e-4 if a.dtype == np.float32 else 1e-10, atol=1e-5, err_msg=str(seed))
+                else:
+                    np.testing.assert_array_equal(a, b, err_msg=str(seed))
+        fused += g.show().count("def block")
+    assert fused > 20 or not small_blocks
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("small_blocks", [False, True])
+def test_gradients_of_random_programs_replay_as_they_run(small_blocks, monkeypatch):
+    if small_blocks:
+        for module in (fuse, blocks):
+            monkeypatch.setattr(module, "BLOCK", 8)
+        monkeypatch.setattr(fuse, "LARGE", 4)
+    for seed in range(COUNT // 5):
+        program = random_program(seed, 1)
+        x, y = np.random.default_rng(seed).normal(size=(4, 3)), np.random.default_rng(seed + 1).normal(size=3)
+        f = ft.grad(lambda x, y, program=program: sum((v * v).sum() for v in program(x, y)[-3:]), (0, 1))
+        g = jit(f)
+        want = f(x, y)
+        if not all(np.isfinite(w).all() for w in want):
+            continue
+        for got in (g(x, y), g(x, y)):
+            for a, b in zip(got, want):
+                np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * (1 + np.abs(b).max()), err_msg=str(seed))
+
+
+# Each pass by itself
+
+
+def captured(function, *args):
+    return capture(lambda *xs: ft.tree.leaves(function(*xs)), args, "a test").program
+
+
+def names_of(program):
+    return [i.primitive.name for i in program.instructions]
+
+
+X, Y = np.random.default_rng(0).normal(size=(4, 3)), np.random.default_rng(1).normal(size=3)
+EXAMPLES = [
+    lambda x, y: ((-x) * y + -(-x), x * 1 - 0.0 + y / 1),
+    lambda x, y: (np.sin(x) + np.sin(x), x.reshape(3, 4).reshape(-1).reshape(4, 3).T.T),
+    lambda x, y: (x * np.broadcast_to(y, (4, 3)), np.broadcast_to(x.sum(), (4, 3)) * x),
+    lambda x, y: (ft.grad(lambda x: np.logaddexp(x, y).sum())(x), np.einsum("ij,j->i", x, y)),
+    lambda x, y: (np.sum(-x, axis=0), (x * 2.0).astype(np.float32) * 0.5, ft.stop_gradient(x) * 1.0),
+]
+
+
+@pytest.mark.parametrize("one", optimise.PASSES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("function", EXAMPLES)
+def test_each_pass_keeps_every_bit(one, function):
+    program = captured(function, X, Y)
+    for before, after in zip(program(X, Y), one(program)(X, Y)):
+        agree(after, before, True)
+
+
+def test_dead_removes_what_nothing_needs():
+    program = captured(lambda x: (np.sin(x), np.cos(x))[1], X)
+    assert names_of(program) == ["sin", "cos"] and names_of(passes.dead(program)) == ["cos"]
+
+
+def test_common_computes_once():
+    program = captured(lambda x: np.sin(x)[0:2] * np.sin(x)[0:2] + x.sum(axis=0), X)
+    assert names_of(passes.common(program)) == ["sin", "getitem", "multiply", "sum", "add"]
+
+
+def test_algebra_drops_neutral_operations_but_not_those_that_change_a_bit():
+    kept = lambda f, *xs: names_of(passes.dead(passes.algebra(captured(f, *xs))))  # noqa: E731
+    assert kept(lambda x: -(-(x * 1)) / 1 - 0, X) == []
+    assert kept(lambda x: x + 0.0, X) == ["add"]  # -0.0 + 0.0 is 0.0
+    assert kept(lambda x: x * np.ones(()), X.astype(np.float32)) == ["multiply"]  # it is float64
+    assert kept(lambda x, y: x + -(y * 2), X, Y) == ["multiply", "subtract"]
+    assert kept(lambda x, y: x - (-x) * y, X, Y) == ["multiply", "add"]
+
+
+def test_moves_merges_views():
+    assert names_of(passes.dead(passes.moves(captured(lambda x: x.reshape(-1).reshape(2, 6).T.T, X)))) == ["reshape"]
+
+
+def test_sink_leaves_broadcasting_to_the_ufunc():
+    program = passes.dead(passes.sink(captured(lambda x, y: x * np.broadcast_to(y, (4, 3)), X, Y)))
+    assert names_of(program) == ["multiply"]
+
+
+def test_expand_opens_contractions():
+    program = passes.expand(captured(lambda x, y: np.einsum("ij,ik->jk", x, x), X, Y))
+    assert "contraction" not in names_of(program) and "matmul" in names_of(program)
+
+
+def test_fusion_keeps_the_order_of_guards_and_dependences():
+    def function(x):
+        y = np.sin(x) * 2
+        z = np.cos(x) if y.sum() > 0 else np.exp(x)
+        return z * y + z.sum()
+
+    x = np.linspace(0, 1, 40_000)
+    steps = fuse.fuse(optimise.optimise(captured(function, x)))
+    seen = {0}
+    for step in steps:
+        for i in step.instructions if isinstance(step, fuse.Group) else [step]:
+            assert all(a < 0 or a in seen for a in i.args)
+            seen.add(i.out)
+    assert sum(isinstance(s, fuse.Group) for s in steps) == 2
+
+
+def test_a_program_is_printed():
+    text = str(captured(lambda x: np.sin(x) * 2 if x[0, 0] < 100 else x, X))
+    assert "guard bool(%2) is True" in text and "%3 : float64[4,3] = sin(" in text
+
+
+def test_merged_writes_the_parts_of_one_array_at_once():
+    def function(x):
+        return (np.tanh(x[:, :1]) * x[:, 1:2] + x[:, 2:] ** 2).sum()
+
+    program = captured(ft.grad(function), X)
+    after = passes.dead(merge.merged(passes.dead(passes.common(program))))
+    assert names_of(program).count("placed") == 3 and names_of(after).count("sum_of_parts") == 1
+    np.testing.assert_allclose(after(X)[0], program(X)[0], rtol=1e-14)
+
+
+def test_merged_adds_to_zeros_where_a_part_was_not_written_before():
+    program = captured(ft.grad(lambda x: (x[1:] ** 2).sum() + (x[::-1] ** 3).sum() + (x[:2, 1] ** 2).sum()), X)
+    after = optimise.optimise(program)
+    assert names_of(after).count("sum_of_parts") == 1
+    for _ in range(3):
+        np.full((4, 3), 1e3)  # what an array that is not filled might find
+        np.testing.assert_allclose(after(X)[0], program(X)[0], rtol=1e-14)
+
+
+def test_merged_does_sums_of_products_as_one_product():
+    def function(w, xs):
+        h = np.ones((5, 3))
+        for x in xs:
+            h = np.tanh(h @ w + x)
+        return h.sum()
+
+    w, xs = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(6, 5, 3))
+    program = captured(ft.grad(function), w, xs)
+    after = optimise.optimise(program)
+    assert names_of(after).count("sum_of_products") == 1
+    np.testing.assert_allclose(after(w, xs)[0], program(w, xs)[0], rtol=1e-12)
+
+
+def test_stacked_multiplies_constant_matrices_at_once():
+    xs = np.random.default_rng(1).normal(size=(6, 5, 3))
+    program = captured(lambda w: [np.tanh(x @ w) for x in xs], X.T)
+    after = merge.stacked(program)
+    assert names_of(program).count("matmul") == 6 and names_of(after).count("matmul") == 1
+    for a, b in zip(after(X.T), program(X.T)):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_regroup_multiplies_small_factors_first_where_only_a_sum_reads_them():
+    def function(x, y):
+        return (x * y * np.tanh(y)).sum(axis=0)
+
+    program = captured(function, X, Y)
+    after = passes.regroup(program)
+    assert [after.kinds[i.out].shape for i in after.instructions if i.primitive.name == "multiply"] == [(3,), (4, 3)] or len(
+        after.instructions
+    ) == len(program.instructions) + 1
+    np.testing.assert_allclose(after(X, Y)[0], program(X, Y)[0], rtol=1e-14)
+    elementwise = captured(lambda x, y: x * y * np.tanh(y), X, Y)
+    assert names_of(passes.regroup(elementwise)) == names_of(elementwise)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.compile.jit.JitWarning")
+@pytest.mark.parametrize("name", sorted(n for n, d in TABLE.items() if not d.constant))
+def test_the_gradient_of_every_op_replays_as_it_runs(name):
+    declared = TABLE[name]
+    for sample in declared.samples[: 3 if COUNT < 1000 else None]:
+        fixed = sample.args(np.random.default_rng(0))
+        again = sample.args(np.random.default_rng(1))
+        inexact = [j for j in sample.wrt if isinstance(fixed[j], (np.ndarray, np.float64)) and np.asarray(fixed[j]).dtype == float]
+        if not inexact:
+            continue
+
+        def loss(*moving, fixed=fixed, inexact=inexact, sample=sample):
+            full = list(fixed)
+            for j, x in zip(inexact, moving):
+                full[j] = x
+            out = ft.tree.leaves(declared.function(*full, **sample.kwargs))
+            return sum(np.sum(np.real(v * np.conj(v))) for v in out if getattr(v, "dtype", np.dtype(int)).kind in "fc")
+
+        eager = ft.grad(loss, tuple(range(len(inexact))))
+        compiled = jit(eager)
+        for args in (fixed, fixed, again):
+            moving = [args[j] for j in inexact]
+            if [np.shape(x) for x in moving] != [np.shape(fixed[j]) for j in inexact]:
+                continue
+            for a, b in zip(compiled(*moving), eager(*moving)):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
