@@ -164,14 +164,13 @@ Z = np.array([0.3 + 0.4j, -0.6 + 0.2j, 0.5 - 0.7j, -0.2 - 0.3j])
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
 def test_complex_jax(name, dtype, jax):
     rtol = 1e-9 if dtype is np.complex128 else 2e-5
-    agree(getattr(np, name), getattr(jax.numpy, name), jax, jax_vjp, [Z.astype(dtype)], rtol, rtol)
+    z = Z[Z.real > 0] if name == "arccosh" else Z  # jax's has the derivative of another branch: -1/sqrt(z*z - 1)
+    agree(getattr(np, name), getattr(jax.numpy, name), jax, jax_vjp, [z.astype(dtype)], rtol, rtol)
 
 
 @pytest.mark.parametrize("name", [n for n in COMPLEX if n != "expm1"])
 def test_complex_torch(name, torch):
-    # PyTorch's arccosh has the derivative of another branch where the real part is negative: -1/sqrt(z*z - 1); jax agrees with us
-    z = Z[Z.real > 0] if name == "arccosh" else Z
-    agree(getattr(np, name), getattr(torch, TORCH_COMPLEX.get(name, name)), torch, torch_vjp, [z])
+    agree(getattr(np, name), getattr(torch, TORCH_COMPLEX.get(name, name)), torch, torch_vjp, [Z])
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "power"])

@@ -212,7 +212,7 @@ def test_hooks():
 
 def test_missing_names_say_so():
     with pytest.raises(MissingNameError, match="functrace.torch"):
-        torch.stft  # noqa: B018
+        torch.no_such_name  # noqa: B018
     assert not hasattr(torch.nn, "NoSuchLayer")
     with pytest.raises(RuntimeError, match="only the CPU"):
         torch.zeros(2, device="cuda")

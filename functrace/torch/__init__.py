@@ -1,7 +1,7 @@
 """PyTorch's API over functrace: `import functrace.torch as torch`, or `python -m functrace.torch script.py`.
 
 Tensors are NumPy arrays that remember how they were made; `backward` runs the pullbacks that `functrace.vjp` gives. Values,
-dtypes, printing, error texts and random numbers are PyTorch's.
+dtypes, printing, error texts and random numbers are PyTorch's. What many scripts do not need is imported when it is used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys as _sys
 from typing import Any as _Any
 
+from functrace.torch import _backward as _backward
 from functrace.torch import _create as _create
+from functrace.torch import _device as _device
 from functrace.torch import _dtypes as _dtypes
 from functrace.torch import _index as _index
 from functrace.torch import _operators as _operators
@@ -19,9 +21,10 @@ from functrace.torch import _reduce as _reduce
 from functrace.torch import _select as _select
 from functrace.torch import _shape as _shape
 from functrace.torch import autograd as autograd
-from functrace.torch import nn as nn
+from functrace.torch._attributes import from_dlpack as from_dlpack
 from functrace.torch._dtypes import Size as Size
 from functrace.torch._dtypes import can_cast as can_cast
+from functrace.torch._dtypes import channels_last as channels_last
 from functrace.torch._dtypes import contiguous_format as contiguous_format
 from functrace.torch._dtypes import device as device
 from functrace.torch._dtypes import dtype as dtype
@@ -35,9 +38,11 @@ from functrace.torch._dtypes import set_default_dtype as set_default_dtype
 from functrace.torch._dtypes import strided as strided
 from functrace.torch._format import set_printoptions as set_printoptions
 from functrace.torch._missing import missing as _missing
+from functrace.torch._missing import names as _names
 from functrace.torch._modes import enable_grad as enable_grad
 from functrace.torch._modes import inference_mode as inference_mode
 from functrace.torch._modes import is_grad_enabled as is_grad_enabled
+from functrace.torch._modes import is_inference_mode_enabled as is_inference_mode_enabled
 from functrace.torch._modes import no_grad as no_grad
 from functrace.torch._modes import set_grad_enabled as set_grad_enabled
 from functrace.torch._random import Generator as Generator
@@ -52,6 +57,7 @@ __version__ = "2.13.0+functrace"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
 
 globals().update(_dtypes.NAMES)
+globals().update(_device.ALL)
 globals().update(_create.LEGACY)
 globals().update({name: f for name, f in _ops.FUNCTIONS.items() if not name.startswith("_")})
 
@@ -78,26 +84,27 @@ def install() -> None:
     put(_sys.modules[__name__])
 
 
-class cuda:
-    """`torch.cuda`: there is none."""
-
-    @staticmethod
-    def is_available() -> bool:
-        """False."""
-        return False
-
-    @staticmethod
-    def device_count() -> int:
-        """0."""
-        return 0
-
-    @staticmethod
-    def manual_seed_all(seed: int) -> None:
-        """Nothing to seed."""
-
-
-__getattr__ = _missing("torch")
+_LAZY = _names(
+    func="vmap",
+    _serialization="save load",
+    nn="",
+    optim="",
+    linalg="",
+    fft="",
+    special="",
+    utils="",
+    random="",
+    serialization="",
+)
+_LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"))
+_IN_FUNCTIONAL = """
+    adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv_transpose1d
+    conv_transpose2d cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm max_pool1d max_pool2d
+    pairwise_distance pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ threshold threshold_
+"""
+_LAZY.update(dict.fromkeys(_IN_FUNCTIONAL.split(), "nn.functional"))
+__getattr__ = _missing("torch", _LAZY)
 
 
 def __dir__() -> list[str]:
-    return sorted(name for name in globals() if not name.startswith("_"))
+    return sorted(name for name in (*globals(), *_LAZY) if not name.startswith("_"))

@@ -6,24 +6,29 @@ common case written out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrace.core.batch import batched
+from functrace.core.primitive import Primitive, bind
+from functrace.ops.kinds import jvp_from_vjp
 from functrace.torch import _dtypes
+from functrace.torch._contact import Tracer, fit, looks
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
-from functrace.torch._tensor import Tensor, new, wrap
+from functrace.torch._tensor import Tensor, new, settled, wrap
 from functrace.torch._views import bad_argument, mismatch, view_of, viewed
 
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """Apply a row to tensors (or arrays and numbers) and parameters."""
     arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
-    grad = recording() and any(isinstance(t, Tensor) and t._rg for t in inputs)
+    grad = bool(recording()) and any(isinstance(t, Tensor) and t._rg for t in inputs)
     if grad and op.rules is None:
         which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
         fun = op.fun
@@ -34,11 +39,12 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
 
         results = pull_node(op, op.node, whole, inputs, arrays, which)
         return results if op.many else results[0]
-    ans = op.fun(*arrays, *params)
+    ruled = op.rules and not op.view and _traced(arrays) and not _traced(params)  # a view is one of functrace too, so that writes pass
+    ans = bind(_primitive(op), tuple(arrays), params) if ruled else op.fun(*arrays, *params)
     if op.many:
         return _several(op, inputs, arrays, ans, params, grad)
     if type(ans) is not np.ndarray:
-        ans = np.asarray(ans)
+        ans = settled(ans)
     if op.view:
         return viewed(op, inputs[0], arrays, ans, params, grad)
     t = new(Tensor)
@@ -50,12 +56,55 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     return t
 
 
+def _traced(arrays: Sequence[Any]) -> bool:
+    return any(isinstance(a, Tracer) or isinstance(a, tuple) and _traced(a) for a in arrays)
+
+
+@functools.cache
+def _primitive(op: Op) -> Primitive:
+    """A row as a primitive of functrace: traced values, in `torch.func`, have PyTorch's derivatives too."""
+
+    def cotangent(rule: Any, k: int) -> Any:
+        def vjp(g: Any, ans: Any, *rest: Any) -> Any:
+            if op.many:
+                g = tuple(np.zeros(a.shape, a.dtype) if d is None else d for d, a in zip(g, ans))
+            return fit(rule(g, ans, *rest), rest[k])
+
+        vjp.saves = looks(rule, n)  # type: ignore[attr-defined]
+        return vjp
+
+    def tangent(vjp: Any) -> Any:
+        transposed = jvp_from_vjp(vjp)
+
+        def jvp(t: Any, ans: Any, *rest: Any) -> Any:
+            out = transposed(t, ans, *rest)
+            return np.zeros(ans.shape, ans.dtype) if out is None else out
+
+        jvp.saves = vjp.saves  # type: ignore[attr-defined]
+        return jvp
+
+    rules: Any = op.rules
+    n = len(rules)
+    vjps = [rule and cotangent(rule, k) for k, rule in enumerate(rules)]
+    jvps = [rule and tangent(rule) for rule in vjps]
+
+    def batch(size: int, flags: Sequence[bool], args: Sequence[Any], params: tuple[Any, ...]) -> Any:
+        def one(*xs: Any) -> Sequence[Any]:
+            out = op.fun(*xs, *params)
+            return out if op.many else [out]
+
+        found = tuple(a for a, _ in batched(one, args, flags, size, op.name))
+        return found if op.many else found[0]
+
+    return Primitive(op.name, op.fun, arity=n, vjps=vjps, jvps=jvps, batch=batch, multi=op.many)
+
+
 def _several(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Sequence[Any], params: tuple[Any, ...], grad: bool
 ) -> tuple[Any, ...]:
     cell = [0]
     base = inputs[0]
-    tensors = [view_of(base, a, None, ()) if op.view else wrap(np.asarray(a)) for a in ans]
+    tensors = [view_of(base, a, None, ()) if op.view else wrap(a) for a in ans]
     for k, t in enumerate(tensors):
         if op.view:
             t._chain = (*base._chain, _picking(op.fun, params, k))
@@ -95,8 +144,11 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
         if input.__class__ is not Tensor or out is not None:
             return general(input) if out is None else out.copy_(general(input))
         a = input._a
+        d = a.dtype
+        if (d is not F32 and d is not F64) or (a.__class__ is not np.ndarray and isinstance(a, Tracer)):
+            return general(input)
         r = fun(a)
-        if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
+        if r.dtype is not d:
             return general(input)
         if r.__class__ is not np.ndarray:
             r = np.asarray(r)
@@ -142,13 +194,12 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False) -> Any:
     fun, target = op.fun, d.np
 
     def cast(a: Any) -> Any:
-        return (
-            a.astype(target) if isinstance(a, np.ndarray) and a.dtype != target else target.type(a) if not isinstance(a, np.ndarray) else a
-        )
+        return target.type(a) if not hasattr(a, "ndim") or isinstance(a, np.generic) else a if a.dtype == target else a.astype(target)
 
     arrays = [t._a if isinstance(t, Tensor) else t for t in (x, y)]
     try:
-        ans = np.asarray(fun(*(cast(a) for a in arrays)))
+        given = [cast(a) for a in arrays]
+        ans = bind(_primitive(op), tuple(given), ()) if _traced(given) else np.asarray(fun(*given))
     except ValueError:
         raise (mismatch(*arrays) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     t = wrap(ans)
@@ -190,6 +241,8 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
         if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
             return general(input, other)
         if r.__class__ is not np.ndarray:
+            if isinstance(r, Tracer):
+                return general(input, other)
             r = np.asarray(r)
         t = new(Tensor)
         t._a = r
@@ -204,7 +257,7 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
             else:
                 node.edges, (save_x, save_y, save_r) = (None, other._edge), wants[2]
             node.number = next_number()
-            if r.size > LARGE or save_r:
+            if r.size > LARGE or save_r or (save_x and save_y and b is other):
                 node = record(op, (input, other), (a, b), r, (), cell)
             elif save_x and save_y:
                 u, v = input._ver, other._ver

@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._batch import mapped
+from functrace.torch._contact import BatchTrace
+from functrace.torch._dtypes import Size
 from functrace.torch._engine import Edge, run
 from functrace.torch._tensor import Tensor, wrap
 
 
-def _sequence(x: Any) -> Sequence[Any]:
-    return (x,) if isinstance(x, Tensor) or x is None else tuple(x)
+def sequence(x: Any) -> Sequence[Any]:
+    """One or several as a tuple."""
+    return (x,) if isinstance(x, Tensor) or x is None or hasattr(x, "output_nr") else tuple(x)
 
 
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> list[tuple[Edge, Any]]:
@@ -25,8 +29,6 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> l
                 if out._a.dtype.kind != "f":
                     raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
             g = wrap(np.ones_like(out._a))
-        elif not isinstance(g, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         if g._a.shape != out._a.shape:
             raise RuntimeError(f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a shape of {out.shape}.")
         if (g._a.dtype.kind == "c") != (out._a.dtype.kind == "c"):
@@ -45,6 +47,16 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> l
     return roots
 
 
+def _gradients(outputs: Sequence[Any], given: Any) -> Sequence[Any]:
+    gradients = sequence(given) if given is not None else (None,) * len(outputs)
+    for g in gradients:
+        if g is not None and not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if len(gradients) < len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
+    return gradients
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -56,14 +68,15 @@ def backward(
     """Add up the gradients of `tensors`, each times its `grad_tensors`, in the leaves (or only in `inputs`)."""
     wanted = None
     if inputs is not None:
-        inputs = _sequence(inputs)
+        inputs = sequence(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t._rg for t in inputs):
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         wanted = [t._edge for t in inputs]
-    outputs = _sequence(tensors)
-    gradients = _sequence(grad_tensors) if grad_tensors is not None else (None,) * len(outputs)
+    outputs = sequence(tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    roots = _roots(outputs, gradients, create_graph)
+    roots = _roots(outputs, _gradients(outputs, grad_tensors), create_graph)
     arrived = run(roots, keep, create_graph, wanted, True)
     for t, g in zip(inputs or (), arrived):
         if g is not None and not t.is_leaf:
@@ -83,19 +96,23 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs`, each times its `grad_outputs`, with respect to `inputs`: a tuple of tensors.
 
-    Raises RuntimeError for an input that the outputs do not depend on, unless `allow_unused` (None in its place) or
-    `materialize_grads` (zeros in its place).
+    With `is_grads_batched` the first axis of the `grad_outputs` is a batch, and that of the results. Raises RuntimeError for an
+    input that the outputs do not depend on, unless `allow_unused` (None in its place) or `materialize_grads` (zeros in its place).
     """
-    outputs, inputs = _sequence(outputs), _sequence(inputs)
-    gradients = _sequence(grad_outputs) if grad_outputs is not None else (None,) * len(outputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if is_grads_batched:
-        raise NotImplementedError("autograd.grad: is_grads_batched=True is not there yet: loop over the rows of grad_outputs.")
-    if any(not t._rg for t in inputs):
-        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    outputs, inputs = sequence(outputs), sequence(inputs)
+    if not all(isinstance(t, Tensor) for t in outputs):
+        raise AssertionError("Expected output to be a torch.Tensor")
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    gradients = _gradients(outputs, grad_outputs)
+    edges = [_edge_of(t) for t in inputs]
     keep = create_graph if retain_graph is None else retain_graph
-    arrived = run(_roots(outputs, gradients, create_graph), keep, create_graph, [t._edge for t in inputs], False)
+    if is_grads_batched:
+        arrived = _batched(outputs, gradients, edges, keep, create_graph)
+    else:
+        arrived = run(_roots(outputs, gradients, create_graph), keep, create_graph, edges, False)
     results = []
     for k, (t, g) in enumerate(zip(inputs, arrived)):
         if g is None:
@@ -106,8 +123,47 @@ def grad(
                 )
             results.append(wrap(np.zeros_like(t._a)) if materialize_grads else None)
         else:
-            results.append(g if create_graph else wrap(np.array(g)))
+            results.append(g if isinstance(g, Tensor) else wrap(np.array(g) if isinstance(g, np.ndarray) else g))
     return tuple(results)
+
+
+def _edge_of(t: Any) -> Edge:
+    if hasattr(t, "output_nr") and not isinstance(t, Tensor):
+        return t.node, t.output_nr
+    if not t._rg:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return t._edge  # type: ignore[no-any-return]
+
+
+def _batched(outputs: Sequence[Any], gradients: Sequence[Any], edges: Sequence[Edge], keep: bool, tensors: bool) -> Sequence[Any]:
+    """A run for each row of the gradients: all at once, unless the runs are to be recorded."""
+    for k, (out, g) in enumerate(zip(outputs, gradients)):
+        if g is not None and g._a.shape[1:] != out._a.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+                "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+                f"grad_output[{k}] has a shape of {Size(g._a.shape[1:])} and output[{k}] has a shape of {out.shape}. If you only want some "
+                "tensors in `grad_output` to be considered batched, consider using vmap."
+            )
+    size = next(g._a.shape[0] for g in gradients if g is not None)
+    if tensors:
+        reached: list[bool] = []
+
+        def once(*rows: Any) -> list[Any]:
+            given = iter(rows)
+            found = run(_roots(outputs, [g if g is None else next(given) for g in gradients], True), keep, True, edges, False)
+            reached[:] = [g is not None for g in found]
+            return [g for g in found if g is not None]
+
+        whole = [g for g in gradients if g is not None]
+        back = iter(mapped(once, whole, [0] * len(whole), size, lambda out: [0] * len(out)))
+        return [next(back) if r else None for r in reached]
+    trace = BatchTrace("autograd.grad", size)
+    try:
+        whole = [g if g is None else wrap(trace.tracer(g._a)) for g in gradients]
+        return [g if g is None else trace.lower(g) for g in run(_roots(outputs, whole, False), keep, False, edges, False)]
+    finally:
+        trace.close()
 
 
 Tensor._run = backward  # type: ignore[assignment]

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrace import custom_vjp, vjp
+from functrace import custom_vjp, stop_gradient, tree, value, vjp, vmap
+from functrace.core.batch import BatchTrace
 from functrace.core.primitive import looks_into
 from functrace.core.reverse import fit
+from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.contract import matmul
+from functrace.ops.inplace import View, linked
 from functrace.ops.registry import rules
 
-__all__ = ["BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "custom_vjp", "fit", "looks", "rules", "vjp"]
+__all__ = [
+    "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "Tracer", "View", "custom_vjp", "fit",
+    "linked", "looks", "rules", "stop_gradient", "tree", "value", "vjp", "vmap",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _random
+from functrace.torch import _dtypes, _inplace, _random
+from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import to_shape
 from functrace.torch._index import stack
 from functrace.torch._ops import public
@@ -54,8 +56,9 @@ def _array(data: Any, dtype: Any) -> Any:
     """A new array with the elements of data, of the dtype that PyTorch infers unless one is given."""
     if isinstance(data, Tensor):
         return data._a.astype(_np(dtype, data.dtype))
-    if isinstance(data, (np.ndarray, np.generic)):
-        a = np.array(data)
+    if isinstance(data, (np.ndarray, np.generic, Tracer)):
+        given: Any = data
+        a = np.copy(given)
         return a.astype(_np(dtype, _dtypes.of(a.dtype)))
     shape, items = _leaves(data)
     if items and isinstance(items[0], np.ndarray):
@@ -91,7 +94,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """`data` as a tensor, on its own memory if that can be."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
-    if isinstance(data, np.ndarray) and (dtype is None or dtype.np == data.dtype):
+    if isinstance(data, (np.ndarray, Tracer)) and (dtype is None or dtype.np == data.dtype):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 
@@ -101,7 +104,7 @@ asarray = as_tensor
 
 def from_numpy(ndarray: Any) -> Any:
     """A tensor on the memory of an array."""
-    if not isinstance(ndarray, np.ndarray):
+    if not isinstance(ndarray, (np.ndarray, Tracer)):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     _dtypes.of(ndarray.dtype)
     return wrap(ndarray)
@@ -181,9 +184,11 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, req
 
 
 def _range(function: Callable[..., Any]) -> Callable[..., Any]:
-    def plain(start: Any, end: Any, steps: int, *args: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+    def plain(
+        start: Any, end: Any, steps: int, *args: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, **more: Any
+    ) -> Any:
         d = _np(dtype)
-        return _finish(function(start, end, operator.index(steps), d, *args), requires_grad)
+        return _finish(function(start, end, operator.index(steps), d, *args, **more), requires_grad)
 
     return plain
 
@@ -265,38 +270,115 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     return wrap((generator or _random.default_generator).permutation(n).astype(_np(dtype, _dtypes.int64)))
 
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Any:
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+) -> Any:
     """Normal numbers of a mean and standard deviation, numbers or tensors."""
     if size is not None:
-        return _finish(
-            _random.draw("normal", _shape("normal", (size,)), _np(dtype), generator) * _np(dtype).type(std) + _np(dtype).type(mean),
-            requires_grad,
-        )
+        made = empty(_shape("normal", (size,)), dtype=dtype)
+        return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
     like = mean if isinstance(mean, Tensor) else std
     shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
     return wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
 
 
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
-    """1 with the probability that each element is, else 0."""
-    chance = input._a if p is None else np.full(input._a.shape, p, input._a.dtype)
-    drawn = _random.draw("uniform", chance.shape, chance.dtype, generator)
-    return wrap((drawn < chance).astype(chance.dtype))
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
+    """1 with the probability that each element is (or p), else 0."""
+    made = empty_like(input if out is None else out)
+    return (made if out is None else out).bernoulli_(input if p is None else p, generator=generator)
 
 
-def _fill_random(kind: str) -> Callable[..., Any]:
-    def method(self: Any, a: Any = 0.0, b: Any = 1.0, *, generator: Any = None) -> Any:
-        """Overwrite with random numbers."""
-        drawn = _random.draw(kind, self._a.shape, self._a.dtype, generator)
-        one = self._a.dtype.type
-        values = drawn * one(b - a) + one(a) if kind == "uniform" else drawn * one(b) + one(a)
-        return self.copy_(wrap(values.astype(self._a.dtype)))
-
-    return method
+def _source(generator: Any) -> _random.Generator:
+    return generator or _random.default_generator
 
 
-Tensor.uniform_, Tensor.normal_ = _fill_random("uniform"), _fill_random("normal")  # type: ignore[attr-defined]
-Tensor.bernoulli_ = lambda self, p=0.5, *, generator=None: self.copy_(bernoulli(self, p, generator=generator))  # type: ignore[attr-defined]
+def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
+    return _random.scaled(source.uniform(x.size, x.dtype), b - a, a, x.dtype)
+
+
+def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if x.dtype.kind == "c":
+        return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
+    return _random.normal(x.size, x.dtype, source, mean, std)
+
+
+def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
+    if isinstance(p, Tensor):
+        chance = np.broadcast_to(p._a, x.shape).ravel()
+        kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
+    else:
+        chance, kind = p, np.dtype(np.float64)
+    if not np.all((chance >= 0) & (chance <= 1)):
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+    return source.uniform(x.size, kind) < chance
+
+
+def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
+    if low is not None:
+        return source.below(*((0, low) if high is None else (low, high)), x.size)
+    if x.dtype.kind == "f":
+        digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
+        return (source.doublewords(x.size) if digits == 53 else source.words(x.size)) % np.uint64((1 << digits) + 1)
+    if x.dtype == np.bool_:
+        return source.words(x.size) & np.uint64(1)
+    return (source.doublewords if x.dtype.itemsize == 8 else source.words)(x.size) % np.uint64(int(np.iinfo(x.dtype).max) + 1)
+
+
+_F64 = np.dtype(np.float64)
+_FILLS: dict[str, Callable[..., Any]] = {
+    "uniform_": _uniform,
+    "normal_": _normal,
+    "bernoulli_": _bernoulli,
+    "random_": _integers,
+    "exponential_": lambda x, source, lambd=1.0: -np.log1p(-source.uniform(x.size, _F64)) / lambd,
+    "geometric_": lambda x, source, p: np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p)),
+    "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (source.uniform(x.size, _F64) - 0.5)),
+    "log_normal_": lambda x, source, mean=1.0, std=2.0: np.exp(source.normals(x.size) * std + mean),
+}
+
+
+def _filling(name: str, fill: Callable[..., Any]) -> None:
+    renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
+
+    def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        named = {renamed.get(k, k): v for k, v in named.items()}
+        drawn = fill(self._a, _source(generator), *args, **named)
+        return self.copy_(wrap(np.reshape(drawn, self._a.shape).astype(self._a.dtype)))
+
+    method.__name__ = name
+    method.__doc__ = "Overwrite with random numbers."
+    setattr(Tensor, name, method)
+
+
+for _name, _fill in _FILLS.items():
+    _filling(_name, _fill)
+public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator), "bernoulli", torch=False)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+    """Indices drawn from each row with probabilities proportional to its elements."""
+    p = input._a
+    if not np.all((p >= 0) & np.isfinite(p)):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not replacement and num_samples > p.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if not replacement or num_samples == 1:
+        ratio = wrap(p) / empty_like(input).exponential_(generator=generator)
+        return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
+    rows = p.reshape(-1, p.shape[-1])
+    sums = np.cumsum(rows, axis=1, dtype=p.dtype)
+    drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), -1)
+    found = [np.searchsorted(s / s[-1], u) for s, u in zip(sums, drawn)]
+    return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
@@ -326,13 +408,62 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple(t.expand(*shape) for t in tensors)
 
 
+def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+    """Numbers from `start` up to and with `end`."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
+        "builtin. Instead, use torch.arange, which produces values in [start, end).",
+        stacklevel=2,
+    )
+    n = int((end - start) / step) + 1
+    return _finish((start + np.arange(n) * step).astype(_np(dtype)), requires_grad)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+    """A tensor of these strides, counted in elements, whose elements are not set."""
+    _device(device)
+    n = 1 + sum((k - 1) * s for k, s in zip(size, stride)) if 0 not in size else 0
+    flat = np.zeros(n, _np(dtype))
+    return _finish(np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride]), requires_grad)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+    """A tensor on the memory of a buffer."""
+    return _finish(np.frombuffer(buffer, _np(dtype), count, offset), requires_grad)
+
+
+def _window(fun: Any) -> Callable[..., Any]:
+    def window(
+        window_length: int, periodic: bool = True, *shape: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
+    ) -> Any:
+        _device(device)
+        a = fun(window_length + periodic, *shape)[:window_length] if window_length > 1 else np.ones(window_length)
+        return _finish(a.astype(_np(dtype)), requires_grad)
+
+    return window
+
+
+_WINDOWS: dict[str, Any] = {
+    "bartlett": np.bartlett, "blackman": np.blackman, "hann": np.hanning, "kaiser": lambda n, beta=12.0: np.kaiser(n, beta),
+    "hamming": lambda n, alpha=0.54, beta=0.46: alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)),
+}  # fmt: skip
+public(_range_with_end, "range", method=False)
+for _name, _fun in _WINDOWS.items():
+    public(_window(_fun), _name + "_window", method=False)
+public(lambda input, value: input.clone().fill_(value), "fill", method=False)
+public(lambda input: input.detach(), "detach", method=False)
+public(lambda input: bool(input), "is_nonzero")
+public(lambda input, other: input._a.shape == other._a.shape, "is_same_size")
+public(lambda input: input.dtype.is_signed, "is_signed")
+public(lambda input: -1, "get_device")
+
 NAMES = (
-    "arange as_tensor asarray bernoulli broadcast_tensors cartesian_prod empty empty_like eye from_numpy full full_like linspace "
-    "logspace meshgrid normal ones ones_like rand rand_like randint randint_like randn randn_like randperm scalar_tensor tensor zeros "
-    "zeros_like"
+    "arange as_tensor asarray bernoulli broadcast_tensors cartesian_prod empty empty_like empty_strided eye from_numpy frombuffer full "
+    "full_like linspace logspace meshgrid multinomial normal ones ones_like rand rand_like randint randint_like randn randn_like "
+    "randperm scalar_tensor tensor zeros zeros_like"
 ).split()
 for _name in NAMES:
-    public(globals()[_name], _name, method=False)
+    public(globals()[_name], _name, method=_name == "multinomial")
 _MAKERS = {"zeros": zeros, "ones": ones, "empty": empty}
 for _name, _maker in _MAKERS.items():
     public(
@@ -354,3 +485,4 @@ def _legacy(storage: str, d: _dtypes.dtype) -> Any:
 
 
 LEGACY = {d.storage: _legacy(d.storage, d) for d in _dtypes.NAMES.values()}
+_inplace.attach()

@@ -289,6 +289,7 @@ class memory_format:
 
 strided = layout()
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last = memory_format("channels_last")
 CPU = device()
 
 

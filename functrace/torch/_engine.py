@@ -10,13 +10,19 @@ Under `create_graph` a node's rules are applied to tensors, as operations that a
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
+import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from functrace.torch import _dtypes
+from functrace.torch._modes import recording, set_recording
+from functrace.torch._watch import anomaly, watch_nodes
 
 next_number = itertools.count().__next__  # one counter for the process: a later op has a larger number, in any thread
 
@@ -28,28 +34,46 @@ FREED = (
 
 Edge = tuple[Any, int]
 Hook = Callable[[Any], Any]
+Hooks = dict[int, Callable[..., Any]]
 
 
 class Node:
     """An operation of the graph. `t.grad_fn` is one; its class is named after the operation."""
 
     outputs = 1
-    pre: dict[int, list[Hook]] | None = None  # hooks on a gradient before the node, by output
+    pre: dict[int, Hooks] | None = None  # hooks on a gradient before the node, by output
+    ahead: Hooks | None = None  # hooks on all gradients before the node
     retains: dict[int, Any] | None = None  # tensors that keep their gradient, by output
-    post: list[Callable[..., Any]] | None = None
+    post: Hooks | None = None
+    watched = False  # whether any of these is there, or `_packed`
     frees: ClassVar[bool] = True  # whether it saves values that `backward` frees
     wrap: ClassVar[Any]  # makes a tensor of an array: set by `_tensor`
 
-    edges: tuple[Edge | None, ...]
+    edges: tuple[Edge | None, ...] = ()
     number: int
     saved: Any
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} object at {id(self):#x}>"
+    def __getattr__(self, name: str) -> Any:
+        if name == "saved" and "_packed" in self.__dict__:  # what hooks keep elsewhere: see `_watch`
+            return self.unpack(*self.__dict__["_packed"])
+        if name == "metadata":
+            return self.__dict__.setdefault(name, {})
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """What is to be saved, with `hook(tensor)` in place of each array that a rule looks into; None: nothing is."""
+        return None
+
+    def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """The way back."""
+        raise NotImplementedError
 
     def name(self) -> str:
         """Name of the operation, with `Backward0`."""
         return type(self).__name__
+
+    def _sequence_nr(self) -> int:
+        return self.number
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -64,24 +88,49 @@ class Node:
         """The same on tensors, recorded."""
         raise NotImplementedError
 
+    def __call__(self, *grads: Any) -> Any:
+        """The gradients of the arguments, tensors, from those of the results."""
+        given = [None if g is None else g if recording() else g._a for g in grads]
+        rule = self.restate if recording() else self.backward
+        return tuple(_given(self, rule(given if self.outputs > 1 else given[0]), bool(recording())))
+
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after the node; what it returns replaces the grad_inputs."""
-        self.post = [*(self.post or ()), hook]
+        self.watched, self.post = True, self.post or OrderedDict()
         return Handle(self.post, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(grad_outputs)` before the node; what it returns replaces the grad_outputs."""
+        self.watched, self.ahead = True, self.ahead or OrderedDict()
+        return Handle(self.ahead, hook)
+
+    def hooks_on(self, k: int) -> Hooks:
+        """The hooks on the gradient of output k."""
+        self.watched, self.pre = True, {} if self.pre is None else self.pre
+        return self.pre.setdefault(k, OrderedDict())
+
+
+watch_nodes(Node)
 
 
 class Handle:
     """What `register_hook` returns: `remove()` takes the hook away."""
 
     __module__ = "torch.utils.hooks"
+    next_id = 0
 
-    def __init__(self, hooks: list[Any], hook: Any) -> None:
-        self._hooks, self._hook = hooks, hook
+    def __init__(self, hooks: Any, hook: Any = None) -> None:
+        self.id = Handle.next_id
+        Handle.next_id += 1
+        self.hooks_dict_ref = weakref.ref(hooks) if isinstance(hooks, OrderedDict) else lambda: hooks
+        if hook is not None:
+            hooks[self.id] = hook
 
     def remove(self) -> None:
         """Take the hook away; again does nothing."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
+        hooks = self.hooks_dict_ref()
+        if hooks is not None:
+            hooks.pop(self.id, None)
 
     def __enter__(self) -> Handle:
         return self
@@ -94,14 +143,19 @@ Handle.__name__ = Handle.__qualname__ = "RemovableHandle"
 
 
 class AccumulateGrad(Node):
-    """Where a leaf collects its gradient."""
+    """Where a leaf collects its gradient. The leaf holds its node, the node the leaf weakly, so that the two are no cycle."""
 
+    __module__ = "builtins"
     frees = False
-    edges = ()
 
-    def __init__(self, variable: Any) -> None:
-        self.variable = variable
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = weakref.ref(leaf)
         self.number = next_number()
+
+    @property
+    def variable(self) -> Any:
+        """The leaf."""
+        return self.leaf()
 
     def name(self) -> str:
         """Its name in PyTorch."""
@@ -116,7 +170,7 @@ def node_class(name: str, base: type[Node], key: Any = None, **attributes: Any) 
     key = (name, base, key)
     found = _classes.get(key)
     if found is None:
-        found = _classes[key] = type(name, (base,), attributes)
+        found = _classes[key] = type(name, (base,), {"__module__": "builtins", **attributes})
     return found
 
 
@@ -143,15 +197,35 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
     gradients that arrive at the `wanted` edges are returned (None: nothing arrived), and only what leads there is visited;
     leaves add to their `.grad` if `accumulate`.
     """
+    before, outer = recording(), current_run()
+    set_recording(tensors or None)  # for hooks and the user's own rules
+    frame: list[Any] = []
+    _run.set(frame)
+    try:
+        return _walk(frame, roots, keep, tensors, wanted, accumulate)
+    finally:
+        set_recording(before)
+        _run.set(outer)
+
+
+_run: ContextVar[list[Any]] = ContextVar("functrace.torch.run")
+current_run = functools.partial(_run.get, None)  # what is still to be visited by the run in progress: [nodes, leaves by their last user]
+
+
+def _walk(
+    frame: list[Any], roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Sequence[Edge] | None, accumulate: bool
+) -> list[Any]:
     grads: dict[Node, Any] = {}
     for (node, k), g in roots:
         _add(grads, node, k, g)
     order, last = _reachable(list(grads))
+    frame[:] = order, last
     needed = _leading(order, wanted) if wanted is not None else None
     places: dict[Node, list[tuple[int, int]]] = {}
     for place, (node, k) in enumerate(wanted or ()):
         places.setdefault(node, []).append((k, place))
     results: list[Any] = [None] * len(wanted or ())
+    careful = anomaly() is not None
 
     while order:
         node = order.pop()
@@ -159,16 +233,21 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
         if needed is None or node in needed:
             g = grads.pop(node, None)
             if g is not None:
-                if node.pre is not None or node.retains is not None:
-                    g = _hooked(node, g, tensors)
+                run_it, watched = needed is None or needed[node], node.watched
+                if watched and not run_it:
+                    g = _hooked(node, g, tensors, False)
                 for k, place in places.get(node, ()) if places else ():
                     results[place] = g if node.outputs == 1 else g[k]
-                if needed is None or needed[node]:
-                    ds: Any = node.restate(g) if tensors else node.backward(g)
-                    if node.post is not None:
+                if run_it:
+                    if watched:
+                        g = _hooked(node, g, tensors, True)
+                    ds: Any = _checked(node, g, tensors) if careful else node.restate(g) if tensors else node.backward(g)
+                    if watched and node.post:
                         ds = _after(node, ds, g, tensors)
                     if not keep and node.frees:
                         node.saved = None
+                        if watched:
+                            node.__dict__.pop("_packed", None)
                     for edge, d in zip(node.edges, ds):
                         if d is not None and edge is not None:
                             target, k = edge
@@ -181,13 +260,41 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
         if leaves is not None:
             for leaf in leaves:
                 if leaf in grads and (needed is None or leaf in needed):
-                    if leaf.pre is not None:
-                        grads[leaf] = _hooked(leaf, grads[leaf], tensors)
+                    if leaf.watched:
+                        grads[leaf] = _hooked(leaf, grads[leaf], tensors, accumulate)
                     for _, place in places.get(leaf, ()):
                         results[place] = grads[leaf]
                     if accumulate:
-                        leaf.variable._accumulate(grads.pop(leaf), tensors)
+                        given = grads[leaf] if leaf.post else None
+                        variable, g = leaf.leaf(), grads.pop(leaf)
+                        if variable is not None:
+                            variable._accumulate(g, tensors)
+                        if leaf.post:
+                            _after(leaf, (), given, tensors)
     return results
+
+
+def _checked(node: Node, g: Any, tensors: bool) -> Any:
+    """Run a node under anomaly detection: name the line of the forward operation if it fails or gives NaN."""
+    try:
+        ds: Any = node.restate(g) if tensors else node.backward(g)
+        for k, d in enumerate(ds if anomaly() else ()):
+            a = d._a if tensors and d is not None else d
+            if d is not None and (a != a).any():
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
+        return ds
+    except Exception:
+        made = node.metadata.get("traceback_")
+        warnings.warn(
+            f"Error detected in {node.name()}. "
+            + (
+                f"Traceback of forward call that caused the error:\n{''.join(made)}"
+                if made
+                else "No forward pass information available. Enable detect anomaly during forward pass for more information."
+            ),
+            stacklevel=4,
+        )
+        raise
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[AccumulateGrad]]]:
@@ -214,8 +321,8 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[Accumulat
         last.setdefault(user, []).append(leaf)
     for node in roots:
         if type(node) is AccumulateGrad and node not in final:
-            order.append(node)  # a leaf that is itself a root: nothing to run, only to add
-            last[node] = [node]
+            order.append(Node())  # a leaf that is itself a root: nothing to run, only to add
+            last[order[-1]] = [node]
     return order, last
 
 
@@ -245,40 +352,69 @@ def _leading(order: Sequence[Node], wanted: Sequence[Edge]) -> dict[Node, bool]:
     return needed
 
 
-def _hooked(node: Node, g: Any, tensors: bool) -> Any:
+def _replaced(hook: Any, old: Any, new: Any) -> Any:
+    """The gradient that a hook returned in place of another, checked."""
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not hasattr(new, "_a"):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+    if old is not None and new._a.dtype != old._a.dtype:
+        types = [f"torch.{_dtypes.of(t._a.dtype).storage}" for t in (old, new)]
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {types[0]} got {types[1]})")
+    if old is not None and new._a.shape != old._a.shape:
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+    return new
+
+
+def _call_all(hooks: Hooks, row: list[Any], *others: Any) -> list[Any]:
+    """Let hooks on a whole row of gradients replace it."""
+    for hook in list(hooks.values()):
+        new = hook(tuple(row), *others)
+        if new is not None:
+            new = new if isinstance(new, tuple) else (new,)
+            if len(new) != len(row):
+                name = getattr(hook, "__name__", type(hook).__name__)
+                raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but expected {len(row)})")
+            row = [None if n is None else _replaced(hook, o, n) for o, n in zip(row, new)]
+    return row
+
+
+def _given(node: Node, xs: Iterable[Any], tensors: bool) -> list[Any]:
+    return [x if tensors or x is None else node.wrap(x) for x in xs]
+
+
+def _taken(xs: Iterable[Any], tensors: bool) -> list[Any]:
+    return [x if tensors or x is None else x._a for x in xs]
+
+
+def _hooked(node: Node, g: Any, tensors: bool, runs: bool) -> Any:
+    """The gradient of a node after the hooks on it; those of the node itself only if it `runs`."""
     row = list(g) if node.outputs > 1 else [g]
     for k, hooks in (node.pre or {}).items():
-        for hook in list(hooks):
+        for hook in list(hooks.values()):
             if row[k] is not None:
-                new = hook(row[k] if tensors else node.wrap(row[k]))
+                old = row[k] if tensors else node.wrap(row[k])
+                new = hook(old)
                 if new is not None:
+                    new = _replaced(hook, old, new)
                     row[k] = new if tensors else new._a
+                old = new = None
     for k, ref in (node.retains or {}).items():
         tensor = ref()
         if tensor is not None and row[k] is not None:
             tensor._accumulate(row[k], tensors)
+    if node.ahead and runs:
+        row = _taken(_call_all(node.ahead, _given(node, row, tensors)), tensors)
     return row if node.outputs > 1 else row[0]
 
 
 def _after(node: Node, ds: Sequence[Any], g: Any, tensors: bool) -> Sequence[Any]:
-    def given(xs: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(x if tensors or x is None else node.wrap(x) for x in xs)
-
-    outs = given(g if node.outputs > 1 else (g,))
-    for hook in list(node.post or ()):
-        new = hook(given(ds), outs)
-        if new is not None:
-            ds = [x if tensors or x is None else x._a for x in (new if isinstance(new, tuple) else (new,))]
-    return ds
+    outs = tuple(_given(node, g if node.outputs > 1 else (g,), tensors))
+    return _taken(_call_all(node.post or {}, _given(node, ds, tensors), outs), tensors)
 
 
 def accumulator(leaf: Any) -> Edge:
-    """The edge of a leaf that requires grad. The leaf holds its node weakly, so that the two are no cycle."""
-    ref = leaf.__dict__.get("_accumulator")
-    node = ref() if ref is not None else None
-    if node is None:
-        node = AccumulateGrad(leaf)
-        if "_leaf_hooks" in leaf.__dict__:
-            node.pre = {0: leaf._leaf_hooks}
-        leaf._accumulator = weakref.ref(node)
-    return node, 0
+    """The edge of a leaf that requires grad."""
+    edge = leaf.__dict__.get("_accumulator")
+    if edge is None:
+        edge = leaf._accumulator = AccumulateGrad(leaf), 0
+    return edge  # type: ignore[no-any-return]

@@ -109,6 +109,8 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
     if not shape:
         return column.write(a.item())
     depth = len(shape)
+    if not a.size:  # a summary of no items
+        return "[" * depth + "..." + "]" * depth
     per_line = max(1, (OPTIONS.linewidth - (indent + depth - 1)) // (column.width + 2))
     cells = [column.write(v) for v in a.ravel().tolist()]
     rows = []
@@ -150,6 +152,8 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if a.size > OPTIONS.threshold and not OPTIONS.edgeitems:
+        suffixes.insert(0, f"size={tuple(a.shape)}")
     out = prefix + text
     column = len(out) - out.rfind("\n") + 1
     for suffix in suffixes:

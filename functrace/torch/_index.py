@@ -13,7 +13,8 @@ from functrace.torch._apply import call
 from functrace.torch._dtypes import Size
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import public
-from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, axis, check_expands, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import inplace
 
@@ -215,8 +216,9 @@ def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
 
 
 @public
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
     """Tensors one after another along an axis."""
+    dim = dim if axis is None else axis
     tensors = list(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -227,7 +229,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {n} and {x._a.ndim}")
     if not n:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    d = axis(dim, n)
+    d = axis_of(dim, n)
     for i, x in enumerate(kept):
         for k in range(n):
             if k != d and x._a.shape[k] != kept[0]._a.shape[k]:
@@ -245,8 +247,9 @@ for _name in ("concat", "concatenate"):
 
 
 @public
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
     """Tensors of one shape along a new axis."""
+    dim = dim if axis is None else axis
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -256,7 +259,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                 f"stack expects each tensor to be equal size, but got {list(tensors[0]._a.shape)} at entry 0 and "
                 f"{list(x._a.shape)} at entry {i}"
             )
-    joined = _join("Stack", tensors, axis(dim, tensors[0]._a.ndim + 1))
+    joined = _join("Stack", tensors, axis_of(dim, tensors[0]._a.ndim + 1))
     return joined if out is None else out.copy_(joined)
 
 
@@ -276,11 +279,12 @@ def _at_least(n: int) -> Callable[..., Any]:
 
 for _n in (1, 2, 3):
     public(_at_least(_n), f"atleast_{_n}d", method=False)
-public(lambda tensors: cat(list(map(_at_least(1), tensors)), 0 if tensors[0]._a.ndim < 2 else 1), "hstack", "column_stack", method=False)
+public(lambda tensors: cat(list(map(_at_least(1), tensors)), 0 if tensors[0]._a.ndim < 2 else 1), "hstack", method=False)
+public(lambda tensors: cat([x if x._a.ndim > 1 else x.reshape(-1, 1) for x in tensors], 1), "column_stack", method=False)
 public(lambda tensors: cat(list(map(_at_least(2), tensors)), 0), "vstack", "row_stack", method=False)
 
 
 @public
 def size(self: Any, dim: int | None = None) -> Any:
     """The shape, or one of its entries."""
-    return Size(self._a.shape) if dim is None else self._a.shape[axis(dim, self._a.ndim)]
+    return Size(self._a.shape) if dim is None else self._a.shape[axis_of(dim, self._a.ndim)]

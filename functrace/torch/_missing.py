@@ -1,22 +1,54 @@
-"""The one error for names of PyTorch that are not here."""
+"""Names that are imported when they are used, and the one error for names of PyTorch that are not here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_INSTEAD = {
+    "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
+    "distributed": "one process is all there is",
+    "sparse": "use dense tensors, or scipy.sparse with functrace",
+    "quantization": "use float32",
+    "onnx": "save the state_dict with torch.save",
+    "multiprocessing": "use Python's multiprocessing",
+    "mps": "use the CPU",
+    "xpu": "use the CPU",
+    "export": "save the state_dict with torch.save",
+    "load_library": "write the operation as an autograd.Function",
+}
 
 
 class MissingNameError(AttributeError, NotImplementedError):
     """A name of PyTorch that `functrace.torch` does not have."""
 
 
-def missing(module: str) -> Callable[[str], NoReturn]:
-    """A `__getattr__` for a module, which says what is missing."""
+def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for a module: `lazy` says in which of its submodules names are to be found; it says of others what is missing.
 
-    def __getattr__(name: str) -> NoReturn:
-        raise MissingNameError(
-            f"module '{module}' has no attribute '{name}' in functrace.torch, which does not have all of PyTorch: write it with the "
-            "operations that are here, or in NumPy with functrace.custom_vjp."
-        )
+    A name that is itself a submodule stands for it.
+    """
+
+    def __getattr__(name: str) -> Any:
+        where = (lazy or {}).get(name)
+        if where is None:
+            raise MissingNameError(
+                f"module '{module}' has no attribute '{name}' in functrace.torch, which does not have all of PyTorch: "
+                + _INSTEAD.get(name, "write it with the operations that are here, or in NumPy with functrace.custom_vjp")
+                + "."
+            )
+        found = importlib.import_module(f"functrace.{module}.{where}")
+        package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
+        if last in (lazy or {}) and module != "torch":
+            package[last] = getattr(found, last, found)  # `autograd.gradcheck` is a function in a module of that name
+        value = package[name] = package[last] if last == name else getattr(found, name)
+        return value
 
     return __getattr__
+
+
+def names(**modules: str) -> dict[str, str]:
+    """`module="a b"` as {"a": "module", "b": "module"}, and the module itself."""
+    return {name: module for module, listed in modules.items() for name in (module, *listed.split())}

@@ -7,18 +7,35 @@ holds while they run, and not while they are suspended.
 from __future__ import annotations
 
 import functools
-import inspect
+import warnings
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
 
-_recording: ContextVar[bool] = ContextVar("functrace.torch.grad_mode", default=True)
+# True or False as the user says; None: off for a stretch of the library's own code, where traced values stay traced
+_recording: ContextVar[bool | None] = ContextVar("functrace.torch.grad_mode", default=True)
 recording = _recording.get  # called by every op
+set_recording = _recording.set
+forward_levels: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.dual_level", default=())
+
+
+class paused:
+    """Recording off (or on) for a stretch of the library's own code."""
+
+    def __init__(self, mode: bool = False) -> None:
+        self.mode = mode or None
+
+    def __enter__(self) -> None:
+        self.before = recording()
+        set_recording(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        set_recording(self.before)
 
 
 def is_grad_enabled() -> bool:
     """Whether operations are recorded."""
-    return recording()
+    return bool(recording())
 
 
 class _Mode:
@@ -27,9 +44,14 @@ class _Mode:
     mode = True
 
     def __init__(self) -> None:
-        self._previous: list[bool] = []
+        self._previous: list[bool | None] = []
 
     def __enter__(self) -> None:
+        if not self.mode and forward_levels.get():
+            raise NotImplementedError(
+                "no_grad inside forward_ad.dual_level: tangents follow the recorded graph here, so they would be lost; "
+                "use detach() instead."
+            )
         self._previous.append(recording())
         _recording.set(self.mode)
 
@@ -41,6 +63,8 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        import inspect
+
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
@@ -74,7 +98,15 @@ class _Mode:
 
             return coroutine
 
-        @functools.wraps(function)
+        if isinstance(function, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
+                "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+
+        @functools.wraps(function, updated=() if isinstance(function, type) else ("__dict__",))
         def decorated(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
                 return function(*args, **kwargs)
@@ -119,8 +151,10 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
         self.before = recording()
-        self.mode = bool(mode)
+        self.mode = mode
         _recording.set(self.mode)
 
     def __enter__(self) -> None:
@@ -141,8 +175,12 @@ class set_grad_enabled(_Mode):
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
 
+_inference: ContextVar[bool] = ContextVar("functrace.torch.inference_mode", default=False)
+is_inference_mode_enabled = _inference.get
+
+
 class inference_mode(_Mode):
-    """Like `no_grad`; the results are ordinary tensors."""
+    """Like `no_grad`; the results are ordinary tensors, which can be used in recorded operations later."""
 
     __module__ = "torch.autograd.grad_mode"
 
@@ -154,6 +192,15 @@ class inference_mode(_Mode):
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
         self.mode = not mode
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._previous.append(_inference.get())
+        _inference.set(not self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _inference.set(bool(self._previous.pop()))
+        super().__exit__(*exc)
 
     def clone(self) -> inference_mode:
         """Another of the same kind."""

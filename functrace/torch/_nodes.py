@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _contact, _dtypes
-from functrace.torch._contact import fit, vjp
-from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number, node_class
+from functrace.torch._contact import Tracer, fit, vjp
+from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, wrap
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
+ARRAYS = (np.ndarray, Tracer)
 SCALARS = (float, int, complex, bool, np.generic)
 NUMBERS = frozenset((float, int, complex, bool))
 
@@ -79,8 +80,12 @@ class Op:
 
 
 def _conjugating(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's gradient of complex arguments is the conjugate of functrace's."""
-    return lambda g, *rest: np.conjugate(rule(np.conjugate(g), *rest))
+    return lambda g, *rest: conjugate(rule(np.conjugate(g), *rest))
+
+
+def conjugate(d: Any) -> Any:
+    """PyTorch's gradient of complex arguments is the conjugate of functrace's. Its zeros have no sign."""
+    return np.conjugate(d) + 0
 
 
 class OpNode(Node):
@@ -104,11 +109,32 @@ class RuleNode(OpNode):
 
     rules: tuple[Callable[..., Any] | None, ...]
 
+    def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """Each array that a rule looks into goes through `hook`, in the order of the gradients; the others are kept as shapes."""
+        args, ans, params, _ = saved
+        kept: dict[int, Any] = {}
+        for edge, row in zip(self.edges, self.op.looks):
+            for k in range(1, len(row)) if edge is not None else ():
+                if row[k] and k not in kept and isinstance(args[k - 1], ARRAYS):
+                    kept[k] = hook(_seen(args[k - 1], self.edges[k - 1]))
+            if edge is not None and row[0] and 0 not in kept and isinstance(ans, ARRAYS):
+                kept[0] = hook(unpacked(ans, (self, 0)))
+        shapes = [Like(a) if isinstance(a, np.ndarray) and a.size > LARGE else a for a in (ans, *args)]
+        return kept, shapes, params
+
+    def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """The way back, without checks: versions can't be followed through hooks."""
+        kept, shapes, params = saved
+        found = {k: hook(x)._a for k, x in kept.items()}
+        ans, *args = (found.get(k, a) for k, a in enumerate(shapes))
+        return args, ans, params, ()
+
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments."""
-        if self.saved is None:
+        saved = self.saved
+        if saved is None:
             raise RuntimeError(FREED)
-        args, ans, params, checks = self.saved
+        args, ans, params, checks = saved
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, ans)
@@ -126,9 +152,10 @@ class RuleNode(OpNode):
 
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: each rule, fitted to its argument, is an operation on what was saved."""
-        if self.saved is None:
+        saved = self.saved
+        if saved is None:
             raise RuntimeError(FREED)
-        args, ans, params, checks = self.saved
+        args, ans, params, checks = saved
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, ans)
@@ -147,8 +174,8 @@ class RuleNode(OpNode):
             given = [t if seen[j + 1] else a for j, (t, a) in enumerate(zip(tensors, args))]
             like = Like(x)
             if self.op.algebra and g._a.dtype.kind == "f":
-                operands = [wrap(t) if isinstance(t, np.ndarray) else t for t in (result, *given)]
-                out.append(_fit_tensor(rule(g, *operands, *params), like))
+                operands = [wrap(t) if isinstance(t, ARRAYS) else t for t in (result, *given)]
+                out.append(fit_tensor(rule(g, *operands, *params), like))
                 continue
 
             if many:
@@ -170,10 +197,11 @@ class RuleNode(OpNode):
     def __getattr__(self, name: str) -> Any:
         names = {"_saved_self": 0, "_saved_other": 1, "_saved_result": -1, "_saved_exponent": 1}
         if name not in names:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        if self.saved is None:
+            return super().__getattr__(name)
+        saved = self.saved
+        if saved is None:
             raise RuntimeError(FREED)
-        args, ans, params, checks = self.saved
+        args, ans, params, checks = saved
         self.modified(checks, args, ans)
         k = names[name]
         if k < 0:
@@ -181,7 +209,7 @@ class RuleNode(OpNode):
         if k >= len(args):
             return params[k - len(args)]
         edge = self.edges[k]
-        return unpacked(args[k], edge) if edge is not None else wrap(args[k]) if isinstance(args[k], np.ndarray) else args[k]
+        return _seen(args[k], edge) if edge is not None else wrap(args[k]) if isinstance(args[k], ARRAYS) else args[k]
 
 
 class UnaryNode(RuleNode):
@@ -232,24 +260,37 @@ class BinaryNode(RuleNode):
 class PullNode(OpNode):
     """A node whose pullback came from `vjp`; `saved` is (pull, fun, args, which, avals, checks)."""
 
+    def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """The arguments go through `hook`; the pullback is found again from them."""
+        _, fun, args, which, avals, _ = saved
+        arrays = [isinstance(a, ARRAYS) for a in args]
+        return fun, [hook(_seen(a, e)) if is_array else a for a, e, is_array in zip(args, self.edges, arrays)], arrays, which, avals
+
+    def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
+        """The way back."""
+        fun, args, arrays, which, avals = saved
+        args = [hook(a)._a if is_array else a for a, is_array in zip(args, arrays)]
+        return vjp(_of(fun, args, which), *(args[k] for k in which))[1], fun, args, which, avals, ()
+
     def _open(self) -> Any:
-        if self.saved is None:
+        saved = self.saved
+        if saved is None:
             raise RuntimeError(FREED)
-        _pull, _fun, args, _which, avals, checks = self.saved
+        _pull, _fun, args, _which, avals, checks = saved
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, avals[0])
-        return self.saved
+        return saved
 
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments."""
         pull, _, args, which, avals, _ = self._open()
         row = g if self.outputs > 1 else [g]
-        cts = [np.zeros(a.shape, a.dtype) if x is None else np.asarray(x, a.dtype) for x, a in zip(row, avals)]
+        cts = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
         ds = pull(tuple(map(np.conjugate, cts)) if any(a.dtype.kind == "c" for a in avals) else tuple(cts))
         out: list[Any] = [None] * len(self.edges)
         for k, d in zip(which, ds):
-            out[k] = fit(np.conjugate(d) if d.dtype.kind == "c" else d, args[k])
+            out[k] = fit(conjugate(d) if d.dtype.kind == "c" else d, args[k])
         return out
 
     def restate(self, g: Any) -> Sequence[Any]:
@@ -272,7 +313,7 @@ class PullNode(OpNode):
         return out
 
 
-def _fit_tensor(d: Any, like: Like) -> Any:
+def fit_tensor(d: Any, like: Like) -> Any:
     """A gradient, a tensor, summed back to the shape and cast to the dtype of its argument."""
     shape, old = like.shape, d._a.shape
     if old != shape:
@@ -293,11 +334,19 @@ def _zeros(a: Any) -> Any:
 
 def unpacked(a: Any, edge: Edge | None) -> Any:
     """A saved array as the tensor that it was."""
-    if not isinstance(a, np.ndarray):
+    if not isinstance(a, ARRAYS):
         return a
     t = wrap(a)
     t._rg, t._edge = True, edge
     return t
+
+
+def _seen(a: Any, edge: Edge | None) -> Any:
+    """A saved argument as a hook sees it: the leaf itself, or a tensor with the history that it had."""
+    if edge is None:
+        return wrap(a)
+    leaf = edge[0].variable if isinstance(edge[0], AccumulateGrad) else None
+    return leaf if leaf is not None and leaf._a is a else unpacked(a, edge)
 
 
 def _pull_back(
@@ -308,7 +357,7 @@ def _pull_back(
     if any(a.dtype.kind == "c" for a in avals):
         cts = tuple(map(np.conjugate, cts))
     ds = pull(tuple(cts))
-    return tuple(fit(np.conjugate(d) if d.dtype.kind == "c" else d, inputs[k]) for k, d in zip(which, ds))
+    return tuple(fit(conjugate(d) if d.dtype.kind == "c" else d, inputs[k]) for k, d in zip(which, ds))
 
 
 def _of(fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int]) -> Callable[..., Any]:
@@ -330,7 +379,7 @@ def graft(name: str, fun: Callable[..., Any], inputs: Sequence[Any], many: bool 
     which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
     whole = fun if many else lambda *xs: (fun(*xs),)
     if not which or not recording():
-        out = tuple(wrap(np.asarray(x)) for x in whole(*arrays))
+        out = tuple(map(wrap, whole(*arrays)))
         return out if many else out[0]
     results = pull_node(_GRAFT, node_class(name, PullNode, op=_GRAFT), whole, inputs, arrays, which, forced)
     return results if many else results[0]
@@ -354,7 +403,7 @@ def pull_node(
     node.number = next_number()
     tensors = []
     for k, r in enumerate(answers):
-        t = wrap(np.asarray(r))
+        t = wrap(r)
         if t._a.dtype.kind in "fc" and depends[k]:
             t._rg, t._edge = True, (node, k)
         tensors.append(t)
@@ -370,6 +419,15 @@ _GRAFT = Op("Graft", lambda x: x)
 
 def record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]) -> Any:
     """The node of an application of a row with rules."""
+    node, saved = prepared(op, inputs, arrays, ans, params, cell)
+    node.saved = saved
+    return node
+
+
+def prepared(
+    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]
+) -> tuple[Any, tuple[Any, ...]]:
+    """The node, and what it is to save."""
     edges = tuple([t._edge if isinstance(t, Tensor) and t._rg else None for t in inputs])
     results = ans if isinstance(ans, tuple) else (ans,)
     holds_complex = any(a.dtype.kind == "c" for a in (*results, *arrays) if hasattr(a, "dtype"))
@@ -387,8 +445,7 @@ def record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, param
         arrays = [a if s or not isinstance(a, np.ndarray) else Like(a) for a, s in zip(arrays, seen[1:])]
         if not seen[0]:
             ans = tuple(map(Like, ans)) if isinstance(ans, tuple) else Like(ans)
-    node.saved = arrays, ans, params, checks
-    return node
+    return node, (arrays, ans, params, checks)
 
 
 def same(g: Any, *_rest: Any) -> Any:

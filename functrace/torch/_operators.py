@@ -28,6 +28,7 @@ from functrace.torch._ops import (
     operator,
     public,
     refusing,
+    zero,
 )
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace
@@ -144,7 +145,10 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """To the nearest integer, halves to even; or to `decimals` digits."""
     if not decimals:
         return FUNCTIONS["_round"](input)
-    return FUNCTIONS["_round"](input * 10**decimals) / 10**decimals
+    return call(DIGITS, (input,), (decimals,))
+
+
+DIGITS = Op("RoundBackward1", lambda x, n: np.rint(x * 10.0**n) / 10.0**n if n > 0 else np.rint(x / 10.0**-n) * 10.0**-n, [zero], "Zero")
 
 
 def _div(self: Any, other: Any) -> Any:
@@ -156,14 +160,24 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     """`input / other`, rounded down ("floor") or towards zero ("trunc") on demand."""
     if rounding_mode is None:
         return _true_divide(input, other, out=out)
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    if rounding_mode != "trunc":
+    if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
-    quotient = _true_divide(input, other).trunc()
-    return quotient.to(_dtypes.result_type(input, other))
+    d = _dtypes.result_type(input, other)
+    result = call(_ROUNDED, [_cast(x, d) if isinstance(x, Tensor) else np.asarray(x, d.np) for x in (input, other)], (rounding_mode,))
+    return result if out is None else out.copy_(result)
 
 
+def _rounded(x: Any, y: Any, how: str) -> Any:
+    if x.dtype.kind in "iu" and np.any(y == 0):
+        raise RuntimeError("ZeroDivisionError")
+    return (
+        np.floor_divide(x, y)
+        if how == "floor"
+        else (np.trunc(x / y) if x.dtype.kind == "f" else x // y + ((x % y != 0) & ((x < 0) != (y < 0))))
+    )
+
+
+_ROUNDED = Op("DivBackward2", _rounded, [zero, zero], "Zero")
 _true_divide = operator("div", _div)
 for _name in ("true_divide", "divide"):
     public(div, _name)
@@ -260,7 +274,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": _neg, "pos": lambda self: self, "abs": FUNCTIONS["abs"],
     "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,  # type: ignore[attr-defined]
-    "ifloordiv": _inplace_floor_divide, "imod": Tensor.remainder_, "invert": lambda self: FUNCTIONS["bitwise_not"](self),  # type: ignore[attr-defined]
+    "ifloordiv": _inplace_floor_divide, "invert": lambda self: FUNCTIONS["bitwise_not"](self),
     "and": comparison("and", np.bitwise_and), "or": comparison("or", np.bitwise_or), "xor": comparison("xor", np.bitwise_xor),
     "rand": comparison("and", np.bitwise_and), "ror": comparison("or", np.bitwise_or), "rxor": comparison("xor", np.bitwise_xor),
     **{name: _eq(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},

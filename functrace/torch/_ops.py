@@ -6,15 +6,17 @@ convention at a kink; then they are written here, with an underscore before argu
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.ops.kinds import undeclared
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import custom_vjp, rules
+from functrace.torch._contact import rules
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
@@ -80,10 +82,28 @@ def logistic(x: Any) -> Any:
     return np.where(positive, 1, z) / (1 + z)
 
 
-def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """A function of Python's `math` on arrays."""
+_MANY = 1000  # elements from which on SciPy, if it is there, is worth its import
+
+
+@functools.cache
+def scipy_special() -> Any:
+    """`functrace.scipy.special`, imported when it is first needed; None without SciPy."""
+    try:
+        from functrace.scipy import special
+    except ImportError:
+        return None
+    return special
+
+
+def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
+    """erf or erfc: a function of Python's `math` on arrays, and its derivative."""
     whole = np.frompyfunc(function, 1, 1)
-    return lambda x: np.asarray(whole(x)).astype(x.dtype)
+
+    def values(x: Any) -> Any:
+        special = scipy_special() if x.size > _MANY else None
+        return np.asarray(whole(x) if special is None else getattr(special, name)(x.astype(F64))).astype(x.dtype)
+
+    return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
 
 
 def _rounded(x: Any) -> Any:
@@ -91,8 +111,8 @@ def _rounded(x: Any) -> Any:
 
 
 _SQRT_PI = math.sqrt(math.pi)
-erf = custom_vjp(_elementwise(math.erf))
-erf.defvjp(lambda x: (erf(x), x), lambda x, g: (g * (2 / _SQRT_PI) * np.exp(-(x * x)),))
+_ERF = _tail("erf", math.erf, 2 / _SQRT_PI)
+_ERFC = _tail("erfc", math.erfc, -2 / _SQRT_PI)
 UNARY: dict[str, Op] = {
     "sin": row("Sin", "sin"),
     "cos": row("Cos", "cos"),
@@ -116,13 +136,13 @@ UNARY: dict[str, Op] = {
     "sqrt": row("Sqrt", "sqrt", "Div"),
     "rsqrt": row("Rsqrt", lambda x: 1 / np.sqrt(x), "Mul", lambda g, r, _x: -0.5 * g * r * r * r),
     "reciprocal": row("Reciprocal", np.reciprocal, "Mul", lambda g, r, _x: -g * (r * r)),
-    "abs": row("Abs", np.absolute, "Mul", lambda g, r, x: g * np.sign(x) if isinstance(x, Tensor) else rules("absolute").vjps[0](g, r, x)),
-    "sign": row("Sign", np.sign, "Zero", zero),
+    "abs": row("Abs", np.absolute, "MulBackward0", lambda g, r, x: rules("absolute").vjps[0](g, r, x)),
+    "sign": row("Sign", lambda x: x if x.dtype.kind == "b" else np.sign(x), "Zero", zero),
     "deg2rad": row("Deg2RadBackward0", "deg2rad"),
     "rad2deg": row("Rad2DegBackward0", "rad2deg"),
     "sigmoid": row("Sigmoid", logistic, "SigmoidBackward", lambda g, r, _x: g * (1 - r) * r),
-    "erf": row("Erf", erf, "Mul", lambda g, _r, x: g * (2 / _SQRT_PI) * np.exp(-(x * x))),
-    "erfc": row("Erfc", _elementwise(math.erfc), "Mul", lambda g, _r, x: g * (-2 / _SQRT_PI) * np.exp(-(x * x))),
+    "erf": row("Erf", _ERF, "Mul", *rules(_ERF).vjps),
+    "erfc": row("Erfc", _ERFC, "Mul", *rules(_ERFC).vjps),
     "sinc": row("Sinc", np.sinc, "Where", lambda g, _r, x: g * _sinc_slope(x)),
 }
 WHOLE: dict[str, Op] = {  # on integers too they give integers
@@ -226,12 +246,19 @@ BINARY: dict[str, Op] = {
     ),
     "fmod": row("FmodBackward1", np.fmod, ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
     "remainder": row("RemainderBackward1", np.remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
+    "xlogy": row(
+        "Xlogy",
+        lambda x, y: np.where(x == 0, np.where(y != y, y, 0), x * np.log(np.where((x == 0) & (y == y), 1, y))),
+        "MulBackward0",
+        lambda g, _r, x, y: g * np.where((x == 0) & (y <= 0), 0, np.log(np.where((x == 0) & (y <= 0), 1, y))),
+        lambda g, _r, x, y: g * x / y,
+    ),
     "hypot": row("Hypot", np.hypot, "Div", lambda g, r, x, _y: g * x / r, lambda g, r, _x, y: g * y / r),
     "logaddexp": row(
         "Logaddexp", np.logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
     ),
 }
-_FLOATING = ("div", "atan2", "hypot", "logaddexp")
+_FLOATING = ("div", "atan2", "hypot", "logaddexp", "xlogy")
 PLAIN: dict[str, Any] = {  # results without a gradient
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
@@ -291,7 +318,7 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
         else:
             return NotImplemented
         try:
-            return wrap(np.asarray(fun(a, b)))
+            return wrap(fun(a, b))
         except ValueError:
             return promoted(_COMPARED, self, other)
 
@@ -302,8 +329,15 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
 _COMPARED = Op("Compare", np.equal, [zero, zero])
 
 
-def _unary_inplace(op: Op) -> Callable[[Any], Any]:
-    return lambda self: inplace(op, self)
+def _unary_inplace(op: Op, floating: bool) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        if floating and self._a.dtype.kind in "biu":
+            raise RuntimeError(
+                f"result type {_dtypes.get_default_dtype().scalar} can't be cast to the desired output type {self.dtype.scalar}"
+            )
+        return inplace(op, self)
+
+    return method
 
 
 def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
@@ -312,15 +346,11 @@ def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
             return NotImplemented
         check_result_type(self, other, name)
         if alpha != 1:
-            return inplace(ADD_SCALED if name == "add" else SUB_SCALED, self, (_fitted(self, other),), (alpha,))
-        return inplace(op, self, (_fitted(self, other),))
+            return inplace(ADD_SCALED if name == "add" else SUB_SCALED, self, (other,), (alpha,))
+        return inplace(op, self, (other,))
 
     method.__name__ = name + "_"
     return method
-
-
-def _fitted(self: Any, other: Any) -> Any:
-    return other
 
 
 def check_result_type(self: Any, other: Any, name: str) -> None:
@@ -346,12 +376,14 @@ def refusing(name: str, fast: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 def _attach() -> None:
     for name, op in {**UNARY, **WHOLE}.items():
-        public(unary(name, op, name in UNARY and name not in ("abs", "sign")), name)
-        setattr(Tensor, name + "_", _unary_inplace(op))
+        floating = name in UNARY and name not in ("abs", "sign")
+        public(unary(name, op, floating), name)
+        setattr(Tensor, name + "_", _unary_inplace(op, floating))
     for alias, name in _ALIASES.items():
         public(FUNCTIONS[name], alias, method=alias != "expit")
     for name, op in BINARY.items():
-        setattr(Tensor, name + "_", _binary_inplace(name, op))
+        if name not in ("maximum", "minimum", "fmax", "fmin", "logaddexp", "fmod", "remainder"):
+            setattr(Tensor, name + "_", _binary_inplace(name, op))
         if name not in ("add", "sub", "div", "pow", "fmod", "remainder"):
             public(operator(name, FAST[name]), name)
     fun: Any
@@ -374,7 +406,7 @@ def _predicate(name: str, fun: Any) -> Callable[..., Any]:
     def function(input: Any) -> Any:
         if not isinstance(input, Tensor):
             raise bad_argument(name, "input", 1, input)
-        return wrap(np.asarray(fun(input._a)))
+        return wrap(fun(input._a))
 
     function.__name__ = name
     return function

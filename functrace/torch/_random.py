@@ -12,6 +12,10 @@ import numpy as np
 from functrace.torch._dtypes import CPU
 
 _MASK64 = (1 << 64) - 1
+_STATE = np.dtype(  # PyTorch's layout
+    [("seed", "u8"), ("left", "i4"), ("seeded", "i4"), ("next", "u8"), ("state", "624u8"), ("unused", "f8"), ("normal", "f8"),
+     ("rho", "f8"), ("valid", "i8"), ("single", "f8")]
+)  # fmt: skip
 _BLOCK = 16  # numbers that the normal transform of a large tensor takes at a time
 
 
@@ -32,6 +36,7 @@ class Generator:
         self._seed = seed & _MASK64
         self._bits = np.random.MT19937()
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
+        self._fresh = True  # nothing drawn yet
         self._normal: float | None = None  # the second of a pair of normal numbers, for the next draw
         return self
 
@@ -47,29 +52,35 @@ class Generator:
     def get_state(self) -> Any:
         """The state, as the elements of a uint8 tensor."""
         state = self._bits.state["state"]
-        normal = math.nan if self._normal is None else self._normal
-        parts = (
-            np.array([self._seed], np.uint64),
-            np.asarray(state["key"], np.uint32),
-            np.array([state["pos"]], np.uint32),
-            np.array([normal]),
+        raw = np.zeros((), _STATE)
+        raw["seed"], raw["seeded"], raw["state"], raw["normal"], raw["valid"] = (
+            self._seed,
+            1,
+            state["key"],
+            self._normal or 0,
+            self._normal is not None,
         )
-        return np.frombuffer(b"".join(p.tobytes() for p in parts), np.uint8).copy()
+        raw["left"], raw["next"] = (1, 0) if self._fresh else (625 - state["pos"], state["pos"])
+        return np.frombuffer(raw.tobytes(), np.uint8).copy()
 
     def set_state(self, state: Any) -> Generator:
         """Go back to a state that `get_state` gave."""
-        raw = np.asarray(state, np.uint8).tobytes()
-        if len(raw) != 8 + 4 * 625 + 8:
-            raise RuntimeError("Expected a state made by get_state() of functrace.torch: PyTorch's own layout is not read.")
-        self.manual_seed(int(np.frombuffer(raw[:8], np.uint64)[0]))
-        words = np.frombuffer(raw[8:-8], np.uint32)
-        self._bits.state = {"bit_generator": "MT19937", "state": {"key": words[:624], "pos": int(words[624])}}
-        normal = float(np.frombuffer(raw[-8:], np.float64)[0])
-        self._normal = None if math.isnan(normal) else normal
+        a = np.asarray(state)
+        if a.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if a.size != _STATE.itemsize:
+            raise RuntimeError("RNG state is wrong size")
+        raw = np.frombuffer(a.tobytes(), _STATE)[0]
+        self.manual_seed(int(raw["seed"]))
+        place = 625 - int(raw["left"])
+        self._fresh = bool(raw["left"] == 1 and raw["next"] == 0)
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": raw["state"].astype(np.uint32), "pos": place}}
+        self._normal = float(raw["normal"]) if raw["valid"] else None
         return self
 
     def words(self, n: int) -> np.ndarray[Any, Any]:
         """`n` numbers of 32 bits, as uint64."""
+        self._fresh = self._fresh and not n
         words: np.ndarray[Any, Any] = self._bits.random_raw(n) if n else np.empty(0, np.uint64)
         return words
 
@@ -83,28 +94,34 @@ class Generator:
         """`n` numbers in [0, 1): of 53 random bits in float64, else of 24."""
         if dtype == np.float64:
             return (self.doublewords(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
-        return ((self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)).astype(dtype)
+        out = ((self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)).astype(dtype)
+        out[out == 1] = 0  # where float16 rounds up
+        return out
 
     def normal(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers: in pairs if few, by blocks of 16 if many."""
         if n < _BLOCK:
-            out = []
-            for _ in range(n):
-                if self._normal is not None:
-                    out.append(self._normal)
-                    self._normal = None
-                    continue
-                u1, u2 = self.uniform(2, np.dtype(np.float64)).tolist()
-                radius, angle = math.sqrt(-2.0 * math.log1p(-u2)), 2.0 * math.pi * u1
-                self._normal = radius * math.sin(angle)
-                out.append(radius * math.cos(angle))
-            return np.array(out, np.float64).astype(dtype)
+            return self.normals(n).astype(dtype)
         u = self.uniform(n, dtype)
         whole = n // _BLOCK * _BLOCK
         u[:whole] = _blocks(u[:whole])
         if whole != n:
             u[-_BLOCK:] = _blocks(self.uniform(_BLOCK, dtype))
         return u
+
+    def normals(self, n: int) -> np.ndarray[Any, Any]:
+        """`n` standard normal numbers in float64, drawn in pairs."""
+        out: list[float] = []
+        for _ in range(n):
+            if self._normal is not None:
+                out.append(self._normal)
+                self._normal = None
+                continue
+            u1, u2 = self.uniform(2, np.dtype(np.float64)).tolist()
+            radius, angle = math.sqrt(-2.0 * math.log1p(-u2)), 2.0 * math.pi * u1
+            self._normal = radius * math.sin(angle)
+            out.append(radius * math.cos(angle))
+        return np.array(out, np.float64)
 
     def below(self, low: int, high: int, n: int) -> np.ndarray[Any, Any]:
         """`n` integers from `low` to `high - 1`."""
@@ -123,10 +140,55 @@ class Generator:
 
 def _blocks(u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Uniform numbers, 8 radii and 8 angles in each block of 16, to normal ones."""
-    rows = u.reshape(-1, 2, _BLOCK // 2).astype(np.float64)
-    radius = np.sqrt(-2.0 * np.log(1.0 - rows[:, 0]))
-    angle = 2.0 * np.pi * rows[:, 1]
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1).astype(u.dtype)
+    exact = u.dtype != np.float32
+    rows: Any = u.reshape(-1, 2, _BLOCK // 2).astype(np.float64 if exact else np.float32)
+    radius = np.sqrt(-2 * (np.log if exact else _log)(1 - rows[:, 0]))
+    angle = rows.dtype.type(2 * np.pi) * rows[:, 1]
+    sine, cosine = (np.sin(angle), np.cos(angle)) if exact else _sine_and_cosine(angle)
+    return np.stack([radius * cosine, radius * sine], axis=1).reshape(-1).astype(u.dtype)
+
+
+# In float32 PyTorch uses the polynomials of the Cephes library, with each product and sum rounded once.
+
+_F32 = np.float32
+_LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+        -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
+_SINE, _COSINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1), (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+
+
+def _once(a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c` in float32, rounded once."""
+    return (np.multiply(a, b, dtype=np.float64) + c).astype(_F32)
+
+
+def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    y: Any = _F32(coefficients[0])
+    for c in coefficients[1:]:
+        y = _once(y, x, _F32(c))
+    return y
+
+
+def _log(x: Any) -> Any:
+    x, e = np.frexp(x)  # 0.5 <= x < 1
+    small = x < _F32(math.sqrt(0.5))
+    x, e = np.where(small, x + x, x) - _F32(1), (e - small).astype(_F32)
+    z = x * x
+    y = _once(_polynomial(_LOG, x) * x, z, e * _F32(-2.12194440e-4))
+    return _once(e, _F32(0.693359375), x + _once(z, _F32(-0.5), y))
+
+
+def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
+    octant = (x * _F32(4 / math.pi)).astype(np.int32) + 1 & ~1
+    for part in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8):  # pi / 4
+        x = _once(octant.astype(_F32), _F32(part), x)
+    z = x * x
+    sine = _once(_polynomial(_SINE, z) * z, x, x)
+    cosine = _once(_polynomial(_COSINE, z) * z, z, -(z * _F32(0.5))) + _F32(1)
+    straight = octant & 2 == 0
+    return (
+        np.where(straight, sine, cosine) * np.where(octant & 4, _F32(-1), _F32(1)),
+        np.where(straight, cosine, sine) * np.where((octant - 2) & 4, _F32(1), _F32(-1)),
+    )
 
 
 default_generator = Generator()
@@ -148,14 +210,34 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
+def scaled(x: np.ndarray[Any, Any], scale: float, shift: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """`x * scale + shift` rounded once, as PyTorch's compiler has it: in float64 by Dekker's exact product."""
+    if dtype != np.float64:
+        one = dtype.type
+        return (x.astype(np.float64) * float(one(scale)) + float(one(shift))).astype(dtype)
+    product = x * scale
+    high, top = (v - (v - a) for a in (x, scale) for v in [a * 134217729.0])
+    error = high * top - product + high * (scale - top) + (x - high) * top + (x - high) * (scale - top)
+    total = product + shift
+    back = total - product
+    out: np.ndarray[Any, Any] = total + (product - (total - back) + (shift - back) + error)
+    return out
+
+
 def draw(kind: str, shape: Sequence[int], dtype: np.dtype[Any], generator: Generator | None = None) -> np.ndarray[Any, Any]:
     """An array of `uniform` or `normal` numbers."""
     source = generator or default_generator
     n = math.prod(shape)
     if dtype.kind == "c":  # real and imaginary parts in turn; a complex normal has variance 1 in all
-        parts = getattr(source, kind)(2 * n, np.empty(0, dtype).real.dtype).reshape(n, 2)
-        a = parts[:, 0] + 1j * parts[:, 1]
-        halved: np.ndarray[Any, Any] = (a / math.sqrt(2) if kind == "normal" else a).astype(dtype)
-        return halved.reshape(shape)
+        real = np.empty(0, dtype).real.dtype
+        parts = normal(2 * n, real, source, 0.0, 1 / math.sqrt(2)) if kind == "normal" else source.uniform(2 * n, real)
+        return parts.astype(real).view(dtype).reshape(shape)
     drawn: np.ndarray[Any, Any] = getattr(source, kind)(n, dtype)
     return drawn.reshape(shape)
+
+
+def normal(n: int, dtype: np.dtype[Any], source: Generator, mean: float, std: float) -> np.ndarray[Any, Any]:
+    """`n` normal numbers of a mean and standard deviation."""
+    if n < _BLOCK:
+        return (source.normals(n) * std + mean).astype(dtype)
+    return scaled(source.normal(n, dtype), std, mean, dtype)

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.index import index_add
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import SUM
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._shape import axes_of, axis, clone, need, to, unsqueeze
+from functrace.torch._shape import along, axes_of, clone, need, to
+from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 
 Dim = Any
@@ -89,27 +91,13 @@ def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
         return g
     if not keepdim:
         indices, g = np.expand_dims(indices, k), np.expand_dims(g, k)
-    rest = np.arange(_x.shape[k]).reshape((-1, *(1,) * (len(_x.shape) - k - 1)))
-    if indices.shape[k] == 1:
-        return np.where(rest == indices, g, np.zeros((), g.dtype))
-    place = np.argsort(indices, axis=k)
-    if indices.shape[k] == _x.shape[k]:
-        return taken_along(g, place, k)
-    parts = [
-        taken_along(np.where(rest == np.take(indices, [j], k), np.ones((), g.dtype), np.zeros((), g.dtype)), None, k)
-        for j in range(indices.shape[k])
-    ]
-    total = 0
-    for j, mask in enumerate(parts):
-        total = total + mask * g[(*(slice(None),) * k, slice(j, j + 1))]
-    return total
+    return index_add(np.zeros(_x.shape, g.dtype), g, key_along(indices, k))
 
 
-def taken_along(g: Any, index: Any, k: int) -> Any:
-    if index is None:
-        return g
+def key_along(index: Any, k: int) -> tuple[Any, ...]:
+    """The index with which `x[key][i, j] == x[index[i, j], j]` along axis 0, and so on."""
     grid = np.ix_(*(np.arange(n) for n in index.shape))
-    return g[(*grid[:k], index, *grid[k + 1 :])]
+    return (*grid[:k], index, *grid[k + 1 :])
 
 
 _MAX1, _MAX0, _AMAX = _extreme("Max", np.max)
@@ -159,8 +147,9 @@ sum_, mean = _by_dim(_SUMS, "sum", False), _by_dim(_MEANS, "mean", True)
 def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
     found = result_class(name)
 
-    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis_: Any = None) -> Any:
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: Any = None, out: Any = None) -> Any:
         x = need(name, input)
+        dim = dim if axis is None else axis
         if isinstance(dim, Tensor) or other is not None:
             return FUNCTIONS[paired](x, other if other is not None else dim)
         if dim is None:
@@ -170,7 +159,8 @@ def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
                     "with the 'dim' argument."
                 )
             return call(whole, (x,))
-        return found(call(along, (x,), (axis(dim, x._a.ndim), keepdim)))
+        result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
+        return result if out is None else tuple(o.copy_(r) for o, r in zip(out, result))
 
     function.__name__ = name
     public(function)
@@ -183,9 +173,15 @@ public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, 
 
 
 def _plain_reduction(name: str, fun: Any) -> None:
-    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
         a = need(name, input)._a
-        return wrap(np.asarray(fun(a, axis=None if dim is None else dim, keepdims=keepdim)))
+        dim = dim if axis is None else axis
+        if dim is not None and not a.ndim:
+            return wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
+        result = wrap(
+            fun(a, axis=dim if dim is None else axes_of(dim, a.ndim) if isinstance(dim, tuple) else axis_of(dim, a.ndim), keepdims=keepdim)
+        )
+        return result if out is None else out.copy_(result)
 
     function.__name__ = name
     public(function)
@@ -193,7 +189,7 @@ def _plain_reduction(name: str, fun: Any) -> None:
 
 for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": np.any, "all": np.all}.items():
     _plain_reduction(_name, _fun)
-public(lambda input, dim=None: wrap(np.asarray(np.count_nonzero(input._a, axis=dim))), "count_nonzero")
+public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=dim)), "count_nonzero")
 
 
 # Composites: functions of arrays whose pullback is `vjp`'s
@@ -201,7 +197,7 @@ public(lambda input, dim=None: wrap(np.asarray(np.count_nonzero(input._a, axis=d
 
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     d = x - np.mean(x, axis=axes, keepdims=True)
-    return np.sum(d * d, axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
+    return np.sum(d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real, axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
 
 
 def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
@@ -209,7 +205,7 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
 
 
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = x - np.mean(x, axis=axes, keepdims=True)
+    d = _turned(x - np.mean(x, axis=axes, keepdims=True))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
 
@@ -223,20 +219,29 @@ _STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd])
 
 
 def _spread(name: str, op: Op) -> None:
-    def function(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+    def function(
+        input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None, out: Any = None
+    ) -> Any:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         if input._a.dtype.kind not in "fc":
             raise RuntimeError(f"{name} and {name}_mean only support floating point and complex dtypes")
         c = (1 if unbiased else 0) if correction is None else correction
-        return call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
+        result = call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
+        return result if out is None else out.copy_(result)
 
     function.__name__ = name
     public(function)
 
 
+def _with_mean(fun: Any) -> Any:
+    return lambda x, axes, correction, keepdim: (fun(x, axes, correction, keepdim), np.mean(x, axis=axes, keepdims=keepdim))
+
+
 _spread("var", _VAR)
 _spread("std", _STD)
+_spread("var_mean", Op("VarMean", _with_mean(_variance), many=True))
+_spread("std_mean", Op("StdMean", _with_mean(_STD.fun), many=True))
 
 
 def _norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -259,7 +264,8 @@ def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bo
     if p == 0:
         return np.zeros(x.shape, g.dtype) * x
     if p == 1:
-        return g * np.sign(x)
+        return g * np.sign(_turned(x))
+    x = _turned(x)
     zero = r == 0
     safe = np.where(zero, np.ones((), r.dtype), r)
     if math.isinf(p):
@@ -269,12 +275,18 @@ def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bo
     return g * np.where(zero, np.zeros((), r.dtype), ratio)
 
 
+def _turned(x: Any) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
 _NORM = Op("LinalgVectorNorm", _norm, [_unnorm])
 
 
 @public
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The p-norm of the elements, over all axes or those given."""
+    """The p-norm of the elements, over all axes or those given; or a matrix norm, "nuc"."""
+    if p == "nuc":
+        return FUNCTIONS["_matrix_norm"](input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     x = to(input, dtype) if dtype is not None else input
     order = 2.0 if p in ("fro", None) else float(p)
     return call(_NORM, (x,), (order, axes_of(dim, x._a.ndim), keepdim))
@@ -286,7 +298,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
 
 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    top = np.max(x, axis=axes, keepdims=True)
+    top = _top(x, axes)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
     out = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
     return out if keepdim else np.squeeze(out, axes)
@@ -297,16 +309,27 @@ _LOGSUMEXP = Op(
     _logsumexp,
     [lambda g, r, x, axes, keepdim: restored(g, x.ndim, axes, keepdim) * np.exp(x - restored(r, x.ndim, axes, keepdim))],
 )
-public(lambda input, dim, keepdim=False: call(_LOGSUMEXP, (input,), (axes_of(dim, input._a.ndim), keepdim)), "logsumexp")
+
+
+@public
+def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The logarithm of the sum of the exponentials along axes."""
+    x = to(input, _dtypes.get_default_dtype()) if input._a.dtype.kind in "biu" else input
+    result = call(_LOGSUMEXP, (x,), (axes_of(dim, x._a.ndim), keepdim))
+    return result if out is None else out.copy_(result)
+
+
+def _top(x: Any, axes: Any) -> Any:
+    return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
 
 
 def _softmax(x: Any, k: int) -> Any:
-    e = np.exp(x - np.max(x, axis=k, keepdims=True))
+    e = np.exp(x - _top(x, k))
     return e / np.sum(e, axis=k, keepdims=True)
 
 
 def _log_softmax(x: Any, k: int) -> Any:
-    d = x - np.max(x, axis=k, keepdims=True)
+    d = x - _top(x, k)
     return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
 
 
@@ -321,7 +344,7 @@ def _soft(name: str, op: Op) -> Callable[..., Any]:
         x = to(input, dtype) if dtype is not None else input
         if x._a.dtype.kind not in "fc":
             raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{x.dtype.scalar}'")
-        return call(op, (x,), (axis(dim, x._a.ndim),)) if x._a.ndim else call(op, (unsqueeze(x, 0),), (0,)).squeeze(0)
+        return along(op, x, dim)
 
     function.__name__ = name
     return public(function)
@@ -344,7 +367,6 @@ _ROLL = _composite("Roll", lambda x, shifts, dims: np.roll(x, shifts, dims), fre
 _REPEAT = _composite("Repeat", lambda x, sizes: np.tile(x, sizes), frees=False, flat=True)
 _TRI = {n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize()) for n, f in (("tril", np.tril), ("triu", np.triu))}
 _TRACE = _composite("Trace", np.trace, frees=False, flat=True)
-_EINSUM = "Einsum"
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
 
 
@@ -352,13 +374,14 @@ _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.dia
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of the elements."""
     x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
-    return call(_PROD[dim is not None], (x,), (None if dim is None else axis(dim, x._a.ndim), keepdim))
+    return call(_PROD[0], (x,), (None, keepdim)) if dim is None else along(_PROD[1], x, dim, keepdim)
 
 
 def _cumulative(name: str, op: Op) -> None:
-    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    def function(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
         x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
-        return call(op, (x,), (axis(dim, x._a.ndim),)) if x._a.ndim else clone(x)
+        result = along(op, x, dim)
+        return result if out is None else out.copy_(result)
 
     public(function, name)
 
@@ -371,10 +394,10 @@ def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:
     return _dtypes.to_shape(values)
 
 
-public(lambda input, *dims: call(_FLIP, (input,), (_ints(dims),)), "flip")
+public(lambda input, *d, dims=None: call(_FLIP, (input,), (_ints(d or (dims,)),)), "flip")
 public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, dims)), "roll")
 public(lambda self, *sizes: call(_REPEAT, (self,), (_ints(sizes),)), "repeat", torch=False)
-public(lambda input, *dims: call(_REPEAT, (input,), (_ints(dims),)), "tile")
+public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_ints(d or (dims,)),)), "tile")
 public(lambda input: call(_TRACE, (input,)), "trace")
 
 
@@ -408,11 +431,14 @@ def _sorted(x: Any, k: int, descending: bool) -> Any:
     return np.take_along_axis(x, order, k), order
 
 
-_SORT = Op("Sort", _sorted, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
+_SORTS = [
+    Op(f"SortBackward{n}", _sorted, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
+    for n in (0, 1)
+]
 _TOPK = Op(
     "Topk",
-    lambda x, n, k, largest: tuple(np.take(a, range(n), k) for a in _sorted(x, k, largest)),
-    [lambda g, r, _x, _n, k, _l: unpick(g, r, _x, k, True)],
+    lambda x, k, n, largest: tuple(np.take(a, range(n), k) for a in _sorted(x, k, largest)),
+    [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)],
     "Gather",
     many=True,
     frees=True,
@@ -424,16 +450,16 @@ _sort_result, _topk_result = result_class("sort"), result_class("topk")
 @public
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along an axis, and where they were."""
-    return _sort_result(call(_SORT, (input,), (axis(dim, input._a.ndim), descending)))
+    return _sort_result(along(_SORTS[stable], input, dim, descending))
 
 
 @public
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Where the elements in order are."""
-    return wrap(_sorted(input._a, axis(dim, input._a.ndim), descending)[1])
+    return sort(input.detach(), dim, descending)[1]
 
 
 @public
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along an axis, and where they were."""
-    return _topk_result(call(_TOPK, (input,), (k, axis(dim, input._a.ndim), largest)))
+    return _topk_result(along(_TOPK, input, dim, k, largest))

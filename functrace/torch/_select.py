@@ -10,7 +10,8 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
 from functrace.torch._nodes import Op, same
-from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._ops import public
+from functrace.torch._reduce import key_along
 from functrace.torch._shape import UNSAFE_VIEW, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import inplace, mismatch
@@ -227,7 +228,27 @@ def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
     return np.where(inside, g, np.zeros((), g.dtype))
 
 
-_CLAMP = Op("ClampBackward1", _clamp, [_unclamp], "Where", frees=True, flat=True)
+_CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
+    ("clamp", "ClampBackward1"), ("clamp_min", "ClampMinBackward0"), ("clamp_max", "ClampMaxBackward0"))}  # fmt: skip
+
+
+def _between(x: Any, low: Any, high: Any) -> Any:
+    d = _dtypes.result_type(x, *(b for b in (low, high) if b is not None))
+    bounds = [to(b, d) if isinstance(b, Tensor) else wrap(np.asarray(b, d.np)) for b in (low, high) if b is not None]
+    return call(_BETWEEN[low is not None, high is not None], (to(x, d), *bounds))
+
+
+def _kept(x: Any, *bounds: Any) -> Any:
+    low, high = bounds
+    x = x if low is None else np.where(x < low, low, x)
+    return x if high is None else np.where(x > high, high, x)
+
+
+_BETWEEN = {
+    (True, True): Op("Clamp", _kept),
+    (True, False): Op("ClampMinBackward1", lambda x, low: _kept(x, low, None)),
+    (False, True): Op("ClampMaxBackward1", lambda x, high: _kept(x, None, high)),
+}
 
 
 @public
@@ -236,17 +257,18 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if isinstance(min, Tensor) or isinstance(max, Tensor):
-        x = FUNCTIONS["maximum"](input, min) if min is not None else input
-        return FUNCTIONS["minimum"](x, max) if max is not None else x
-    d = _dtypes.result_type(input, *(b for b in (min, max) if b is not None))
-    return call(_CLAMP, (to(input, d),), (min, max))
+        return _between(input, min, max)
+    return _clamped("clamp", input, min, max)
+
+
+def _clamped(name: str, x: Any, low: Any, high: Any) -> Any:
+    d = _dtypes.result_type(x, *(b for b in (low, high) if b is not None))
+    return call(_CLAMPS[name], (to(x, d),), (low, high))
 
 
 public(clamp, "clip")
-Tensor.clamp_ = lambda self, min=None, max=None: inplace(_CLAMP, self, (), (min, max))  # type: ignore[attr-defined]
-Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
-for _name, _bound in (("clamp_min", "min"), ("clamp_max", "max")):
-    public(lambda input, value, _b=_bound: clamp(input, **{_b: value}), _name)
+public(lambda input, min: _between(input, min, None) if isinstance(min, Tensor) else _clamped("clamp_min", input, min, None), "clamp_min")
+public(lambda input, max: _between(input, None, max) if isinstance(max, Tensor) else _clamped("clamp_max", input, None, max), "clamp_max")
 
 _MASKED_FILL = Op(
     "MaskedFill",
@@ -255,10 +277,17 @@ _MASKED_FILL = Op(
     "MaskedFill",
     frees=True,
 )
-public(
-    lambda input, mask, value: call(_MASKED_FILL, (input,), (mask._a, value.item() if isinstance(value, Tensor) else value)), "masked_fill"
-)
-Tensor.masked_fill_ = lambda self, mask, value: inplace(_MASKED_FILL, self, (), (mask._a, value))  # type: ignore[attr-defined]
+_MASKED_FILL1 = Op("MaskedFillBackward1", lambda x, v, m: np.where(m, v.astype(x.dtype), x))
+
+
+@public
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """`input`, but `value` where the mask is true."""
+    if isinstance(value, Tensor):
+        return call(_MASKED_FILL1, (input, value), (mask._a,))
+    return call(_MASKED_FILL, (input,), (mask._a, value))
+
+
 public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,)), "masked_select")
 
 
@@ -266,9 +295,7 @@ public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,)), "masked_s
 def gather(input: Any, dim: int, index: Any) -> Any:
     """`out[i][j] = input[index[i][j]][j]` along axis 0, and so on."""
     k = axis(dim, input._a.ndim)
-    grid = np.ix_(*(np.arange(n) for n in index._a.shape))
-    key = (*grid[:k], index._a, *grid[k + 1 :])
-    return call(_AT, (input,), (key,))
+    return call(_AT, (input,), (key_along(index._a, k),))
 
 
 public(lambda input, dim, index: call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), index._a),)), "index_select")
@@ -304,7 +331,6 @@ public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCMUL, (input, tensor
 public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCDIV, (input, tensor1, tensor2), (value,)), "addcdiv")
 for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
     setattr(Tensor, _name + "_", lambda self, tensor1, tensor2, *, value=1, _op=_op: inplace(_op, self, (tensor1, tensor2), (value,)))
-Tensor.lerp_ = lambda self, end, weight: inplace(_LERP0, self, (end,), (weight,))  # type: ignore[attr-defined]
 
 # questions
 
@@ -312,7 +338,7 @@ Tensor.lerp_ = lambda self, end, weight: inplace(_LERP0, self, (end,), (weight,)
 public(lambda input, other: bool(input._a.shape == other._a.shape and np.array_equal(input._a, other._a)), "equal")
 public(lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: bool(np.allclose(input._a, other._a, rtol, atol, equal_nan)), "allclose")
 public(
-    lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: wrap(np.asarray(np.isclose(input._a, other._a, rtol, atol, equal_nan))),
+    lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: wrap(np.isclose(input._a, other._a, rtol, atol, equal_nan)),
     "isclose",
 )
 public(lambda input: int(input._a.size), "numel")
@@ -323,7 +349,7 @@ public(lambda input: input._a.dtype.kind == "c", "is_complex")
 public(lambda self: int(self._a.itemsize), "element_size", torch=False)
 public(lambda self: bool(self._a.flags.c_contiguous), "is_contiguous", torch=False)
 public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
-public(lambda input: wrap(np.argwhere(input._a)), "nonzero")
+public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(np.argwhere(input._a)), "nonzero")
 public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength)), "bincount")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -12,7 +13,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer
 from functrace.torch._dtypes import to_shape
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public, zero
@@ -39,16 +40,9 @@ SQUEEZE = {k: _shape_view(f"SqueezeBackward{k}", "Unsqueeze") for k in (0, 1, 2,
 T, TRANSPOSED, PERMUTED = _axes_view("T"), _axes_view("Transpose"), _axes_view("Permute")
 SELECT, SLICE, ALIAS = _part_view("Select", "SelectBackward"), _part_view("Slice", "SliceBackward"), _part_view("Alias", "Alias")
 EXPAND = Op("Expand", BROADCAST.fun, BROADCAST.vjps, "SumBackward1", view=True)
-DIAGONAL = Op(
-    "Diagonal",
-    lambda a, o, i, j: np.diagonal(a, o, i, j),
-    [lambda g, _r, _x, o, i, j: _undiagonal(g, _x, o, i, j)],
-    "DiagonalBackward",
-    view=True,
-)
 INDEX = Op("Index", GETITEM.fun, GETITEM.vjps, "IndexPut", frees=True)
-CLONE = Op("Clone", np.array, [same], "Clone")
-COPIED = Op("CopyBackwards", np.array, [same], "Clone")
+CLONE = Op("Clone", np.copy, [same], "Clone")
+COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
 TO = Op("ToCopy", lambda a, d: a.astype(d), [same], "ToCopy")
 COPY = Op("CopyBackwards", lambda a, v: np.broadcast_to(v, a.shape).astype(a.dtype), [zero, same], ("Zero", "Copy"))
 FILL = Op("Fill", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero")
@@ -79,16 +73,6 @@ def _marked(shape: tuple[int, ...], index: Any) -> Any:
 INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index, _accumulate: g[index]], ("IndexPut", "Index"), frees=True)
 
 
-def _undiagonal(g: Any, x: Any, offset: int, i: int, j: int) -> Any:
-    flat = np.arange(math.prod(x.shape)).reshape(x.shape)
-    out = np.zeros(math.prod(x.shape), g.dtype)
-    return np.reshape(_put_functional(out, g, np.diagonal(flat, offset, i, j)), x.shape)
-
-
-def _put_functional(out: Any, g: Any, index: Any) -> Any:
-    return GETITEM.vjps[0](g, None, out, index)
-
-
 def axis(dim: int, ndim: int) -> int:
     """A non-negative axis. Raises IndexError as PyTorch does."""
     n = max(ndim, 1)
@@ -111,6 +95,21 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
             raise RuntimeError(f"dim {k} appears multiple times in the list of dims")
         found.append(k)
     return tuple(found) if ndim else ()
+
+
+def along(op: Op, x: Any, dim: Any, *params: Any) -> Any:
+    """A row that works along an axis, which is its first parameter; a 0-d tensor counts as one of one element."""
+    k = axis(dim, x._a.ndim)
+    return call(op if x._a.ndim else _lone(op), (x,), (k, *params))
+
+
+@functools.cache
+def _lone(op: Op) -> Op:
+    def fun(x: Any, *params: Any) -> Any:
+        found = op.fun(np.reshape(x, (1,)), *params)
+        return tuple(np.reshape(y, ()) for y in found) if op.many else np.reshape(found, ())
+
+    return Op(op.name, fun, many=op.many, frees=op.frees)
 
 
 def need(name: str, x: Any, argument: str = "input", position: int = 1) -> Any:
@@ -145,14 +144,14 @@ def _sized(x: Any, sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
-    return x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
+    return isinstance(x._a, Tracer) or x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
 
 
-def view(self: Any, *sizes: Any, dtype: Any = None) -> Any:
+def view(self: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory with another shape. Raises RuntimeError where that needs a copy."""
     if sizes and isinstance(sizes[0], _dtypes.dtype) or dtype is not None:
         raise NotImplementedError("Tensor.view(dtype): reinterpreting bytes is not there; use .to(dtype) to convert values.")
-    shape = _sized(self, sizes)
+    shape = _sized(self, sizes if size is None else (size,))
     if not _is_view(self, shape):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
@@ -219,8 +218,8 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return call(TRANSPOSED, (x,), (tuple(order),))
 
 
-for _name in ("swapaxes", "swapdims"):
-    public(transpose, _name)
+public(lambda input, axis0, axis1: transpose(input, axis0, axis1), "swapaxes")
+public(transpose, "swapdims")
 
 
 @public
@@ -251,9 +250,11 @@ def permute(input: Any, *dims: Any, **named: Any) -> Any:
 @public
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Some axes moved to other places."""
-    order = list(np.moveaxis(np.empty((1,) * input._a.ndim), source, destination).shape)
-    marks = np.moveaxis(np.empty(tuple(range(1, input._a.ndim + 1))), source, destination).shape
-    order = [n - 1 for n in marks]
+    n = input._a.ndim
+    ends = [tuple(axis(d, n) for d in ((ds,) if isinstance(ds, int) else ds)) for ds in (source, destination)]
+    order = [k for k in range(n) if k not in ends[0]]
+    for to_place, k in sorted(zip(ends[1], ends[0])):
+        order.insert(to_place, k)
     return call(PERMUTED, (input,), (tuple(order),))
 
 
@@ -296,9 +297,9 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (x,), (shape,))
 
 
-def expand(self: Any, *sizes: Any) -> Any:
+def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
     """Axes of length 1 repeated, without a copy; -1 keeps a length."""
-    shape, old = to_shape(sizes), self._a.shape
+    shape, old = to_shape(sizes if size is None else (size,)), self._a.shape
     if len(shape) < len(old):
         raise RuntimeError(
             f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
@@ -343,12 +344,6 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return call(SLICE, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), slice(int(start), int(start) + length)),))
 
 
-@public
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """The diagonal of a matrix, as the last axis."""
-    return call(DIAGONAL, (input,), (offset, axis(dim1, input._a.ndim), axis(dim2, input._a.ndim)))
-
-
 def _parts(a: Any, k: int, bounds: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(a[(*(slice(None),) * k, slice(i, j))] for i, j in itertools.pairwise(bounds))
 
@@ -369,8 +364,9 @@ UNBIND = Op(
 
 
 @public
-def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
     """Parts along an axis: all of one length (the last may be shorter), or of the lengths given."""
+    split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     k = axis(dim, tensor._a.ndim)
     n = tensor._a.shape[k]
     if isinstance(split_size_or_sections, int):
@@ -410,7 +406,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 
 def contiguous(self: Any, memory_format: Any = None) -> Any:
     """Itself, or a copy whose elements lie in order."""
-    return self if self._a.flags.c_contiguous else call(_CONTIGUOUS, (self,))
+    return self if isinstance(self._a, Tracer) or self._a.flags.c_contiguous else call(_CONTIGUOUS, (self,))
 
 
 _CONTIGUOUS = Op("Clone", lambda a: np.array(a, order="C"), [same], "Clone")

@@ -15,14 +15,17 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes, _format
+from functrace.torch._contact import BatchTracer, Tracer, stop_gradient, value
 from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
+from functrace.torch._modes import recording
 
 new: Callable[[Any], Any] = object.__new__
 _NON_LEAF_GRAD = (
@@ -143,7 +146,9 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        self._set_requires_grad(bool(value), "only Tensors of floating point and complex dtype can require gradients")
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        self._set_requires_grad(value, "only Tensors of floating point and complex dtype can require gradients")
 
     def _set_requires_grad(self, value: bool, complaint: str) -> None:
         if not self.is_leaf:
@@ -229,15 +234,19 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """A tensor on the same memory that autograd knows nothing of: writes to it are not noticed."""
-        return wrap(self._a)  # type: ignore[no-any-return]
+        return self.detach() if isinstance(self._a, Tracer) else wrap(self._a)
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if (value._a.dtype.kind in "fc") < bool(self._rg):
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._a = value._a
 
     def detach(self) -> Tensor:
         """A tensor on the same memory that is not part of the graph. Writes to it are noticed."""
-        t: Tensor = wrap(self._a)
+        t: Tensor = wrap(stop_gradient(self._a) if isinstance(self._a, Tracer) else self._a)
         t._ver = self._ver
         return t
 
@@ -252,6 +261,7 @@ class Tensor:
             )
         self._rg = False
         self.__dict__.pop("_edge", None)
+        self.__dict__.pop("_accumulator", None)
         return self
 
     # gradients
@@ -272,13 +282,13 @@ class Tensor:
             self._grad = self._copied(g) if old is None else old + g
         elif old is None:
             alone = type(g) is np.ndarray and g.base is None and g.flags.writeable and sys.getrefcount(g) <= _ALONE
-            self._grad = wrap(g if alone else np.array(g))
+            self._grad = wrap(g if alone or isinstance(g, Tracer) else np.array(g))
         elif old._rg:
             self._grad = wrap(old._a + g)
         else:
             old._a += g
             old._ver[0] += 1
-        for hook in list(self.__dict__.get("_post_accumulate", ())):
+        for hook in list(self.__dict__.get("_post_accumulate", {}).values()):
             hook(self)
 
     def _copied(self, g: Any) -> Any:
@@ -290,30 +300,27 @@ class Tensor:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not self.is_leaf and not self.retains_grad:
             node, k = self._edge
-            node.retains = {**(node.retains or {}), k: weakref.ref(self)}
+            node.retains, node.watched = {**(node.retains or {}), k: weakref.ref(self)}, True
             self._retains = True
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Handle:
         """Call `hook(grad)` when the gradient of this tensor is complete; what it returns replaces the gradient."""
         if not self._rg:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.is_leaf:
-            hooks = self.__dict__.setdefault("_leaf_hooks", [])
-            self._edge[0].pre = {0: hooks}
-        else:
-            node, k = self._edge
-            node.pre = node.pre or {}
-            hooks = node.pre.setdefault(k, [])
-        hooks.append(hook)
-        return Handle(hooks, hook)
+        node, k = self._edge
+        return Handle(node.hooks_on(k), hook)
+
+    @property
+    def _backward_hooks(self) -> Any:
+        return ((self._edge[0].pre or {}).get(self._edge[1]) if self._rg else None) or None
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], Any]) -> Handle:
         """Call `hook(tensor)` after each addition to the `.grad` of a leaf."""
+        if not self._rg:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        hooks = self.__dict__.setdefault("_post_accumulate", [])
-        hooks.append(hook)
-        return Handle(hooks, hook)
+        return Handle(self.__dict__.setdefault("_post_accumulate", OrderedDict()), hook)
 
     # Python and NumPy
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -329,13 +336,13 @@ class Tensor:
         return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
 
     def __array_wrap__(self, a: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return wrap(np.asarray(a))
+        return wrap(a)
 
     def item(self) -> Any:
         """The one element as a Python number. Raises RuntimeError if there are several."""
         if self._a.size != 1:
             raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
-        return self._a.item()
+        return self._scalar()
 
     def tolist(self) -> Any:
         """The elements as (nested lists of) Python numbers."""
@@ -345,7 +352,14 @@ class Tensor:
         if self._a.size != 1:
             which = "more than one value" if self._a.size else "no values"
             raise RuntimeError(f"Boolean value of Tensor with {which} is ambiguous")
-        return bool(self._a.item())
+        return bool(self._scalar())
+
+    def _scalar(self) -> Any:
+        """The one element. What is the same in all examples of a batch has one, too."""
+        a = self._a
+        if isinstance(a, BatchTracer):
+            a = a.owner.agreed(a)
+        return value(a).item()
 
     def __int__(self) -> int:
         return int(self._number())
@@ -359,12 +373,12 @@ class Tensor:
     def _number(self) -> Any:
         if self._a.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        return self._a.item()
+        return self._scalar()
 
     def __index__(self) -> int:
         if self._a.size != 1 or self._a.dtype.kind not in "iub":
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._a.item())
+        return int(self._scalar())
 
     def __len__(self) -> int:
         if not self._a.ndim:
@@ -385,8 +399,8 @@ class Tensor:
         return id(self)
 
     def __repr__(self) -> str:
-        fn = self.grad_fn
-        return _format.to_string(np.asarray(self._a), self._rg, type(fn).__name__ if fn is not None else "")
+        fn, name = self.grad_fn, "tensor" if type(self) is Tensor or type(self).__name__ == "Parameter" else type(self).__name__
+        return _format.to_string(np.asarray(value(self._a)), self._rg, type(fn).__name__ if fn is not None else "", f"{name}(")
 
     def __format__(self, spec: str) -> str:
         if not self._a.ndim and type(self) is Tensor:
@@ -407,19 +421,30 @@ class Tensor:
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (np.ascontiguousarray(self._a).reshape(self._a.shape), self.is_leaf and self._rg)
+        return _rebuild, (
+            np.ascontiguousarray(self._a).reshape(self._a.shape),
+            self.is_leaf and self._rg,
+            None if type(self) is Tensor else type(self),
+        )
 
 
-def _rebuild(a: Any, requires_grad: bool) -> Any:
-    t = wrap(a)
+def _rebuild(a: Any, requires_grad: bool, cls: type[Tensor] | None) -> Any:
+    t = wrap(a, cls or Tensor)
     t._rg = requires_grad
     return t
+
+
+def settled(a: Any) -> Any:
+    """A result as a tensor can hold it: an array, or a traced value, which under `no_grad` is a constant."""
+    if isinstance(a, Tracer):
+        return stop_gradient(a) if recording() is False else a
+    return np.asarray(a)
 
 
 def wrap(a: Any, cls: type[Tensor] = Tensor) -> Any:
     """A tensor on the memory of an array, without history."""
     t = new(cls)
-    t._a = a if type(a) is np.ndarray else np.asarray(a)
+    t._a = a if type(a) is np.ndarray else settled(a)
     t._ver = [0]
     t._rg = False
     return t

@@ -6,17 +6,18 @@ A view knows its base and the chain of functions that leads from the base's arra
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._contact import vjp
+from functrace.torch._contact import Tracer, View, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import recording
-from functrace.torch._nodes import LARGE, Op, graft, record
-from functrace.torch._tensor import Tensor, new
+from functrace.torch._nodes import LARGE, Like, Op, graft, prepared, record
+from functrace.torch._tensor import Tensor, new, settled
 
 
 def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
@@ -30,7 +31,28 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
     t._origin = x._origin if x._base is not None and x._origin == "multi" else "" if recording() else "no_grad"
     if t._origin == "multi":
         t._op = x._op
+    if isinstance(a, Tracer) and a is not x._a and getattr(a, "parent", None) is None:
+        linked(a, x._a, _traced_view(t))
     return t
+
+
+def _traced_view(t: Any) -> View:
+    """How a traced view is read from the array that it is one of, and written back to it."""
+    steps, tensor, array = t._chain[-1:], weakref.ref(t), weakref.ref(t._a)
+
+    def last() -> Any:
+        alive = tensor()
+        return steps or (alive._chain[-1:] if alive is not None else ())  # one of several results gets its chain later
+
+    def read(base: Any) -> Any:
+        return follow(base, last()) if last() else array()
+
+    def write(base: Any, part: Any) -> Any:
+        mask = np.zeros(base.shape, bool)
+        follow(mask, last())[...] = True
+        return np.where(mask, unfollow(part, None, base, last()), base)
+
+    return View(read, write)
 
 
 def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], grad: bool) -> Any:
@@ -54,7 +76,18 @@ AS_STRIDED = Op("AsStrided", follow, [unfollow], "AsStrided")
 def _regenerate(t: Any) -> Edge | None:
     """The history of a view whose base was written: it reads the base anew."""
     base = t._base
+    if t._origin == "multi" and recording():
+        raise RuntimeError(_several(t, "its base or another view of its base has been modified inplace"))
     return record(AS_STRIDED, (base,), [base._a], t._a, (t._chain,), t._ver), 0
+
+
+def _several(t: Any, what: str) -> str:
+    return (
+        f"Output {t._made[1] if t._made else 0} of {t._op[: -len('Backward0')]} is a view and {what}. This view is the "
+        "output of a function "
+        "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace "
+        "operation by an out-of-place one."
+    )
 
 
 Tensor._regenerate = _regenerate
@@ -63,6 +96,7 @@ Tensor._regenerate = _regenerate
 class CopySlices(Node):
     """A write through a view: the base's history runs through the operation on the part, and round it for the rest."""
 
+    __module__ = "builtins"
     frees = False
 
     def name(self) -> str:
@@ -70,12 +104,20 @@ class CopySlices(Node):
         return "torch::autograd::CopySlices"
 
     def __init__(self, base: Any, chain: Any, inner: Any) -> None:
-        self.chain, self.inner, self.like = chain, inner, np.empty_like(base._a) if base._a.size <= LARGE else base._a
+        self.chain, self.inner, self.like = chain, inner, base._a
+        if not isinstance(base._a, np.ndarray):
+            self.like = Like(base._a)
+        elif base._a.size <= LARGE:
+            self.like = np.empty_like(base._a)
         self.edges = (base._edge if base._rg else None, *inner.edges[1:])
         self.saved = True
 
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradients of the base, and of the other arguments of the operation."""
+        if isinstance(g, Tracer) or isinstance(self.like, Like):
+            part = follow(g, self.chain)
+            first, *others = self.inner.backward(part)
+            return [None if self.edges[0] is None else self._rest(self._mask(), g, first), *others]
         whole = np.empty_like(self.like, dtype=g.dtype)  # laid out as the base is, so that the view is one of it too
         whole[...] = g
         part = follow(whole, self.chain)
@@ -83,22 +125,23 @@ class CopySlices(Node):
         part[...] = 0 if first is None else first
         return [whole if self.edges[0] is not None else None, *others]
 
+    def _mask(self) -> Any:
+        """Where the base was written."""
+        mask = np.zeros(self.like.shape, bool) if isinstance(self.like, Like) else np.zeros_like(self.like, dtype=bool)
+        follow(mask, self.chain)[...] = True
+        return mask
+
+    def _rest(self, mask: Any, whole: Any, d: Any = None) -> Any:
+        return np.where(mask, np.zeros((), whole.dtype) if d is None else unfollow(d, None, self.like, self.chain), whole)
+
     def restate(self, g: Any) -> Sequence[Any]:
         """The same on tensors."""
-        chain, like = self.chain, self.like
-        mask = np.empty_like(like, dtype=bool)
-        mask[...] = False
-        follow(mask, chain)[...] = True
-        part = graft("AsStridedBackward0", lambda a: follow(a, chain), (g,))
+        part = graft("AsStridedBackward0", lambda a: follow(a, self.chain), (g,))
         first, *others = self.inner.restate(part)
         if self.edges[0] is None:
             return [None, *others]
-
-        def rest(whole: Any, d: Any = None) -> Any:
-            placed = np.zeros(like.shape, whole.dtype) if d is None else unfollow(d, None, like, chain)
-            return np.where(mask, placed, whole)
-
-        return [graft("CopySlices", rest, (g,) if first is None else (g, first)), *others]
+        mask = self._mask()
+        return [graft("CopySlices", lambda *gs: self._rest(mask, *gs), (g,) if first is None else (g, first)), *others]
 
 
 # in-place operations
@@ -106,11 +149,13 @@ class CopySlices(Node):
 
 def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
-    recorded = recording() and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
+    recorded = bool(recording()) and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
     if recording():
         _check_writable(x, recorded)
     a = x._a
-    if not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape))):
+    if type(a) is np.ndarray and (
+        not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)))
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
             "the tensor before performing the operation."
@@ -118,13 +163,13 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
     inputs = (x, *others)
     arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
     for b in arrays[1:]:
-        if isinstance(b, np.ndarray) and b is not a and _partly(a, b):
+        if isinstance(b, np.ndarray) and b is not a and isinstance(a, np.ndarray) and _partly(a, b):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                 "Please clone() the tensor before performing the operation."
             )
     try:
-        ans = np.asarray(op.fun(*arrays, *params))
+        ans = settled(op.fun(*arrays, *params))
     except ValueError:
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     if ans.shape != a.shape:
@@ -139,15 +184,14 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         raise NotImplementedError(f"{op.name}: no in-place form; use the operation that returns a new tensor.")
     if any(row[1] for row in op.looks):
         arrays[0] = a.copy()  # the rules want the values from before
-    node = record(op, inputs, arrays, a, params, x._ver)
-    old = [(cell, version, k) for cell, version, k in node.saved[3] if k > 0]
+    node, (args, answer, params, checks) = prepared(op, inputs, arrays, a, params, x._ver)
+    old = [(cell, version, k) for cell, version, k in checks if k > 0]
     a[...] = ans
     x._ver[0] += 1
-    args, answer, params, checks = node.saved
     if any(k < 0 for _, _, k in checks):
         old.append((x._ver, x._ver[0], -1))
     node.saved = args, answer, params, old
-    _rebase(x, node)
+    rebase(x, node)
     return x
 
 
@@ -164,16 +208,18 @@ def _dense(a: Any) -> bool:
 
 def _check_writable(x: Any, recorded: bool) -> None:
     if x._base is None:
-        if x._rg and "_edge" not in x.__dict__:
+        if x._rg and x.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return
     if x._origin == "multi" and x._rg:
-        name = x._op[: -len("Backward0")]
+        raise RuntimeError(_several(x, "is being modified inplace"))
+    if x._origin == "custom":
         raise RuntimeError(
-            f"Output {x._made[1] if x._made else 0} of {name} is a view and is being modified inplace. This view is the "
-            "output of a function "
-            "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
-            "inplace operation by an out-of-place one."
+            f"Output {x._made[1] if x._made else 0} of {x._op} is a view and is being modified inplace. This view was created inside a "
+            "custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace "
+            "would override the custom "
+            "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
+            "cloning the output of the custom Function."
         )
     if x._origin == "no_grad" and recorded:
         raise RuntimeError(
@@ -186,10 +232,16 @@ def _check_writable(x: Any, recorded: bool) -> None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _rebase(x: Any, node: Any) -> None:
+def rebase(x: Any, node: Any, k: int = 0) -> None:
+    """Let the history of `x`, which was written, be output `k` of a node."""
     base = x._base
     if base is None:
-        x._rg, x._edge = True, (node, 0)
+        old = x._edge[0] if x._rg else None
+        x._rg, x._edge = True, (node, k)
+        if old is not None and old.retains and "_retains" in x.__dict__:
+            old.retains = {j: ref for j, ref in old.retains.items() if ref() is not x}
+            x.__dict__.pop("_retains")
+            x.retain_grad()
         x._ver[1:] = [node.name(), id(x._a)]  # for the error text, should an older node have saved this
         return
     slices = CopySlices(base, x._chain, node)

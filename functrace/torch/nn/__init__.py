@@ -1,36 +1,43 @@
-"""`torch.nn`, as far as it goes: `functional`, and `Parameter`."""
+"""`torch.nn`: modules, the functions that they hold, and the first values of their parameters."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from functrace.torch._missing import missing
-from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._missing import missing as _missing
 from functrace.torch.nn import functional as functional
+from functrace.torch.nn import init as init
+from functrace.torch.nn import normalization as normalization
+from functrace.torch.nn import utils as utils
+from functrace.torch.nn.containers import ModuleDict as ModuleDict
+from functrace.torch.nn.containers import ModuleList as ModuleList
+from functrace.torch.nn.containers import ParameterDict as ParameterDict
+from functrace.torch.nn.containers import ParameterList as ParameterList
+from functrace.torch.nn.containers import Sequential as Sequential
+from functrace.torch.nn.layers import TABLE as _TABLE
+from functrace.torch.nn.module import Module as Module
+from functrace.torch.nn.parameter import Buffer as Buffer
+from functrace.torch.nn.parameter import Parameter as Parameter
+from functrace.torch.nn.recurrent import GRU as GRU
+from functrace.torch.nn.recurrent import LSTM as LSTM
+from functrace.torch.nn.recurrent import RNN as RNN
+from functrace.torch.nn.recurrent import GRUCell as GRUCell
+from functrace.torch.nn.recurrent import LSTMCell as LSTMCell
+from functrace.torch.nn.recurrent import RNNCell as RNNCell
+from functrace.torch.nn.transformer import MultiheadAttention as MultiheadAttention
+from functrace.torch.nn.transformer import Transformer as Transformer
+from functrace.torch.nn.transformer import TransformerDecoder as TransformerDecoder
+from functrace.torch.nn.transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from functrace.torch.nn.transformer import TransformerEncoder as TransformerEncoder
+from functrace.torch.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from functrace.torch.nn.weighted import Bilinear as Bilinear
+from functrace.torch.nn.weighted import Embedding as Embedding
+from functrace.torch.nn.weighted import Identity as Identity
+from functrace.torch.nn.weighted import Linear as Linear
+from functrace.torch.nn.weighted import PReLU as PReLU
 
-__all__ = ["Parameter", "functional"]
+globals().update(_TABLE)
+
+__getattr__ = _missing("torch.nn")
 
 
-class Parameter(Tensor):
-    """A tensor that requires grad, which a module knows as its own."""
-
-    __module__ = "torch.nn.parameter"
-
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
-        t = wrap(Tensor()._a if data is None else data._a, cls)
-        t._ver = [0] if data is None else data._ver
-        t._set_requires_grad(requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
-        return t
-
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (self.detach(), self._rg)
-
-
-def _rebuild(data: Any, requires_grad: bool) -> Any:
-    return Parameter(data, requires_grad)
-
-
-__getattr__ = missing("torch.nn")
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if not name.startswith("_"))

@@ -1,441 +1,403 @@
-"""`torch.nn.functional`: activations, losses, and linear maps, as functions."""
+"""`torch.nn.functional`: activations, losses, linear maps, convolutions, pooling, normalisation and attention, as functions."""
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from functrace.torch import _random
+from functrace.core.tracer import Tracer, value
 from functrace.torch._apply import call
 from functrace.torch._contact import GETITEM
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
-from functrace.torch._ops import FUNCTIONS, UNARY, logistic
-from functrace.torch._reduce import log_softmax, softmax
-from functrace.torch._select import addmm, matmul
-from functrace.torch._shape import t
 from functrace.torch._tensor import wrap
+from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _pooling, _windows
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cross_entropy",
-    "dropout",
-    "elu",
-    "embedding",
-    "gelu",
-    "hardtanh",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "leaky_relu",
-    "linear",
-    "log_softmax",
-    "logsigmoid",
-    "mse_loss",
-    "nll_loss",
-    "normalize",
-    "one_hot",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "smooth_l1_loss",
-    "softmax",
-    "softplus",
-    "tanh",
-]
-
-sigmoid, tanh = FUNCTIONS["sigmoid"], FUNCTIONS["tanh"]
-_relu = FUNCTIONS["relu"]
-_REDUCTIONS = ("none", "mean", "sum")
+_HELPERS = ("checked", "total", "each", "filled", "indexed", "lengths", "mapped", "picked", "placed", "raw_windows", "softplus_of")
 
 
-def relu(input: Any, inplace: bool = False) -> Any:
-    """`max(input, 0)`."""
-    return input.relu_() if inplace else _relu(input)
+def _public(module: ModuleType) -> dict[str, Any]:
+    names = (k for k, f in vars(module).items() if callable(f) and f.__module__ == module.__name__)
+    return {k: getattr(module, k) for k in names if not k.startswith("_") and k not in _HELPERS}
 
 
-def _logistic(x: Any) -> Any:
-    """log(1 + exp(x)), without overflow."""
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+for _module in (_activations, _attention, _compositions, _losses, _norms, _pooling, _windows):
+    globals().update(_public(_module))
+sigmoid, tanh = _activations.sigmoid, _activations.tanh
+for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
+    globals()[_name + "_"] = functools.partial(getattr(_activations, _name), inplace=True)
+linear = _attention.linear
 
 
-def _reduced(x: Any, reduction: str) -> Any:
-    return x if reduction == "none" else np.sum(x) if reduction == "sum" else np.sum(x) / x.size
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """`input1 @ weight[k] @ input2` for each output k."""
+    lead = input1._a.shape[:-1]
+    x, y = input1.reshape(-1, input1._a.shape[-1]), input2.reshape(-1, input2._a.shape[-1])
+    out = call(_BILINEAR, (x, y, weight)).reshape(*lead, weight._a.shape[0])
+    return out if bias is None else out + bias
 
 
-def _scale(g: Any, n: int, reduction: str) -> Any:
-    return g / n if reduction == "mean" else g
+_BILINEAR = Op("Trilinear", lambda x, y, w: np.einsum("ni,kij,nj->nk", x, w, y))
 
 
-def _check(reduction: str) -> str:
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return reduction
+# tables
 
 
-# activations: (name, node, function of the array and its parameters, rule, node of the rule)
+def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
+    if padding is not None:
+        g = g * (index != padding)[..., None].astype(g.dtype)
+    if isinstance(index, Tracer):
+        return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
+    if isinstance(g, Tracer):
+        return GETITEM.vjps[0](g, None, _w, (index,))
+    out = np.zeros(_w.shape, g.dtype)
+    flat = index.ravel()
+    if flat.size:
+        order = np.argsort(flat, kind="stable")
+        rows = flat[order]
+        starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+        out[rows[starts]] = np.add.reduceat(np.reshape(g, (flat.size, -1))[order], starts, axis=0)
+    return out
 
 
-def _softplus(x: Any, beta: float, threshold: float) -> Any:
-    return np.where(x * beta > threshold, x, _logistic(x * beta) / beta)
+def _hot(index: Any, w: Any) -> Any:
+    """Rows of the identity matrix, for an index that differs between the examples of a batch."""
+    return (np.reshape(index, (-1, 1)) == np.arange(w.shape[0])).astype(w.dtype)
 
 
-def _erf(x: Any) -> Any:
-    return UNARY["erf"].fun(x)
+def _embed(w: Any, index: Any, _padding: int | None) -> Any:
+    return np.reshape(np.matmul(_hot(index, w), w), (*index.shape, w.shape[1])) if isinstance(index, Tracer) else w[index]
 
 
-def _gelu(x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return x * 0.5 * (1 + _erf(x * math.sqrt(0.5)))
+_EMBEDDING = _losses.indexed("Embedding", _embed, _unembed, 1, flat=True)
 
 
-def _ungelu(g: Any, _r: Any, x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        c = math.sqrt(2 / math.pi)
-        u = np.tanh(c * (x + 0.044715 * x * x * x))
-        return g * (0.5 * (1 + u) + 0.5 * x * (1 - u * u) * c * (1 + 3 * 0.044715 * x * x))
-    return g * (0.5 * (1 + _erf(x * math.sqrt(0.5))) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
-
-
-def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return np.where(x >= 0, x * scale, scale * alpha * np.expm1(np.minimum(x, 0) * input_scale))
-
-
-def _unelu(g: Any, _r: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return g * np.where(x > 0, scale + 0 * x, scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale))
-
-
-def _unsilu(g: Any, _r: Any, x: Any) -> Any:
-    s = logistic(x)
-    return g * s * (1 + x * (1 - s))
-
-
-_SOFTPLUS = Op(
-    "Softplus",
-    _softplus,
-    [lambda g, _r, x, beta, threshold: np.where(x * beta > threshold, g, g * logistic(x * beta))],
-    "SoftplusBackward",
-)
-_GELU = Op("Gelu", _gelu, [_ungelu], "GeluBackward")
-_ELU = Op("Elu", _elu, [_unelu], "EluBackward")
-_SILU = Op("Silu", lambda x: x * logistic(x), [_unsilu])
-_LOG_SIGMOID = Op("LogSigmoid", lambda x: -_logistic(-x), [lambda g, _r, x: g * logistic(-x)], "LogSigmoidBackward")
-_LEAKY = Op("LeakyRelu", lambda x, a: np.where(x > 0, x, x * a), [lambda g, _r, x, a: np.where(x > 0, g, g * a)], "LeakyReluBackward")
-_HARDTANH = Op(
-    "Hardtanh",
-    lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
-    [lambda g, _r, x, low, high: np.where((x > low) & (x < high), g, np.zeros((), g.dtype))],
-    "HardtanhBackward",
-)
-
-
-def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
-    """log(1 + exp(beta x)) / beta."""
-    return call(_SOFTPLUS, (input,), (beta, threshold))
-
-
-def gelu(input: Any, approximate: str = "none") -> Any:
-    """x times the normal distribution function at x."""
-    return call(_GELU, (input,), (approximate,))
-
-
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """x, or alpha (exp(x) - 1) where x is negative."""
-    return call(_ELU, (input,), (alpha, 1.0, 1.0))
-
-
-def selu(input: Any, inplace: bool = False) -> Any:
-    """Self-normalising `elu`."""
-    return call(_ELU, (input,), (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0))
-
-
-def silu(input: Any, inplace: bool = False) -> Any:
-    """x sigmoid(x)."""
-    return call(_SILU, (input,))
-
-
-def logsigmoid(input: Any) -> Any:
-    """log(sigmoid(x))."""
-    return call(_LOG_SIGMOID, (input,))
-
-
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """x, or a fraction of it where x is negative."""
-    return call(_LEAKY, (input,), (negative_slope,))
-
-
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """x between two bounds."""
-    return call(_HARDTANH, (input,), (min_val, max_val))
-
-
-def relu6(input: Any, inplace: bool = False) -> Any:
-    """x between 0 and 6."""
-    return hardtanh(input, 0.0, 6.0)
-
-
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Zero each element with probability p and scale the rest. Not PyTorch's own random choice."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    kept = _random.draw("uniform", input._a.shape, np.dtype(np.float64)) >= p
-    return input * wrap((kept / (1 - p if p < 1 else 1)).astype(input._a.dtype))
-
-
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
-    """Divided by its norm along an axis."""
-    return input / FUNCTIONS["norm"](input, p, dim, True).clamp(min=eps).expand_as(input)
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+    index = input._a
+    if index.dtype not in (np.int64, np.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{input.dtype.storage} instead (while checking arguments for embedding)"
+        )
+    rows = weight._a.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    plain = value(index)
+    if plain.size and (plain.min() < 0 or plain.max() >= rows):
+        raise IndexError("index out of range in self")
+    if max_norm is not None:
+        used = np.unique(plain)
+        norms = np.linalg.norm(weight._a[used], norm_type, axis=1)
+        long = norms > max_norm
+        weight._a[used[long]] *= (max_norm / (norms[long] + 1e-7))[:, None].astype(weight._a.dtype)
+        weight._ver[0] += 1
+    return _EMBEDDING(weight, (input,), (None if padding_idx is None else padding_idx % rows,))
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """Rows of the identity matrix."""
-    n = int(tensor._a.max()) + 1 if num_classes < 0 else num_classes
-    return wrap(np.eye(n, dtype=np.int64)[tensor._a])
+    a = tensor._a
+    if a.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not a.size and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if a.size and a.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes != -1 and a.size and a.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    n = int(a.max()) + 1 if num_classes < 0 else num_classes
+    return wrap((a[..., None] == np.arange(n)).astype(np.int64))
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """`input @ weight.T + bias`."""
-    if bias is not None and input._a.ndim == 2:
-        return addmm(bias, input, t(weight))
-    out = matmul(input, t(weight))
-    return out if bias is None else out + bias
+# distances
 
 
-_EMBEDDING = Op("Embedding", GETITEM.fun, GETITEM.vjps, frees=True, flat=True)
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between vectors along an axis."""
+    x1, x2 = x1 / x1.norm(2, dim, True).clamp(min=eps), x2 / x2.norm(2, dim, True).clamp(min=eps)
+    return (x1 * x2).sum(dim)
 
 
-def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Any:
-    """The rows of `weight` that `input` names."""
-    return call(_EMBEDDING, (weight,), (input._a,))
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """The p-norm of the differences of vectors."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
-# losses
+# borders
 
 
-def _bce_logits(x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
-    positive = _logistic(-x)
-    loss = (1 - y) * x + (positive if pos_weight is None else (1 + (pos_weight - 1) * y) * positive)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+def _border_index(mode: str, n: int, lo: int, hi: int) -> Any:
+    k = np.arange(-lo, n + hi)
+    if mode == "replicate":
+        return np.clip(k, 0, n - 1)
+    if mode == "circular":
+        return k % n
+    k = np.abs(k)
+    return np.where(k > n - 1, 2 * (n - 1) - k, k)
 
 
-def _bce_logits_x(g: Any, _r: Any, x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
-    s = logistic(x)
-    d = s - y if pos_weight is None else (pos_weight * y + 1 - y) * s - pos_weight * y
-    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+def _constant_pad(x: Any, pads: Any, value: Any) -> Any:
+    grown = tuple((max(a, 0), max(b, 0)) for a, b in pads)
+    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads))
+    return np.pad(x[cut], grown, constant_values=value) if any(map(any, grown)) else x[cut] * 1
 
 
-def _bce_logits_y(g: Any, _r: Any, x: Any, _y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
-    d = -x if pos_weight is None else -x + (pos_weight - 1) * _logistic(-x)
-    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+_CONSTANT_PAD = Op(
+    "ConstantPadNd",
+    _constant_pad,
+    [lambda g, _r, _x, pads, _value: _constant_pad(g, tuple((-a, -b) for a, b in pads), 0)],
+    "ConstantPadNd",
+    frees=False,
+)
+_BORDERS = {mode: [Op(f"{title}Pad{d}D", lambda x, index: x[index]) for d in (1, 2, 3)]
+            for mode, title in (("reflect", "Reflection"), ("replicate", "Replication"), ("circular", "Circular"))}  # fmt: skip
 
 
-_BCE_LOGITS = Op("BinaryCrossEntropyWithLogits", _bce_logits, [_bce_logits_x, _bce_logits_y], "DivBackward1", frees=True)
-
-
-def _plain(x: Any) -> Any:
-    return None if x is None else x._a
-
-
-def binary_cross_entropy_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    pos_weight: Any = None,
-) -> Any:
-    """The cross entropy of probabilities `sigmoid(input)` and `target`."""
-    if target._a.shape != input._a.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    return call(_BCE_LOGITS, (input, target), (_plain(weight), _plain(pos_weight), _check(reduction)))
-
-
-def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    loss = -(y * np.maximum(np.log(p), -100) + (1 - y) * np.maximum(np.log1p(-p), -100))
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-def _unbce(g: Any, _r: Any, p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    d = (p - y) / np.maximum((1 - p) * p, 1e-12)
-    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
-
-
-def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str) -> Any:
-    d = np.maximum(np.log1p(-p), -100) - np.maximum(np.log(p), -100)
-    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
-
-
-_BCE = Op("BinaryCrossEntropy", _bce, [_unbce, _unbce_target], "Div", frees=True)
-
-
-def binary_cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
-    """The cross entropy of probabilities `input` and `target`."""
-    if target._a.shape != input._a.shape:
-        raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
-            "Please ensure they have the same size."
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Borders on the last axes, given from the last one inwards as (before, after) pairs; negative ones cut off."""
+    widths, shape = tuple(pad), input._a.shape
+    if len(widths) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    d = len(widths) // 2
+    if d > len(shape):
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
+                           f"{len(widths)} and input of dimension {len(shape)}")  # fmt: skip
+    pairs = tuple((widths[2 * k], widths[2 * k + 1]) for k in range(d - 1, -1, -1))
+    if mode == "constant":
+        return call(_CONSTANT_PAD, (input,), (((0, 0),) * (len(shape) - d) + pairs, value or 0))
+    if value:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in _BORDERS:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if not d <= 3 or len(shape) - d not in (1, 2):
+        raise NotImplementedError(
+            f"Padding size {len(widths)} is not supported for {len(shape)}D input tensor.\nSupported combinations "
+            "for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
-    if ((input._a < 0) | (input._a > 1)).any():
-        raise RuntimeError("all elements of input should be between 0 and 1")
-    return call(_BCE, (input, target), (_plain(weight), _check(reduction)))
+    sizes = shape[-d:]
+    for k, (n, (lo, hi)) in reversed(list(enumerate(zip(sizes, pairs)))):
+        if mode == "reflect" and max(lo, hi) >= n:
+            raise RuntimeError(
+                "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+                f"({lo}, {hi}) at dimension {len(shape) - d + k} of input {list(shape)}"
+            )
+        if mode == "circular" and max(lo, hi) > n:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+    places = [_border_index(mode, n, lo, hi).reshape(-1, *(1,) * (d - 1 - k)) for k, (n, (lo, hi)) in enumerate(zip(sizes, pairs))]
+    return call(_BORDERS[mode][d - 1], (input,), ((..., *places),))
 
 
-def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
-    def fun(x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        return _reduced(loss(x - y, *more), reduction)
-
-    def first(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = x - y
-        return _scale(g * slope(d, *more), d.size, reduction)
-
-    def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = x - y
-        return _scale(-g * slope(d, *more), d.size, reduction)
-
-    return Op(node, fun, [first, second], node + "Backward", frees=True)
+# sizes
 
 
-def _smooth(d: Any, beta: float) -> Any:
-    size = np.abs(d)
-    return np.where(size < beta, 0.5 * d * d / (beta or 1), size - 0.5 * beta)
+def _shuffled(x: Any, r: int) -> Any:
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    x = np.transpose(np.reshape(x, (*lead, c // (r * r), r, r, h, w)), (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return np.reshape(x, (*lead, c // (r * r), h * r, w * r))
 
 
-def _huber(d: Any, delta: float) -> Any:
-    size = np.abs(d)
-    return np.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+def _unshuffled(x: Any, r: int) -> Any:
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    x = np.transpose(np.reshape(x, (*lead, c, h // r, r, w // r, r)), (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return np.reshape(x, (*lead, c * r * r, h // r, w // r))
 
 
-_MSE = _pair_loss("MseLoss", lambda d: d * d, lambda d: 2 * d)
-_SMOOTH = _pair_loss("SmoothL1Loss", _smooth, lambda d, beta: np.where(np.abs(d) < beta, d / (beta or 1), np.sign(d)))
-_HUBER = _pair_loss("HuberLoss", _huber, lambda d, delta: np.clip(d, -delta, delta))
+def _channels_shuffled(x: Any, groups: int) -> Any:
+    n, c, *rest = x.shape
+    return np.reshape(np.swapaxes(np.reshape(x, (n, groups, c // groups, *rest)), 1, 2), x.shape)
 
 
-def _sizes(input: Any, target: Any) -> None:
-    if target._a.shape != input._a.shape:
-        warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely "
-            "lead to incorrect results due "
-            "to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+_SHUFFLE = Op("PixelShuffle", _shuffled, [lambda g, _r, _x, r: _unshuffled(g, r)], "PixelUnshuffle", frees=False)
+_UNSHUFFLE = Op("PixelUnshuffle", _unshuffled, [lambda g, _r, _x, r: _shuffled(g, r)], "PixelShuffle", frees=False)
+_CHANNELS = Op(
+    "ChannelShuffle", _channels_shuffled, [lambda g, _r, _x, k: _channels_shuffled(g, _x.shape[1] // k)], "ChannelShuffle", frees=False
+)
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """Groups of r * r channels as blocks of r x r pixels."""
+    r, c = upscale_factor, input._a.shape[-3]
+    if c % (r * r):
+        raise RuntimeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            f"input.size(-3)={c} is not divisible by {r * r}"
         )
-        try:
-            np.broadcast_shapes(input._a.shape, target._a.shape)
-        except ValueError:
-            input - target
+    return call(_SHUFFLE, (input,), (r,))
 
 
-def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
-    """The mean of the squared differences."""
-    _sizes(input, target)
-    return call(_MSE, (input, target), (_check(reduction),))
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """Blocks of r x r pixels as groups of r * r channels."""
+    for n, what, k in zip(input._a.shape[-2:], ("height", "width"), (-2, -1)):
+        if n % downscale_factor:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but input.size({k})={n} is not divisible by "
+                f"{downscale_factor}"
+            )
+    return call(_UNSHUFFLE, (input,), (downscale_factor,))
 
 
-def smooth_l1_loss(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-) -> Any:
-    """The mean of the differences' size, squared below `beta`."""
-    _sizes(input, target)
-    return call(_SMOOTH, (input, target), (_check(reduction), beta))
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """The channels of several groups in turn."""
+    if input._a.shape[1] % groups:
+        raise RuntimeError("Number of channels must be divisible by groups. Got "
+                           f"{input._a.shape[1]} channels and {groups} groups.")  # fmt: skip
+    return call(_CHANNELS, (input,), (groups,))
 
 
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """`smooth_l1_loss` times `delta`."""
-    _sizes(input, target)
-    return call(_HUBER, (input, target), (_check(reduction), delta))
+def _cubic(t: Any) -> Any:
+    """Weights of the four neighbours, by cubic convolution (Keys 1981) with a = -0.75."""
+    a = -0.75
+    near: Any = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1
+    far: Any = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
-def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
-    """The mean of the differences' size."""
-    _sizes(input, target)
-    d = (input - target).abs()
-    return d if _check(reduction) == "none" else d.mean() if reduction == "mean" else d.sum()
-
-
-def _pick(x: Any, target: Any) -> tuple[Any, ...]:
-    """The index of each example's own class, class axis 1 (0 for a single example)."""
-    if x.ndim == 1:
-        return (np.maximum(target, 0),)
-    grid = np.ix_(*(np.arange(n) for n in target.shape))
-    return (grid[0], np.maximum(target, 0), *grid[1:])
-
-
-def _nll(x: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
-    kept = (target != ignore).astype(x.dtype)
-    w = kept if weight is None else weight[np.maximum(target, 0)] * kept
-    loss = -x[_pick(x, target)] * w
-    return loss if reduction == "none" else np.sum(loss) if reduction == "sum" else np.sum(loss) / np.sum(w)
-
-
-_NLL = Op("NllLoss", _nll, frees=True)
-
-
-def nll_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    ignore_index: int = -100,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """Minus the log-probability of each example's class."""
-    classes = input._a.shape[0 if input._a.ndim == 1 else 1]
-    wrong = target._a[(target._a != ignore_index) & ((target._a < 0) | (target._a >= classes))]
-    if wrong.size:
-        raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
-    if input._a.ndim > 1 and input._a.shape[0] != target._a.shape[0]:
-        raise ValueError(f"Expected input batch_size ({input._a.shape[0]}) to match target batch_size ({target._a.shape[0]}).")
-    return call(_NLL, (input,), (target._a, _plain(weight), ignore_index, _check(reduction)))
-
-
-def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    ignore_index: int = -100,
-    reduce: Any = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Any:
-    """`nll_loss` of `log_softmax`; or with probabilities as target, the cross entropy with them."""
-    if label_smoothing:
-        raise NotImplementedError("cross_entropy: label_smoothing is not there yet; mix the target with the uniform distribution yourself.")
-    k = 0 if input._a.ndim == 1 else 1
-    logs = log_softmax(input, k)
-    if target._a.dtype.kind != "f":
-        return nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
-    weighted = logs * target if weight is None else logs * target * weight.view(*(1,) * k, -1, *(1,) * (input._a.ndim - k - 1))
-    if _check(reduction) == "none":
-        return -weighted.sum(k)
-    total = -weighted.sum()
-    return total if reduction == "sum" else call(_DIV_BY_COUNT, (total,), (input._a.size // input._a.shape[k],))
-
-
-_DIV_BY_COUNT = Op("DivBackward1", lambda x, n: x / n, [lambda g, _r, _x, n: g / n], "DivBackward1")
-
-
-def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
-    """The relative entropy of `target` and the log-probabilities `input`."""
-    if log_target:
-        loss = target.exp() * (target - input)
+def _resampling(n: int, m: int, mode: str, align: bool, factor: float | None) -> Any:
+    """The matrix that takes n samples to m."""
+    k = np.arange(m)
+    if align:
+        x = k * ((n - 1) / (m - 1) if m > 1 else 0.0)
     else:
-        loss = FUNCTIONS["where"](target > 0, target * (target.log() - input), 0.0)
-    if reduction == "batchmean":
-        return loss.sum() / input._a.shape[0]
-    return loss if _check(reduction) == "none" else loss.sum() if reduction == "sum" else loss.mean()
+        x = (k + 0.5) * (1 / factor if factor else n / m) - 0.5
+        x = x if mode == "bicubic" else np.maximum(x, 0)
+    base = np.floor(x).astype(int)
+    out = np.zeros((m, n))
+    rows = _cubic(x - base) if mode == "bicubic" else (1 - (x - base), x - base)
+    for j, weight in enumerate(rows):
+        np.add.at(out, (k, np.clip(base + j - (mode == "bicubic"), 0, n - 1)), weight)
+    return out
+
+
+_UPSAMPLE = {
+    mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
+}
+_NEAREST = {
+    mode: {d: Op(f"Upsample{node}{d}D", lambda x, index: x[index]) for d in (1, 2, 3)}
+    for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
+}
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Images (or sequences, or volumes) of another size, by their nearest neighbours or by (bi-, tri-) linear or bicubic interpolation."""
+    sizes = input._a.shape[2:]
+    d = len(sizes)
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not in functrace.torch: average with avg_pool first.")
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined"
+        )
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    factors: Any = (None,) * d
+    if size is None:
+        factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
+        size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
+        factors = (None,) * d if recompute_scale_factor else factors
+    out = (size,) * d if isinstance(size, int) else tuple(size)
+    if mode == "area":
+        return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
+    if mode in _NEAREST:
+        places = []
+        for k, (n, m, f) in enumerate(zip(sizes, out, factors)):
+            ratio = np.float32(1 / f if f else n / m)
+            x = np.arange(m, dtype=np.float32) + np.float32(0.5 if mode == "nearest-exact" else 0)
+            places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (d - 1 - k)))
+        return call(_NEAREST[mode][d], (input,), ((..., *places),))
+    if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
+        wanted = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
+        raise NotImplementedError(
+            f"Got {d + 2}D input, but {mode} mode needs {wanted}D input"
+            if wanted
+            else f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {d + 2}D) for the modes: nearest | linear | bilinear "
+            f"| bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
+    maps = [_resampling(n, m, mode, bool(align_corners), f).astype(input._a.dtype) for n, m, f in zip(sizes, out, factors)]
+    return call(_UPSAMPLE[mode], (input,), (maps,))
+
+
+def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
+    """`interpolate`, under its old name."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
+    """Where each pixel of the output comes from, under an affine map: what `grid_sample` takes."""
+    n, _, h, w = size
+    ticks = [np.linspace(-1, 1, k) * (1 if align_corners else (k - 1) / k) for k in (h, w)]
+    y, x = np.meshgrid(*ticks, indexing="ij")
+    base = wrap(np.stack([x, y, np.ones_like(x)], -1).reshape(-1, 3).astype(theta._a.dtype))
+    return (base @ theta.transpose(1, 2)).reshape(n, h, w, 2)
+
+
+def _grid_sample(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    n, _, h, w = x.shape
+    spots = []
+    for k, size in ((0, w), (1, h)):
+        p = (grid[..., k] + 1) * ((size - 1) / 2) if align else ((grid[..., k] + 1) * size - 1) / 2
+        spots.append(np.clip(p, 0, size - 1) if padding == "border" else p)
+    px, py = spots
+    batch = np.arange(n)[:, None, None]
+
+    def pick(i: Any, j: Any) -> Any:
+        inside = (i >= 0) & (i < h) & (j >= 0) & (j < w)
+        rows = x[batch, :, np.clip(i, 0, h - 1), np.clip(j, 0, w - 1)]  # (n, out h, out w, channels)
+        return rows * inside[..., None].astype(x.dtype)
+
+    if mode == "nearest":
+        return np.moveaxis(pick(np.rint(py).astype(int), np.rint(px).astype(int)), -1, 1)
+    i, j = np.floor(py).astype(int), np.floor(px).astype(int)
+    ty, tx = (py - i)[..., None], (px - j)[..., None]
+    top = pick(i, j) * (1 - tx) + pick(i, j + 1) * tx
+    low = pick(i + 1, j) * (1 - tx) + pick(i + 1, j + 1) * tx
+    return np.moveaxis(top * (1 - ty) + low * ty, -1, 1)
+
+
+_GRID_SAMPLE = Op("GridSampler2D", _grid_sample)
+
+
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
+    """The image at the places of a grid, whose coordinates go from -1 to 1."""
+    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border") or input._a.ndim != 4:
+        raise NotImplementedError(
+            f"grid_sample: mode={mode!r} and padding_mode={padding_mode!r} on {input._a.ndim}-d input: functrace.torch has bilinear and "
+            "nearest with zeros or border on images only."
+        )
+    return call(_GRID_SAMPLE, (input, grid), (mode, padding_mode, bool(align_corners)))
 
 
 __getattr__ = missing("torch.nn.functional")
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if not name.startswith("_"))

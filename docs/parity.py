@@ -1,0 +1,163 @@
+"""Writes `docs/parity.md`, PyTorch's names against those of functrace.torch: `python -m docs.parity`. It needs PyTorch, to list them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("parity.md")
+MODULES = (
+    "",
+    "Tensor",
+    "linalg",
+    "fft",
+    "special",
+    "nn.functional",
+    "nn",
+    "nn.init",
+    "optim",
+    "optim.lr_scheduler",
+    "autograd",
+    "func",
+    "utils.data",
+)
+
+_HEAD = """# functrace.torch and PyTorch {version}
+
+<!-- Written by `python -m docs.parity`. Don't edit. -->
+
+A script for CPU tensors should run unchanged: names, keywords, dtypes, error texts, `grad_fn` names, gradients and random numbers
+are PyTorch's, and tests compare them where PyTorch is installed. This page lists which names are here, which are not and why,
+and where something that is here differs.
+
+{table}
+Names that begin with an underscore, modules, and classes of PyTorch's compiler are not counted. What is not here raises
+`MissingNameError`, which names it.
+
+## Differences
+
+| where | what differs | why |
+|---|---|---|
+"""
+
+DIFFERENCES = (
+    ("`as_strided_scatter`", "the gradient of `input`", "PyTorch's fails its own gradcheck; ours is the derivative"),
+    ("`scatter`, `index_put`, `index_copy`, `put` with an index that repeats", "only the element written last gets a gradient; PyTorch "
+     "gives one to all", "the others do not reach the result"),
+    ("`scatter_reduce`, `index_reduce` with `amax`, `amin` and `include_self=False`", "the excluded element never shares the gradient of a "
+     "tie", "it does not take part"),
+    ("`norm`, `dist`, `sgn` at 0; `pow` with a zero base", "second derivatives are 0 or infinite where PyTorch's are NaN", "the "
+     "conventions of functrace"),
+    ("`logical_and_` and the like in place, on a tensor that requires grad", "the gradient is 0; PyTorch forgets the write and lets it "
+     "through", "the result does not depend on it"),
+    ("`asinh_`, `acosh_`, `atanh_` in place; `igamma` in its first argument; Bessel functions, Airy's, and orthogonal polynomials in "
+     "`special`", "have derivatives, PyTorch's have none", "functrace.scipy has them"),
+    ("`lgamma`, `digamma`, `erfinv` and most of `special`", "need SciPy: `pip install 'functrace[scipy]'`", "NumPy has no such functions"),
+    ("`conj`, `adjoint`, `mH` of complex tensors", "are copies, not lazy views; `is_conj()` is False", "NumPy has no lazy conjugate"),
+    ("`median(dim)`, `mode`, `kthvalue`, `topk`, `sort` without `stable`", "of equal elements another may be chosen", "PyTorch's choice "
+     "depends on the algorithm"),
+    ("`grad_fn` of `einsum`, `trapezoid`, `corrcoef`, `repeat_interleave`, `diag` of a matrix, `fft.fft` of a real tensor", "one node; "
+     "PyTorch composes these of several, and the last one's name varies", "one operation here"),
+    ("`linalg.lstsq`", "is the pseudo-inverse times B; `driver` only decides which other results there are", "one method is enough"),
+    ("signs and phases of `svd`, `eigh`, `eig`, `qr`", "are LAPACK's as NumPy calls it", "each is as good; gradients that depend on them "
+     "are refused or agree"),
+    ("`bernoulli_(p)`, dropout and `exponential_` on Intel CPUs", "PyTorch draws them from MKL's own generator there; ours are the numbers "
+     "of all other CPUs", "it was established on other CPUs"),
+    ("`log_normal_`", "equal to rounding, not bit for bit", "another exponential function"),
+    ("`randn` in float16 of 16 numbers and more; `normal_` into a tensor that is not contiguous", "other numbers", "PyTorch takes another "
+     "path"),
+    ("`poisson`, `binomial`", "are not here", "PyTorch's rejection samplers are not reproduced"),
+    ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here", "NumPy does not have them"),
+)  # fmt: skip
+
+_REASONS = {  # words that occur in the names
+    "sparse tensors": "sparse _indices_copy ccol_ crow_ col_indices row_indices coalesce hsmm hspmm smm spmm sspaddmm saddmm dsmm indices "
+    "values dense_dim to_dense",
+    "quantised tensors": "quant q_ qscheme int_repr fbgemm qparams scaled_mm grouped_mm",
+    "devices other than the CPU, and kernels for them": "cudnn miopen mkldnn native_ vulkan cuda ipu xpu mps maia mtia xla pin_memory "
+    "is_pinned record_stream batch_norm_ device_module",
+    "compiling, scripting, symbolic shapes": "sym_ compile parse_ import_ir fork wait unify merge_type script cond while_loop freeze "
+    "export vmap_",
+    "autocast, deterministic modes, profiling": "autocast determin profil warn_always flush_denormal matmul_precision _threads anomaly",
+    "several processes": "distributed share_memory is_shared multiprocess parallel worker",
+    "nested and named tensors, storages, internals": "nested padded_tensor name align refine storage set_ as_subclass volatile reinforce "
+    "module_load hash_tensor classproperty is_set_to grad_dtype data_ptr resize dim_order torch_function dispatch",
+    "copies of views: use `.clone()`": "_copy _inverse",
+    "removed from PyTorch: they raise there too": "eig lstsq matrix_rank symeig",
+    "in `torch.nn` only": "lstm gru rnn norm pool conv dropout embedding _loss grid shuffle bilinear elu shrink threshold kl_div "
+    "constant_pad entropy cosine pairwise",
+    "lazy modules: give the sizes": "lazy",
+}
+
+
+_CLASSES = "Generator Size Tensor device dtype enable_grad finfo iinfo inference_mode layout memory_format no_grad set_grad_enabled".split()
+
+
+def _public(space: Any, module: str) -> set[str]:
+    """Functions, and classes that the module defines; of `torch` itself not those of its compiler."""
+
+    def counts(name: str) -> bool:
+        x = getattr(space, name, None)
+        home = str(getattr(x, "__module__", None) or "torch")
+        if inspect.isclass(x) and module != "Tensor":
+            return home.startswith(f"torch.{module}") if module else name in _CLASSES or name.endswith("Tensor")
+        return callable(x) and home.startswith(("torch", "builtins"))
+
+    return {name for name in dir(space) if not name.startswith("_") and counts(name)}
+
+
+def _space(package: str, name: str) -> Any:
+    if name == "Tensor":
+        return importlib.import_module(package).Tensor
+    return importlib.import_module(f"{package}.{name}" if name else package)
+
+
+def _has(space: Any, name: str) -> bool:
+    try:
+        return hasattr(space, name)
+    except ImportError:
+        return False
+
+
+def _names(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{n}`" for n in sorted(names)), 140, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def compare(name: str) -> tuple[set[str], set[str]]:
+    """The names of one of PyTorch's modules that are here, and those that are not."""
+    ours = _space("functrace.torch", name)
+    theirs = _public(_space("torch", name), name)
+    here = {n for n in theirs if _has(ours, n)}
+    return here, theirs - here
+
+
+def _missing(names: set[str]) -> str:
+    rows, rest = [], set(names)
+    for reason, parts in _REASONS.items():
+        found = {n for n in rest if any(part in n.lower() for part in parts.split())}
+        rest -= found
+        if found:
+            rows.append(f"- {reason}: {_names(found)}")
+    return "".join(rows) + (f"- not there yet: {_names(rest)}" if rest else "")
+
+
+def page() -> str:
+    """The text of the page."""
+    rows, parts = ["| module | names | here | not here |\n|---|---|---|---|\n"], []
+    for name in MODULES:
+        here, absent = compare(name)
+        title = "torch" + (f".{name}" if name else "")
+        rows.append(f"| `{title}` | {len(here | absent)} | {len(here)} | {len(absent)} |\n")
+        parts.append(f"\n## {title}\n\nHere: {_names(here)}" + (f"\nNot here:\n\n{_missing(absent)}" if absent else ""))
+    version = ".".join(importlib.import_module("torch").__version__.split(".")[:2])
+    differences = "".join(f"| {where} | {what} | {why} |\n" for where, what, why in DIFFERENCES)
+    return _HEAD.format(version=version, table="".join(rows)) + differences + "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)

@@ -1,0 +1,106 @@
+"""Small things that a tensor can be asked, and its exchange with other libraries. Attached to `Tensor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._contact import Tracer, tree
+from functrace.torch._modes import recording
+from functrace.torch._nodes import graft
+from functrace.torch._tensor import Tensor, new, wrap
+
+
+def _as_subclass(self: Any, cls: Any) -> Any:
+    if not issubclass(cls, Tensor):
+        raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls.__name__}")
+    out = new(cls)
+    out.__dict__.update(self.__dict__)
+    return out
+
+
+def _cuda(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+    raise RuntimeError(
+        "Tensor.cuda: functrace.torch has only the CPU (torch.cuda.is_available() is False); leave the call out, or use .cpu()."
+    )
+
+
+def _dlpack(self: Any, *, stream: Any = None, **kwargs: Any) -> Any:
+    if self._rg:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if isinstance(self._a, Tracer):
+        raise BufferError("Can't export a tensor of a running transform.")
+    return self._a.__dlpack__(stream=stream, **kwargs)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor on the memory of another library's array."""
+    if device is not None:
+        _dtypes.device(device)
+    a = np.from_dlpack(ext_tensor)
+    return wrap(a.copy() if copy else a)
+
+
+_REDUCTIONS = frozenset(("sum", "prod", "mean", "max", "min", "any", "all"))  # NumPy calls the method of that name
+
+
+def numpy_call(function: Any, args: Any, kwargs: Any) -> Any:
+    """A function of NumPy on tensors: recorded, by functrace's rules, if one of them requires grad; else plain NumPy on the arrays."""
+    leaves, treedef = tree.flatten((args, kwargs))
+    places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
+    outdef: list[Any] = []
+
+    def plain(*arrays: Any) -> Any:
+        full = list(leaves)
+        for k, a in zip(places, arrays):
+            full[k] = a
+        given, named = tree.unflatten(treedef, full)
+        return function(*given, **named)
+
+    def flat(*arrays: Any) -> tuple[Any, ...]:
+        out, structure = tree.flatten(plain(*arrays))
+        outdef[:] = [structure]
+        return tuple(out)
+
+    tensors = [leaves[k] for k in places]
+    if not _recorded(tensors):
+        return plain(*(t._a for t in tensors))
+    found = graft("NumpyBackward0", flat, tensors, many=True)
+    return tree.unflatten(outdef[0], found)
+
+
+def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    own = getattr(function, "__wrapped__", None)
+    if own is not None and (function.__name__ in _REDUCTIONS or not _recorded(tree.leaves((args, kwargs)))):
+        return own(*args, **kwargs)
+    return numpy_call(function, args, kwargs)
+
+
+def _recorded(leaves: Any) -> bool:
+    return bool(recording()) and any(isinstance(t, Tensor) and t._rg for t in leaves)
+
+
+METHODS: dict[str, Any] = {
+    "__array_function__": _array_function,
+    "as_subclass": _as_subclass,
+    "cuda": _cuda,
+    "xpu": _cuda,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda self: (1, 0),
+    "is_signed": lambda self: self.dtype.is_signed,
+    "get_device": lambda self: -1,
+    "is_same_size": lambda self, other: self._a.shape == other._a.shape,
+    "is_set_to": lambda self, other: self.data_ptr() == other.data_ptr() and self.stride() == other.stride() and self.shape == other.shape,
+    "is_pinned": lambda self, device=None: False,
+    "is_shared": lambda self: False,
+    "is_inference": lambda self: False,
+    "is_coalesced": lambda self: False,
+    "share_memory_": lambda self: self,
+    "pin_memory": lambda self, device=None: self,
+    "has_names": lambda self: False,
+}
+for _name, _method in METHODS.items():
+    if not hasattr(Tensor, _name):
+        setattr(Tensor, _name, _method)

@@ -1,0 +1,338 @@
+"""`vmap` of functions of tensors, whose graph runs through it.
+
+Inside, a tensor's array is a `BatchTracer`: it has the batch, and does not show it. Nodes are recorded as ever. Where the graph
+enters and leaves, nodes change between the batch's two forms; where inner nodes reach out to tensors that have no batch (the
+function closes over them), the gradients of all examples are summed. So backward, and backward of backward, run through.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._contact import BatchTrace, BatchTracer, Tracer, tree
+from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
+from functrace.torch._modes import recording
+from functrace.torch._tensor import Tensor, wrap
+
+SPLIT = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+    "yet, please file an issue "
+    "at https://github.com/pytorch/pytorch/issues ."
+)
+
+
+def _enter(trace: Any, a: Any, axis: int) -> Any:
+    """An array as a tracer whose batch is what was `axis`."""
+    if isinstance(a, Tracer) and a.owner.id > trace.id:
+        return _inside(a).tracer(_enter(trace, a.value, axis + 1))
+    return trace.tracer(np.moveaxis(a, axis, 0))
+
+
+def _leave(trace: Any, a: Any, axis: int) -> Any:
+    """The way back."""
+    if isinstance(a, Tracer) and a.owner.id > trace.id:
+        return _inside(a).tracer(_leave(trace, a.value, axis + 1))
+    return np.moveaxis(trace.lower(a), 0, axis)
+
+
+def _total(trace: Any, a: Any) -> Any:
+    """The sum over the batch."""
+    if isinstance(a, Tracer) and a.owner.id > trace.id:
+        return _inside(a).tracer(_total(trace, a.value))
+    return trace.lower(a).sum(0)
+
+
+def _inside(a: Any) -> Any:
+    if not isinstance(a, BatchTracer):
+        raise NotImplementedError("vmap: its graph can't be differentiated by functrace's own transforms; use those of torch.func.")
+    return a.owner
+
+
+class _Change(Node):
+    """A node of a linear change of form; `apply` on arrays, and its transpose as another."""
+
+    __module__ = "builtins"
+    frees = False
+
+    def __init__(self, trace: Any, axis: int, edge: Edge | None, number: int) -> None:
+        self.trace, self.axis, self.edges, self.number = trace, axis, (edge,), number
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """The change of the gradient."""
+        return (self.change(g),)
+
+    def restate(self, g: Any) -> Sequence[Any]:
+        """The same, recorded as the inverse change."""
+        t = wrap(self.change(g._a))
+        if g._rg:
+            t._rg, t._edge = True, (self.inverse(self.trace, self.axis, g._edge, next_number()), 0)
+        return (t,)
+
+    def change(self, g: Any) -> Any:
+        raise NotImplementedError
+
+    inverse: Any
+
+
+class _In(_Change):
+    """The graph enters: the gradient of the argument leaves."""
+
+    def change(self, g: Any) -> Any:
+        return _leave(self.trace, g, self.axis)
+
+
+class _Out(_Change):
+    """The graph leaves: the gradient of the result enters."""
+
+    def change(self, g: Any) -> Any:
+        return _enter(self.trace, g, self.axis)
+
+
+class _Shared(_Change):
+    """A tensor without the batch: the gradients of all examples are summed."""
+
+    def change(self, g: Any) -> Any:
+        return _total(self.trace, g)
+
+
+class _Spread(_Change):
+    """What is the same in all examples: each has the gradient."""
+
+    def change(self, g: Any) -> Any:
+        return g
+
+
+for _cls in (_In, _Out, _Shared, _Spread):
+    _cls.__name__ = "VmapBackward0"
+_In.inverse, _Out.inverse, _Shared.inverse, _Spread.inverse = _Out, _In, _Spread, _Shared
+
+
+def enter(trace: Any, t: Any, axis: int) -> Any:
+    """A tensor as one example of the batch that is its `axis`."""
+    out = wrap(_enter(trace, t._a, axis))
+    if t._rg and recording():
+        out._rg, out._edge = True, (_In(trace, axis, t._edge, next_number()), 0)
+    return out
+
+
+def leave(trace: Any, t: Any, axis: int | None) -> Any:
+    """A result with the batch as its `axis`; None: without it."""
+    if axis is None:
+        if isinstance(t._a, BatchTracer) and t._a.owner is trace:
+            raise ValueError("vmap: out_dims says None for a result that differs between the examples")
+        return t
+    axis = axis % (len(t._a.shape) + 1)
+    a = _leave(trace, t._a, axis)
+    out = wrap(np.array(a) if isinstance(a, np.ndarray) else a)
+    if t._rg:
+        out._rg, out._edge = True, (_Out(trace, axis, t._edge, next_number()), 0)
+    return out
+
+
+def close(trace: Any, start: int, results: Sequence[Any]) -> None:
+    """End a run whose graph nobody can reach; else put `_Shared` wherever its nodes reach out of it."""
+    stack = [t._edge[0] for t in results if isinstance(t, Tensor) and t._rg]
+    if not stack:
+        trace.close()
+        return
+    seen, borders = set(stack), {}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _In) and node.trace is trace or node.number < start:
+            continue
+        edges = list(node.edges)
+        for k, edge in enumerate(edges):
+            if edge is None:
+                continue
+            if _outer(trace, start, edge[0]):
+                if edge not in borders:
+                    borders[edge] = _Shared(trace, 0, edge, start), 0
+                edges[k] = borders[edge]
+            elif edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+        node.edges = tuple(edges)
+
+
+def _outer(trace: Any, start: int, node: Any) -> bool:
+    if isinstance(node, AccumulateGrad):
+        a = getattr(node.variable, "_a", None)
+        return not (isinstance(a, BatchTracer) and a.owner is trace)
+    return node.number <= start  # type: ignore[no-any-return]
+
+
+def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequence[int | None], size: int, out_axes: Any) -> list[Any]:
+    """Run `fun`, which takes and returns tensors, once for all examples. `out_axes(results)` gives an axis for each result."""
+    from functrace.core.batch import BranchSplit
+
+    trace, start = BatchTrace("vmap", size), next_number()
+    results: list[Any] = []
+    try:
+        inner = [t if axis is None else enter(trace, t, axis) for t, axis in zip(tensors, axes)]
+        out = list(fun(*inner))
+        results = [leave(trace, t, axis) for t, axis in zip(out, out_axes(out))]
+        return results
+    except BranchSplit as split:
+        if split.trace is trace:
+            raise RuntimeError(SPLIT) from None
+        raise
+    finally:
+        close(trace, start, results)
+
+
+def chunks(size: int, chunk: int | None) -> list[slice]:
+    """The parts of a batch."""
+    step = chunk or size
+    return [slice(k, min(k + step, size)) for k in itertools.takewhile(lambda k: k < size, itertools.count(0, max(step, 1)))]
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """A function that applies `func` to each example of a batch, as one run of operations on the whole.
+
+    `in_dims` says which axis of each argument is the batch (None: it has none), `out_dims` where it goes in the results. Random
+    operations raise unless `randomness` is "same", or "different", which runs the examples one by one.
+
+    >>> import functrace.torch as torch
+    >>> torch.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
+    tensor([3., 3.])
+    """
+    if randomness not in ("error", "same", "different"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    from functrace.torch._ops import FUNCTIONS
+
+    name = getattr(func, "__name__", type(func).__name__)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = tree.flatten((list(args), kwargs))
+        axes = _in_axes(name, in_dims, args) + [0 if isinstance(x, Tensor) else None for x in tree.leaves(kwargs)]
+        for k, (x, axis) in enumerate(zip(leaves, axes)):
+            if axis is not None:
+                if not isinstance(x, Tensor):
+                    raise ValueError(
+                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for an input but the input "
+                        f"is of type {type(x)}. "
+                        "We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+                    )
+                rank = len(x._a.shape)
+                if not -rank <= axis < rank:
+                    raise ValueError(
+                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for some input, but that input is a Tensor of "
+                        f"dimensionality {rank} so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+                    )
+                axes[k] = axis % rank
+        sizes = {x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None}
+        if not sizes:
+            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): no input has a batch: some in_dim must be an int.")
+        if len(sizes) > 1:
+            found = [x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None]
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {found} for the mapped dimension"
+            )
+        (size,) = sizes
+        places = [k for k, axis in enumerate(axes) if axis is not None]
+        outdef: list[Any] = []
+        outs: list[Any] = []
+
+        def flat(*tensors: Any) -> list[Any]:
+            full = list(leaves)
+            for k, t in zip(places, tensors):
+                full[k] = t
+            positional, keywords = tree.unflatten(treedef, full)
+            out, outdef[:] = _flat_output(name, func(*positional, **keywords))
+            return out
+
+        def out_axes(out: Sequence[Any]) -> list[Any]:
+            outs[:] = _out_axes(name, out_dims, tree.unflatten(outdef[0], out))
+            return outs
+
+        parts = []
+        for part in chunks(size, 1 if randomness == "different" else chunk_size):
+            given = [leaves[k] for k in places]
+            if part != slice(0, size):
+                given = [t.narrow(axes[k], part.start, part.stop - part.start) for t, k in zip(given, places)]
+            with _random(randomness):
+                parts.append(mapped(flat, given, [axes[k] for k in places], part.stop - part.start, out_axes))
+        whole = parts[0] if len(parts) == 1 else [c[0] if a is None else FUNCTIONS["cat"](c, a) for c, a in zip(zip(*parts), outs)]
+        return tree.unflatten(outdef[0], whole)
+
+    return wrapper
+
+
+@contextmanager
+def _random(randomness: str) -> Iterator[None]:
+    """Notice random numbers that are drawn where each example would get the same."""
+    from functrace.torch._random import default_generator
+
+    before = default_generator.get_state() if randomness == "error" else None
+    yield
+    if before is not None and not np.array_equal(before, default_generator.get_state()):
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on "
+            "vmap or perform the randomness operation out of vmap"
+        )
+
+
+def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
+    """An axis, or None, for each leaf of the arguments."""
+    if not isinstance(dims, (int, tuple, list)):
+        raise ValueError(
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
+            "matching the structure "
+            f"of inputs, got: {type(dims)}."
+        )
+    if isinstance(dims, int):
+        return [dims if isinstance(x, Tensor) else None for x in tree.leaves(list(args))]
+    if len(dims) != len(args):
+        raise ValueError(
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. "
+            f"in_dims has {len(dims)} "
+            f"entries but inputs has {len(args)}."
+        )
+    return _prefix(dims, list(args))
+
+
+def _prefix(dims: Any, value: Any) -> list[Any]:
+    """`dims` is a tree that ends earlier than `value`; its ints and Nones count for all leaves below."""
+    out: list[Any] = []
+    todo = [(dims, value)]
+    while todo:
+        axis, part = todo.pop()
+        if axis is None or isinstance(axis, int):
+            out.extend([axis] * len(tree.leaves(part)))
+        elif isinstance(axis, dict):
+            todo.extend((axis[k], part[k]) for k in sorted(part, reverse=True))
+        else:
+            todo.extend(reversed(list(zip(axis, part))))
+    return out
+
+
+def _out_axes(name: str, dims: Any, out: Any) -> list[Any]:
+    if isinstance(dims, tuple) and not isinstance(out, (tuple, list, dict)):
+        dims = dims[0] if len(dims) == 1 else dims
+    try:
+        axes = _prefix(dims, out)
+    except (TypeError, KeyError):
+        axes = []
+    if len(axes) != len(tree.leaves(out)) or isinstance(dims, tuple) and len(dims) != len(out):
+        raise ValueError(f"vmap({name}, ..., out_dims={dims}): out_dims is not compatible with the structure of `outputs`.")
+    return axes
+
+
+def _flat_output(name: str, out: Any) -> tuple[list[Any], list[Any]]:
+    leaves, treedef = tree.flatten(out)
+    for t in leaves if out is not None else [None]:
+        if not isinstance(t, Tensor):
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(t)}. Did you mean to set out_dims= to None "
+                "for output?"
+            )
+    return leaves, [treedef]

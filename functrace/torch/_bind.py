@@ -1,0 +1,210 @@
+"""The binding table of composite operations: a function of arrays under PyTorch's name and keywords becomes one of tensors.
+
+A row states what PyTorch calls the node ("A|B": B where `dim` is given), and a function of NumPy arrays whose parameters have
+PyTorch's names. Tensors may stand anywhere among its arguments, in lists too. Its gradient, to any order, is `functrace.vjp`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._modes import recording
+from functrace.torch._nodes import SCALARS, Op, pull_node
+from functrace.torch._ops import public
+from functrace.torch._reduce import result_class
+from functrace.torch._shape import axes_of, axis
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import bad_argument
+
+_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
+
+
+def _filled(name: str, names: Sequence[str], defaults: Sequence[Any], given: list[Any], named: dict[str, Any]) -> list[Any]:
+    """The arguments in order, the named and the missing ones put in."""
+    if len(given) > len(names):
+        raise TypeError(f"{name}() takes {len(names)} positional arguments but {len(given)} were given")
+    rest = {_SYNONYMS.get(k, k) if k not in names else k: v for k, v in named.items()}
+    for k, argument in enumerate(names[len(given) :], len(given)):
+        if argument in rest:
+            given.append(rest.pop(argument))
+        elif k < len(names) - len(defaults):
+            raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+        else:
+            given.append(defaults[k - len(names)])
+    if rest:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(rest))}'")
+    return given
+
+
+def written_to(name: str, out: Any, result: Any, given: Sequence[Any]) -> Any:
+    """What `out=` receives: resized to fit, and without a gradient, as in PyTorch."""
+    if isinstance(result, tuple):
+        for o, r in zip(out, result):
+            written_to(name, o, r, given)
+        return out
+    if recording() and any(isinstance(x, Tensor) and x._rg for x in (out, *given)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
+    if out._a.shape != result._a.shape:
+        out._a = np.empty(result._a.shape, out._a.dtype)
+    return out.copy_(result)
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has not what a decomposition needs."""
+
+
+LinAlgError.__module__, LinAlgError.__name__, LinAlgError.__qualname__ = "torch._C", "_LinAlgError", "_LinAlgError"
+
+
+def leading_failure(a: Any, why: str) -> int:
+    """The number of the first leading minor of a matrix for which a decomposition fails, 0 if none."""
+    find = np.linalg.cholesky if "positive" in why else np.linalg.inv
+    for k in range(1, len(a) + 1):
+        try:
+            find(a[:k, :k] if "positive" in why or k == len(a) else np.eye(1))
+        except np.linalg.LinAlgError:
+            return k
+    return 0
+
+
+def _refused(name: str, a: Any, why: str) -> LinAlgError:
+    """PyTorch's complaint about a matrix."""
+    name = name.replace("linalg_", "linalg.")
+    if "solve" in name:
+        return LinAlgError(f"torch.{name}: The solver failed because the input matrix is singular.")
+    rows = [leading_failure(m, why) for m in np.reshape(a, (-1, *a.shape[-2:]))]
+    place = next((k for k, n in enumerate(rows) if n), 0)
+    where = f"(Batch element {place}): " if a.ndim > 2 else ""
+    if "positive" in why:
+        what = (
+            f"factorization could not be completed because the input is not positive-definite (the leading minor of order {rows[place]} is"
+        )
+        return LinAlgError(f"{name}: {where}The {what} not positive-definite).")
+    name = "linalg.inv" if name == "inverse" else name
+    what = f"diagonal element {rows[place]} is zero, the inversion could not be completed because the input matrix is singular."
+    return LinAlgError(f"{name}: {where}The {what}" if "ingular" in why else f"{name}: {where}{why}")
+
+
+def bound(
+    name: str, node: str, fun: Callable[..., Any], *, operands: int = 1, floating: bool = False, constant: str = "", fields: str = ""
+) -> Callable[..., Any]:
+    """The function of tensors called `name`, made of `fun`, whose parameter names are PyTorch's.
+
+    The first `operands` arguments are promoted to one dtype, where `floating` integers to the default one. An int or tuple
+    called `dim` counts from the front when `fun` gets it. `fields` names the results. A `constant` has no derivative:
+    "zero" gives results that do not require grad, "none" ones whose `backward` raises.
+    """
+    names = fun.__code__.co_varnames[: fun.__code__.co_argcount]
+    defaults = fun.__defaults__ or ()
+    place = names.index("dim") if "dim" in names else -1
+    rows: dict[bool, Op] = {}  # made when first used, for importing is to be fast
+    kind: list[Any] = []
+
+    def function(*args: Any, out: Any = None, **named: Any) -> Any:
+        given = list(args)
+        if named or len(given) != len(names):
+            given = _filled(name, names, defaults, given, named)
+        spots: list[tuple[int, int]] = []
+        inputs: list[Any] = []
+        for k, x in enumerate(given):
+            if isinstance(x, Tensor):
+                spots.append((k, -1))
+                inputs.append(x)
+            elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
+                spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
+                inputs.extend(y for y in x if isinstance(y, Tensor))
+                given[k] = list(x)
+        if not inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
+            raise bad_argument(name, names[0], 1, given[0])
+        target = None
+        if operands > 1 or floating:
+            first = [y for x in given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None]
+            d = _dtypes.result_type(*first)
+            target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
+            for k in range(operands):
+                if isinstance(given[k], SCALARS):
+                    given[k] = np.asarray(given[k], target)
+        lifted = False
+        if place >= 0 and given[place] is not None:
+            ndim = inputs[0]._a.ndim
+            dim = given[place]
+            given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(int(dim), ndim)
+            lifted = not ndim
+        along = place >= 0 and given[place] is not None
+        if along not in rows:
+            rows[along] = Op(node.split("|")[-along], fun, frees=True)
+        op = rows[along]
+        many: list[bool] = []
+
+        def whole(*arrays: Any) -> tuple[Any, ...]:
+            full = [list(x) if isinstance(x, list) else x for x in given]
+            for (k, j), a in zip(spots, arrays):
+                if target is not None and k < operands and a.dtype != target:
+                    a = a.astype(target)
+                if lifted and not a.ndim:
+                    a = np.reshape(a, (1,))
+                if j < 0:
+                    full[k] = a
+                else:
+                    full[k][j] = a
+            try:
+                found = fun(*full)
+            except np.linalg.LinAlgError as error:
+                raise _refused(name, inputs[0]._a, str(error)) from None
+            many.append(isinstance(found, (tuple, list)))
+            found = tuple(found) if many[0] else (found,)
+            if target is not None:
+                found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
+            return tuple(np.reshape(x, ()) for x in found) if lifted else found
+
+        arrays = [t._a for t in inputs]
+        if not constant and recording() and any(t._rg for t in inputs):
+            which = [k for k, t in enumerate(inputs) if t._rg]
+            results = pull_node(op, op.node, whole, inputs, arrays, which, False)
+        else:
+            results = tuple(wrap(x) for x in whole(*arrays))
+            if constant == "none" and recording() and any(t._rg for t in inputs):
+                results = tuple(call(_underivable(name), (t, *inputs), ()) for t in results)
+        if many[0] and not kind:
+            kind.append(result_class(name, *fields.split()) if fields else tuple)
+        result = kind[0](results) if many[0] else results[0]
+        return result if out is None else written_to(name, out, result, inputs)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _underivable(name: str) -> Op:
+    def refuse(_g: Any, *_rest: Any) -> NoReturn:
+        raise RuntimeError(f"derivative for aten::{name} is not implemented")
+
+    refuse.saves = ()  # type: ignore[attr-defined]
+    op = Op("NotImplemented", lambda x, *_inputs: x, [None, refuse, refuse, refuse])
+    op.rename("NotImplemented")
+    return op
+
+
+def bind(
+    table: dict[str, tuple[str, Callable[..., Any]]],
+    *,
+    method: bool = True,
+    torch: bool = True,
+    space: Any = None,
+    prefix: str = "",
+    **options: Any,
+) -> None:
+    """Enter rows as functions of `torch.` and methods of Tensor, or of a module's namespace; "a b c" are one function's names."""
+    for names, (node, fun) in table.items():
+        first, *_ = every = names.split()
+        function = bound(prefix + first, node, fun, **options)
+        if space is not None:
+            space.update(dict.fromkeys(every, function))
+        else:
+            public(function, *every, method=method, torch=torch)

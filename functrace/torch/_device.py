@@ -1,0 +1,108 @@
+"""What there is to ask about the machine: one CPU, no accelerator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from functrace.torch import _dtypes
+
+
+def _answer(value: Any) -> Callable[..., Any]:
+    return lambda *_args, **_kwargs: value
+
+
+class _Absent:
+    """An accelerator that is not there: it says so when it is asked, and raises when it is used."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(
+            f"torch.{self.__name__}.{name}: functrace.torch has only the CPU (torch.{self.__name__}.is_available() is False)."
+        )
+
+    is_available = is_initialized = is_built = is_bf16_supported = staticmethod(_answer(False))
+    device_count = staticmethod(_answer(0))
+    current_accelerator = staticmethod(_answer(None))
+    synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(_answer(None))
+
+
+cuda, mps, xpu, accelerator = _Absent("cuda"), _Absent("mps"), _Absent("xpu"), _Absent("accelerator")
+backends = SimpleNamespace(
+    mps=mps,
+    cuda=SimpleNamespace(is_built=_answer(False), matmul=SimpleNamespace(allow_tf32=False)),
+    cudnn=SimpleNamespace(is_available=_answer(False), enabled=False, deterministic=False, benchmark=False, allow_tf32=False),
+    mkl=SimpleNamespace(is_available=_answer(False)),
+    openmp=SimpleNamespace(is_available=_answer(False)),
+)
+version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
+
+
+class _State:
+    threads = 1
+    deterministic = False
+    precision = "highest"
+
+
+def get_num_threads() -> int:
+    """The number that was set, 1 before. NumPy's BLAS has its own threads."""
+    return _State.threads
+
+
+def set_num_threads(n: int) -> None:
+    """Only remembered: NumPy's BLAS reads OMP_NUM_THREADS when it starts."""
+    _State.threads = int(n)
+
+
+def get_num_interop_threads() -> int:
+    """The number of processors."""
+    return os.cpu_count() or 1
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """All algorithms are deterministic."""
+    _State.deterministic = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` said."""
+    return _State.deterministic
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Products of float32 matrices are computed in float32 whatever is said."""
+    _State.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` said."""
+    return _State.precision
+
+
+def set_default_device(device: Any) -> None:
+    """Only the CPU is taken."""
+    if device is not None:
+        _dtypes.device(device)
+
+
+def get_default_device() -> _dtypes.device:
+    """The CPU."""
+    return _dtypes.device("cpu")
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """The function or module itself: it is run as it is."""
+    return model if model is not None else lambda function: function
+
+
+ALL = {
+    name: value
+    for name, value in globals().items()
+    if name.startswith(("get_", "set_", "use_", "are_")) or name in ("cuda", "mps", "xpu", "accelerator", "backends", "version", "compile")
+}

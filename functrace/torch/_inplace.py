@@ -1,0 +1,117 @@
+"""In-place forms: `x.name_(...)` computes `name` and lets `x`, its history included, be the result.
+
+The arithmetic of training loops has its own path, `_views.inplace`; this one serves all other operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes, _elementwise, _moves, _operators, _scatter, _select, _summaries, fft, linalg
+from functrace.torch._modes import recording
+from functrace.torch._nodes import RuleNode
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch._shape import COPY
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import _check_writable as check_writable
+from functrace.torch._views import inplace, rebase
+
+
+def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorded = bool(recording()) and (self._rg or any(isinstance(t, Tensor) and t._rg for t in (*args, *kwargs.values())))
+        given, wanted = self, kwargs.get("dtype", self.dtype)
+        if wanted is not None and wanted is not self.dtype:
+            found, other = self.dtype.scalar.lower(), wanted.scalar.lower()
+            raise RuntimeError(f"Bad in-place call: input tensor dtype {found} and output tensor dtype {other} should match")
+        if recording():
+            check_writable(self, recorded)
+        if recorded:  # the rules want the values from before
+            given = wrap(np.copy(self._a))
+            if self._rg:
+                given._rg, given._edge = True, self._edge
+        result = function(given, *args, **kwargs)
+        a, new = self._a, result._a
+        if isinstance(a, np.ndarray) and not a.flags.writeable:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
+                "the tensor before performing the operation."
+            )
+        if new.shape != a.shape:
+            raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(new.shape)}")
+        if a.dtype.kind == "c" and new.dtype.kind == "f":
+            raise RuntimeError(f"In-place {name} is not supported for complex tensors.")
+        if not _dtypes.can_cast(result.dtype, self.dtype):
+            raise RuntimeError(f"result type {result.dtype.scalar} can't be cast to the desired output type {self.dtype.scalar}")
+        if not recorded or a.dtype.kind not in "fc":
+            a[...] = new
+            self._ver[0] += 1
+            return self
+        node = result._edge[0] if result._rg else None
+        first = node.edges[0] if node is not None and node.edges else None
+        if node is None or result._base is not None or result._edge[1] or (self._base is not None and first != given._edge):
+            return inplace(COPY, self, (result,))
+        a[...] = new
+        self._ver[0] += 1
+        if isinstance(node, RuleNode):
+            arguments, answer, params, checks = node.saved
+            node.saved = arguments, answer, params, [(self._ver, self._ver[0], k) if c is result._ver else (c, v, k) for c, v, k in checks]
+        rebase(self, node)
+        return self
+
+    method.__name__ = name + "_"
+    return method
+
+
+_NAMES = (
+    "abs absolute acos acosh addbmm addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atanh baddbmm "
+    "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign "
+    "cumprod cumsum deg2rad digamma divide eq erfinv fix float_power floor fmod frac gcd ge greater greater_equal gt heaviside i0 "
+    "igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal lgamma logical_and "
+    "logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative nextafter not_equal "
+    "polygamma put remainder renorm round scatter scatter_add scatter_reduce sgn subtract tril triu true_divide"
+)
+_IN_TORCH = (
+    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip "
+    "conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit "
+    "nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
+)
+_divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])  # type: ignore[attr-defined]
+
+
+def _div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """`self / other` in place."""
+    return _divided(self, other) if rounding_mode is None else _rounded(self, other, rounding_mode=rounding_mode)
+
+
+def _fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    np.fill_diagonal(mask := np.zeros(self._a.shape, bool), True, wrap)
+    return self.masked_fill_(_tensor(mask), fill_value)
+
+
+_tensor = wrap
+
+
+def _apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
+    """Every element replaced by what a Python function says; not for tensors that require grad."""
+    if self._rg:
+        raise RuntimeError("apply_(): cannot be used on a tensor that requires grad")
+    self._a[...] = np.reshape([callable(x) for x in self._a.ravel().tolist()], self._a.shape)
+    self._ver[0] += 1
+    return self
+
+
+def attach() -> None:
+    """Give Tensor the in-place forms of all operations."""
+    for name in _NAMES.split():
+        setattr(Tensor, name + "_", _written(name, getattr(Tensor, name)))
+    Tensor.div_, Tensor.__imod__ = _div_, Tensor.remainder_  # type: ignore[attr-defined]
+    Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[attr-defined]
+    for name in _IN_TORCH.split():
+        FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
+
+
+TABLES = _elementwise, _moves, _operators, _scatter, _select, _summaries, fft, linalg  # what makes those operations

@@ -1,0 +1,259 @@
+"""Views beyond those of `_shape`, splitting, and what changes a tensor's shape in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._apply import call
+from functrace.torch._contact import Tracer, vjp
+from functrace.torch._dtypes import Size, to_shape
+from functrace.torch._index import cat
+from functrace.torch._modes import recording
+from functrace.torch._nodes import Op
+from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._scatter import strided
+from functrace.torch._shape import axis, narrow, need
+from functrace.torch._tensor import Tensor, wrap
+
+
+def _seen(node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None) -> Op:
+    """A row of a view; its rule is the pullback of the function, or of one that does the same to traced arrays."""
+    pulled = traced or fun
+
+    def rule(g: Any, _r: Any, _x: Any, *params: Any) -> Any:
+        return vjp(lambda a: pulled(a, *params), np.zeros(_x.shape, _x.dtype if _x.dtype.kind == "c" else g.dtype))[1](g)[0]
+
+    rule.saves = ()  # type: ignore[attr-defined]
+    return Op(node, lambda a, *params: (pulled if isinstance(a, Tracer) else fun)(a, *params), [rule], second, view=True)
+
+
+def _as_strided(a: Any, size: Any, stride: Any, offset: int) -> Any:
+    flat = np.reshape(a, -1)[offset:]
+    return np.lib.stride_tricks.as_strided(flat, size, tuple(s * a.itemsize for s in stride))
+
+
+def _windows(a: Any, k: int, size: int, step: int) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(a, size, k)
+    return windows[(*(slice(None),) * k, slice(None, None, step))]
+
+
+def _pairs(a: Any) -> Any:
+    return a[..., None].view(a.real.dtype)
+
+
+def _joined(a: Any) -> Any:
+    return a.view(np.result_type(a.dtype, np.complex64))[..., 0]
+
+
+def _diagonal(a: Any, offset: int, i: int, j: int) -> Any:
+    d = np.diagonal(a, offset, i, j)
+    d.flags.writeable = a.flags.writeable
+    return d
+
+
+_DIAGONAL = _seen("Diagonal", _diagonal, "DiagonalBackward", lambda a, *params: np.diagonal(a, *params))
+_STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
+_UNFOLD = _seen("Unfold", _windows, "UnfoldBackward")
+_PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1))
+_JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: a[..., 0] + a[..., 1] * np.complex64(1j))
+
+
+@public
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of a matrix, as the last axis."""
+    return call(_DIAGONAL, (input,), (offset, axis(dim1, input._a.ndim), axis(dim2, input._a.ndim)))
+
+
+@public
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view of the tensor's memory with the strides given, counted in elements."""
+    base = input if input._base is None else input._base
+    if not isinstance(base._a, Tracer) and not base._a.flags.c_contiguous:
+        raise NotImplementedError("as_strided: the memory must belong to a contiguous tensor; call .contiguous() first.")
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    if last >= base._a.size and 0 not in size:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {base._a.itemsize} requiring a "
+            f"storage size of {(last + 1) * base._a.itemsize} are out of bounds for storage of size {base._a.nbytes}"
+        )
+    return call(_STRIDED, (base,), (tuple(size), tuple(stride), offset))
+
+
+def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+    """Windows of `size` entries along an axis, each `step` after the last, along a new last axis."""
+    k = axis(dimension, self._a.ndim)
+    if size > self._a.shape[k]:
+        raise RuntimeError(f"maximum size for tensor at dimension {k} is {self._a.shape[k]} but size is {size}")
+    return call(_UNFOLD, (self,), (k, size, step))
+
+
+public(unfold, torch=False)
+
+
+@public
+def view_as_real(input: Any) -> Any:
+    """A complex tensor as a real one whose last axis is (real, imaginary)."""
+    if need("view_as_real", input)._a.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return call(_PAIRS, (input,))
+
+
+@public
+def view_as_complex(input: Any) -> Any:
+    """A real tensor whose last axis is (real, imaginary) as a complex one."""
+    if not input._a.ndim or input._a.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    return call(_JOINED, (input,))
+
+
+def real(input: Any) -> Any:
+    """The real part: a view, or a real tensor itself."""
+    return view_as_real(input).select(-1, 0) if input._a.dtype.kind == "c" else input
+
+
+def imag(input: Any) -> Any:
+    """The imaginary part: a view."""
+    if input._a.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return view_as_real(input).select(-1, 1)
+
+
+_CONJ = Op("Conj", np.conjugate, [lambda g, _r, _x: np.conjugate(g)], "Conj")
+public(lambda input: call(_CONJ, (input,)) if input._a.dtype.kind == "c" else input, "conj")
+public(lambda input: input, "resolve_conj", "resolve_neg")
+public(lambda input: False, "is_conj", "is_neg")
+public(lambda input: _adjoint(input), "adjoint")
+public(real, "real", method=False)
+public(imag, "imag", method=False)
+Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
+
+
+def _adjoint(x: Any) -> Any:
+    turned = x.transpose(-2, -1)
+    return turned.conj() if x._a.dtype.kind == "c" else turned
+
+
+@public
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None) -> Any:
+    """Parts along an axis: so many of nearly one length, or between the places given."""
+    k = axis(dim, input._a.ndim)
+    n = input._a.shape[k]
+    if indices_or_sections is None:
+        indices_or_sections = indices if sections is None else sections
+    where = indices_or_sections._a.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    if isinstance(where, int):
+        each, more = divmod(n, where)
+        where = [each * i + min(i, more) for i in range(1, where)]
+    bounds = [slice(a, b).indices(n)[:2] for a, b in zip([0, *where], [*where, n])]
+    return tuple(narrow(input, k, a, max(0, b - a)) for a, b in bounds)
+
+
+def _splitter(name: str, least: int, k: int) -> None:
+    def function(input: Any, indices_or_sections: Any) -> Any:
+        ndim = input._a.ndim
+        if ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with {ndim} "
+                "dimensions!"
+            )
+        d = 0 if ndim == 1 else k
+        if isinstance(indices_or_sections, int) and input._a.shape[d] % indices_or_sections:
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {d}, but the size of the dimension {input._a.shape[d]} is not "
+                f"divisible by the split_size {indices_or_sections}!"
+            )
+        return tensor_split(input, indices_or_sections, d)
+
+    public(function, name)
+
+
+_splitter("hsplit", 1, 1)
+_splitter("vsplit", 2, 0)
+_splitter("dsplit", 3, 2)
+for _name, _as in (
+    ("split_with_sizes", "split"),
+    ("unsafe_split", "split"),
+    ("unsafe_chunk", "chunk"),
+    ("unsafe_split_with_sizes", "split"),
+):
+    public(FUNCTIONS[_as], _name)
+public(lambda input, dim, start, length: narrow(input, dim, start, length).clone(), "narrow_copy")
+public(lambda tensors: cat([FUNCTIONS["atleast_3d"](x) for x in tensors], 2), "dstack", method=False)
+public(
+    lambda *shapes: Size(np.broadcast_shapes(*(tuple(s) if not isinstance(s, int) else s for s in shapes))),
+    "broadcast_shapes",
+    method=False,
+)
+
+
+def sum_to_size(self: Any, *size: Any) -> Any:
+    """Summed over the axes that broadcasting to this shape would add or stretch."""
+    shape, old = to_shape(size), self._a.shape
+    lead = len(old) - len(shape)
+    axes = (*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and old[k + lead] != 1))
+    if lead < 0 or any(n not in (1, old[k + lead]) for k, n in enumerate(shape)):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(old)}}}.")
+    total = self.sum(axes, True) if axes else self
+    return total.view(*shape) if lead else total
+
+
+public(sum_to_size, torch=False)
+
+
+def _indices(name: str) -> None:
+    def function(row: int, col: int, offset: int = 0, *, dtype: Any = _dtypes.int64, device: Any = None) -> Any:
+        return wrap(np.stack(getattr(np, name)(row, offset, col)).astype(dtype.np))
+
+    public(function, name, method=False)
+
+
+_indices("tril_indices")
+_indices("triu_indices")
+public(lambda indices, shape: tuple(wrap(x) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
+
+
+def _turned(name: str) -> None:
+    """The form of a view that changes the tensor itself."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if recording() and self._rg and self.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        twin = wrap(self._a)
+        twin._ver = self._ver
+        if self._rg:
+            twin._rg, twin._edge = True, self._edge
+        turned = FUNCTIONS[name](twin, *args, **kwargs)
+        self._ver[0] += 1
+        if self._base is not None:
+            self._chain = (*self._chain, *turned._chain)
+        if turned._made is not None:
+            if self._base is None:
+                self._rg, self._edge = True, turned._made
+            else:
+                self._made, self._seen = turned._made, self._ver[0]
+        self._a = turned._a
+        return self
+
+    setattr(Tensor, name + "_", method)
+
+
+for _name in "t transpose swapaxes swapdims squeeze unsqueeze as_strided".split():
+    _turned(_name)
+
+
+def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
+    """Another shape, in place, with the elements that there are; further ones are not set."""
+    if self._rg:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = to_shape(sizes)
+    self._a = np.resize(self._a, shape) if self._a.size else np.zeros(shape, self._a.dtype)
+    return self
+
+
+public(resize_, torch=False)
+public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=False)

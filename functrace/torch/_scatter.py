@@ -1,0 +1,208 @@
+"""The binding table of selections by index, and of copies with some elements replaced, added to or reduced."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.index import index_add, index_set
+from functrace.torch._bind import bind, bound
+from functrace.torch._contact import stop_gradient
+from functrace.torch._ops import public
+from functrace.torch._reduce import key_along
+
+_LETTERS = {"sum": "add", "add": "add", "multiply": "prod", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin"}
+
+
+def _along(dim: int, part: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * dim, part)
+
+
+def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
+    """`x` with the elements of `src` that belong to the same place of `x[key]` added, multiplied, ... to it."""
+    if how not in _LETTERS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {how}")
+    how = _LETTERS[how]
+    hits = np.zeros(x.shape, int)
+    np.add.at(hits, key, 1)
+    old = np.ones(x.shape, bool) if include_self else hits == 0
+    if how in ("add", "mean"):
+        total = index_add(np.where(old, x, 0).astype(x.dtype), src, key)
+        if how == "add":
+            return total
+        count = hits + old
+        return total / count.astype(x.dtype) if x.dtype.kind in "fc" else total // count
+    rounds = int(hits.max(initial=0))
+    if how == "prod":
+        return _folded(np.multiply, np.where(old, x, 1).astype(x.dtype), src, key, rounds)
+    info: Any = np.iinfo(x.dtype) if x.dtype.kind in "iu" else np.array([-np.inf, np.inf])
+    low, high = (info.min, info.max) if x.dtype.kind in "iu" else info
+    start = np.where(old, x, low if how == "amax" else high).astype(x.dtype)
+    top = stop_gradient(_folded(np.maximum if how == "amax" else np.minimum, start, src, key, rounds))
+    mine, theirs = (x == top) & old, src == top[key]  # the extreme's gradient is shared among all that attain it
+    ties = np.maximum(index_add(mine.astype(x.dtype), theirs.astype(x.dtype), key), 1)
+    return top + index_add(np.where(mine, x - top, 0), np.where(theirs, src - top[key], 0), key) / ties if x.dtype.kind == "f" else top
+
+
+def _folded(fun: Any, x: Any, src: Any, key: Any, rounds: int) -> Any:
+    """One element for each place and round, so that no place is written twice at once."""
+    places = np.broadcast_to(np.arange(math.prod(x.shape)).reshape(x.shape)[key], src.shape).ravel()
+    order = np.argsort(places, kind="stable")
+    ranks = np.empty(places.size, int)
+    ranks[order] = np.arange(places.size) - np.searchsorted(places[order], places[order])
+    out, items = np.ravel(x), np.ravel(src)
+    for k in range(rounds):
+        now = np.flatnonzero(ranks == k)
+        out = index_set(out, fun(out[places[now]], items[now]), places[now])
+    return np.reshape(out, x.shape)
+
+
+def _cropped(src: Any, index: Any) -> Any:
+    return src[tuple(slice(0, n) for n in index.shape)]
+
+
+def _scatter(input: Any, dim: int, index: Any, src: Any = None, reduce: Any = None, value: Any = None) -> Any:
+    src = value if src is None else src
+    src = _cropped(src, index) if getattr(src, "ndim", 0) else np.broadcast_to(np.asarray(src, input.dtype), index.shape)
+    key = key_along(index, dim)
+    return index_set(input, src, key) if reduce is None else _reduced(input, src, key, reduce, True)
+
+
+def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+    shape = [1] * input.ndim
+    shape[dim] = -1
+    return _reduced(input, source, key_along(np.broadcast_to(np.reshape(index, shape), source.shape), dim), reduce, include_self)
+
+
+def _take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
+    if dim is None:
+        return np.ravel(input)[np.ravel(indices)]
+    sizes = [np.broadcast_shapes((m,), (n,))[0] if k != dim else n for k, (m, n) in enumerate(zip(input.shape, indices.shape))]
+    return input[key_along(np.broadcast_to(indices, sizes), dim)]
+
+
+def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    write = index_add if accumulate else index_set
+    return np.reshape(write(np.ravel(input), np.ravel(source), np.ravel(index)), input.shape)
+
+
+def _index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    return (index_add if accumulate else index_set)(input, values, tuple(slice(None) if i is None else i for i in indices))
+
+
+def _masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    mask = np.broadcast_to(mask, input.shape)
+    return index_set(input, np.ravel(source)[: np.count_nonzero(mask)], mask)
+
+
+def _placed(view: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy with the elements that a view shows replaced."""
+
+    def function(input: Any, src: Any, *params: Any) -> Any:
+        places = view(np.arange(math.prod(input.shape)).reshape(input.shape), *params)
+        if places.shape != src.shape:
+            raise RuntimeError(
+                f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(places.shape)}"
+            )
+        return np.reshape(index_set(np.ravel(input), src, places), input.shape)
+
+    return function
+
+
+def strided(a: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
+    """The elements of a flat array that a view of these strides, counted in elements, shows."""
+    places = storage_offset + sum(
+        (np.arange(n).reshape((-1, *(1,) * (len(size) - k - 1))) * s for k, (n, s) in enumerate(zip(size, stride))), np.array(0)
+    )
+    return np.ravel(a)[np.broadcast_to(places, tuple(size))]
+
+
+_diagonal = _placed(lambda a, offset, i, j: np.diagonal(a, offset, i, j))
+_select = _placed(lambda a, dim, index: np.take(a, index, dim))
+_slice = _placed(lambda a, dim, start, end, step: a[_along(dim, slice(start, end, step))])
+_strided = _placed(strided)
+
+
+def _diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    n = input.shape[-1] + abs(offset)
+    i = np.arange(input.shape[-1])
+    out = index_set(np.zeros((*input.shape[:-1], n, n), input.dtype), input, (..., i + max(-offset, 0), i + max(offset, 0)))
+    return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def _block_diag(*tensors: Any) -> Any:
+    blocks = [np.atleast_2d(x) for x in tensors]
+    width = sum(b.shape[1] for b in blocks)
+    starts = itertools.accumulate((b.shape[1] for b in blocks), initial=0)
+    return np.concatenate([np.pad(b, ((0, 0), (s, width - s - b.shape[1]))) for b, s in zip(blocks, starts)])
+
+
+def _combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    return input[np.array(list(choose(range(len(input)), r)), int).reshape(-1, r)]
+
+
+def _repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, output_size: Any = None) -> Any:
+    if repeats is None:
+        return np.repeat(np.arange(len(input)), input)
+    return np.repeat(input, repeats, axis=dim)
+
+
+bind(
+    {
+        "scatter": ("Scatter", _scatter),
+        "scatter_add": ("ScatterAdd", lambda input, dim, index, src: index_add(input, _cropped(src, index), key_along(index, dim))),
+        "scatter_reduce": (
+            "ScatterReduce",
+            lambda input, dim, index, src, reduce, include_self=True: _reduced(
+                input, _cropped(src, index), key_along(index, dim), reduce, include_self
+            ),
+        ),
+        "index_add": (
+            "IndexAdd",
+            lambda input, dim, index, source, alpha=1: index_add(input, source if alpha == 1 else alpha * source, _along(dim, index)),
+        ),
+        "index_copy": ("IndexCopy", lambda input, dim, index, source: index_set(input, source, _along(dim, index))),
+        "index_fill": (
+            "IndexFill",
+            lambda input, dim, index, value: index_set(
+                input, value if hasattr(value, "ndim") else np.asarray(value, input.dtype), _along(dim, index)
+            ),
+        ),
+        "index_reduce": ("IndexReduce", _index_reduce),
+        "index_put": ("IndexPut", _index_put),
+        "masked_scatter": ("MaskedScatter", _masked_scatter),
+        "put": ("Put", _put),
+        "take": ("Take", lambda input, index: np.ravel(input)[index]),
+        "take_along_dim": ("Gather", _take_along_dim),
+        "diagonal_scatter": ("DiagonalScatter", lambda input, src, offset=0, dim1=0, dim2=1: _diagonal(input, src, offset, dim1, dim2)),
+        "select_scatter": ("SelectScatter", lambda input, src, dim, index: _select(input, src, dim, index)),
+        "slice_scatter": (
+            "SliceScatter",
+            lambda input, src, dim=0, start=None, end=None, step=1: _slice(input, src, dim, start, end, step),
+        ),
+        "as_strided_scatter": (
+            "AsStridedScatter",
+            lambda input, src, size, stride, storage_offset=0: _strided(input, src, size, stride, storage_offset or 0),
+        ),
+        "diag_embed": ("DiagEmbed", _diag_embed),
+        "diagflat": ("DiagEmbed", lambda input, offset=0: np.diagflat(input, offset)),
+        "repeat_interleave": ("View", _repeat_interleave),
+        "rot90": ("Rot90", lambda input, k=1, dims=(0, 1): np.rot90(input, k, tuple(dims))),
+        "fliplr": ("Flip", lambda input: np.fliplr(input)),
+        "flipud": ("Flip", lambda input: np.flipud(input)),
+    }
+)
+bind(
+    {
+        "combinations": ("Stack", _combinations),
+        "vander": ("Flip", lambda x, N=None, increasing=False: np.vander(x, N, increasing).astype(x.dtype)),
+    },
+    method=False,
+)
+_blocks = bound("block_diag", "BlockDiag", lambda tensors: _block_diag(*tensors))
+public(lambda *tensors: _blocks(tensors), "block_diag", method=False)

@@ -1,0 +1,240 @@
+"""The binding table of summaries: medians, quantiles, spreads, running extremes, distances, differences, histograms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._bind import bind
+
+
+def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
+    """The elements at `indices`, one for each line along axis k, and the indices."""
+    values = np.take_along_axis(x, indices, k)
+    return (values, indices) if keepdim else (np.squeeze(values, k), np.squeeze(indices, k))
+
+
+def shared(x: Any, top: Any) -> Any:
+    """`top`, with the gradient shared among the elements of x that equal it."""
+    if x.dtype.kind != "f":
+        return top
+    equal = (x == top) | (np.isnan(x) & np.isnan(top))
+    return (top + np.sum(np.where(equal, x - top, 0)) / np.sum(equal)).astype(x.dtype)
+
+
+def _middle(x: Any, k: int, skip: bool) -> Any:
+    order = np.argsort(x, axis=k, kind="stable")  # NaN last
+    count = x.shape[k] - np.sum(np.isnan(x), axis=k, keepdims=True)
+    place = np.maximum(count - 1, 0) // 2 if skip else np.where(count == x.shape[k], (x.shape[k] - 1) // 2, count)
+    return np.take_along_axis(order, place, k)
+
+
+def _median(skip: bool) -> Any:
+    def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is not None:
+            return taken(input, _middle(input, dim, skip), dim, keepdim)
+        flat = np.ravel(input)
+        if not flat.size:
+            return np.full((), np.nan, input.dtype)
+        return shared(flat, flat[_middle(flat, 0, skip)[0]])
+
+    return median
+
+
+def _mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    y = np.moveaxis(input, dim, -1)
+    counts = np.sum(y[..., :, None] == y[..., None, :], axis=-1)
+    often = counts == np.max(counts, axis=-1, keepdims=True)
+    least = np.min(np.where(often, y, np.max(y, axis=-1, keepdims=True)), axis=-1, keepdims=True)
+    last = y.shape[-1] - 1 - np.argmax(np.flip(often & (y == least), -1), axis=-1)
+    return taken(input, np.expand_dims(last, dim), dim, keepdim)
+
+
+def _kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not 1 <= k <= input.shape[dim]:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    return taken(input, np.take(np.argsort(input, axis=dim, kind="stable"), [k - 1], dim), dim, keepdim)
+
+
+def _quantile(fun: Any) -> Any:
+    def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, interpolation: str = "linear") -> Any:
+        if np.any(np.less(q, 0) | np.greater(q, 1)):
+            which = f"must be in the range [0, 1] but got {q:g}" if np.ndim(q) == 0 else "values must be in the range [0, 1]"
+            raise RuntimeError(f"quantile() q {which}")
+        return fun(input, q, axis=dim, keepdims=keepdim, method=interpolation).astype(input.dtype)
+
+    return quantile
+
+
+def _running(fun: Any) -> Any:
+    def function(input: Any, dim: int) -> Any:
+        top = fun.accumulate(input, axis=dim)
+        places = np.reshape(np.arange(input.shape[dim]), (-1, *(1,) * (input.ndim - dim - 1)))
+        indices = np.maximum.accumulate(np.where((input == top) | np.isnan(input), places, 0), axis=dim)
+        return taken(input, indices, dim)
+
+    return function
+
+
+def _renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    others = tuple(k for k in range(input.ndim) if k != dim)
+    size = vector_norm(input, p, others, True)
+    return input * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)
+
+
+def vector_norm(x: Any, p: Any = 2, axes: Any = None, keepdim: bool = False) -> Any:
+    """The p-norm over axes; its derivative at zero is zero."""
+    return np.linalg.vector_norm(x, ord=p, axis=axes, keepdims=keepdim)
+
+
+def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+def _pdist(input: Any, p: float = 2.0) -> Any:
+    i, j = np.triu_indices(input.shape[0], 1)
+    return vector_norm(input[i] - input[j], p, -1)
+
+
+def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    ends = [y[(*(slice(None),) * dim, part)] for part in (slice(1, None), slice(None, -1))]
+    if x is not None:
+        dx = np.diff(x, axis=dim if x.ndim > 1 else 0)
+        dx = np.reshape(dx, (-1, *(1,) * (y.ndim - dim - 1))) if x.ndim == 1 else dx
+    return (ends[0] + ends[1]) * (1 if dx is None else dx) / 2
+
+
+def _diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    parts = [x for x in (prepend, input, append) if x is not None]
+    return np.diff(np.concatenate(parts, axis=dim) if len(parts) > 1 else input, n, axis=dim)
+
+
+def _gradient(input: Any, spacing: Any = 1, dim: Any = None, edge_order: Any = 1) -> Any:
+    dim = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    steps = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dim)
+    return tuple(np.gradient(input, h, axis=k, edge_order=edge_order) for h, k in zip(steps, dim))
+
+
+def _cov(input: Any, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
+
+
+def _corrcoef(input: Any) -> Any:
+    return np.corrcoef(input)
+
+
+def _edges(x: Any, bins: int, low: float, high: float) -> tuple[float, float]:
+    if low == high:
+        low, high = (float(np.min(x)), float(np.max(x))) if x.size else (0.0, 0.0)
+    return (low - 1, high + 1) if low == high else (low, high)
+
+
+def _histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    return np.histogram(input, bins, _edges(input, bins, min, max))[0].astype(input.dtype)
+
+
+def _histogram(input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    if isinstance(bins, int) and range is None:
+        range = _edges(input, bins, 0, 0)
+    counts, edges = np.histogram(np.ravel(input), bins, range, density, None if weight is None else np.ravel(weight))
+    return counts.astype(input.dtype), edges.astype(input.dtype)
+
+
+def _unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    x = np.ravel(input) if dim is None else np.moveaxis(input, dim, 0)
+    new = np.ones(len(x), bool)
+    new[1:] = np.any(np.reshape(x[1:] != x[:-1], (len(x) - 1, -1)), axis=1) if len(x) > 1 else True
+    inverse = np.cumsum(new) - 1
+    found = [x[new] if dim is None else np.moveaxis(x[new], 0, dim)]
+    found += [np.reshape(inverse, input.shape) if dim is None else inverse] if return_inverse else []
+    found += [np.bincount(inverse)] if return_counts else []
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _searchsorted(
+    sorted_sequence: Any, input: Any, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
+) -> Any:
+    side = side or ("right" if right else "left")
+    s = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    if s.ndim == 1:
+        found = np.searchsorted(s, input, side)
+    else:
+        rows = zip(np.reshape(s, (-1, s.shape[-1])), np.reshape(input, (-1, input.shape[-1])))
+        found = np.reshape(np.stack([np.searchsorted(a, v, side) for a, v in rows]), input.shape)
+    return found.astype(np.int32 if out_int32 else np.int64)
+
+
+def _as(x: Any, d: Any) -> Any:
+    return x if d is None else x.astype(d.np)
+
+
+def _binned(x: Any, weights: Any, n: int) -> Any:
+    return np.bincount(x, weights, n) if weights is None or weights.dtype.kind != "f" else np.bincount(x, weights, n).astype(weights.dtype)
+
+
+bind(
+    {
+        "median": ("Median|MedianBackward1", _median(False)),
+        "nanmedian": ("Nanmedian|NanmedianBackward1", _median(True)),
+        "mode": ("Mode", _mode),
+        "kthvalue": ("Kthvalue", _kthvalue),
+        "cummax": ("Cummax", _running(np.maximum)),
+        "cummin": ("Cummin", _running(np.minimum)),
+    },
+    fields="values indices",
+)
+bind(
+    {"aminmax": ("Aminmax", lambda input, dim=None, keepdim=False: tuple(f(input, axis=dim, keepdims=keepdim) for f in (np.min, np.max)))},
+    fields="min max",
+)
+bind(
+    {
+        "quantile": ("SqueezeBackward4", _quantile(np.quantile)),
+        "nanquantile": ("SqueezeBackward4", _quantile(np.nanquantile)),
+        "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: np.nanmean(_as(input, dtype), axis=dim, keepdims=keepdim)),
+        "nansum": ("Nansum", lambda input, dim=None, keepdim=False, dtype=None: np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim)),
+        "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
+        "renorm": ("Renorm", _renorm),
+        "diff": ("Sub", _diff),
+        "msort": ("Sort", lambda input: np.sort(input, axis=0, kind="stable")),
+        "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),
+        "pdist": ("Pdist", _pdist),
+    }
+)
+bind(
+    {
+        "trapezoid trapz": ("MulBackward1", lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim)),
+        "cumulative_trapezoid": ("Cumsum", lambda y, x=None, dx=None, dim=-1: np.cumsum(_areas(y, x, dx, dim), axis=dim)),
+        "gradient": ("Cat", _gradient),
+        "cov": ("Squeeze", _cov),
+        "corrcoef": ("ClampBackward1", _corrcoef),
+    },
+    floating=True,
+)
+bind(
+    {
+        "dist": ("Dist", lambda input, other, p=2: vector_norm(np.ravel(input - other), p)),
+        "cdist": ("Cdist", _cdist),
+    },
+    operands=2,
+)
+bind(
+    {
+        "histc": ("Histc", _histc),
+        "searchsorted": ("Searchsorted", _searchsorted),
+        "isin": (
+            "Isin",
+            lambda elements, test_elements, assume_unique=False, invert=False: np.isin(elements, test_elements, invert=invert),
+        ),
+        "argwhere": ("Argwhere", lambda input: np.argwhere(input)),
+        "bucketize": (
+            "Bucketize",
+            lambda input, boundaries, out_int32=False, right=False: _searchsorted(boundaries, input, out_int32, right),
+        ),
+    },
+    constant="zero",
+    operands=1,
+)
+bind({"histogram": ("Histogram", _histogram)}, constant="zero", fields="hist bin_edges")
+bind({"bincount": ("Bincount", lambda input, weights=None, minlength=0: _binned(input, weights, minlength))}, constant="none")

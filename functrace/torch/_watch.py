@@ -1,0 +1,89 @@
+"""What may look on while nodes are made: saved-tensor hooks, and anomaly detection.
+
+Nobody does as a rule, and then it costs nothing: only while somebody looks on, `Node` has a `__setattr__`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from functrace.torch._modes import paused
+
+HERE = os.path.dirname(__file__)
+_anomaly: ContextVar[bool | None] = ContextVar("functrace.torch.anomaly", default=None)
+anomaly = _anomaly.get  # None: off; else whether gradients are looked through for NaN
+set_anomaly = _anomaly.set
+saving: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.saving", default=())  # pairs (pack, unpack), innermost last
+_node: Any = None
+_watchers = 0
+_lock = threading.Lock()
+
+
+def watch_nodes(cls: Any) -> None:
+    """Say which class is to be looked on."""
+    global _node
+    _node = cls
+
+
+def watch(change: int) -> None:
+    """One more, one less, or as many who look on."""
+    global _watchers
+    with _lock:
+        _watchers += change
+        if change > 0 and _watchers == 1:
+            _node.__setattr__ = _observed
+        elif change < 0 and _watchers == 0:
+            del _node.__setattr__
+
+
+def _observed(node: Any, name: str, value: Any) -> None:
+    if name == "number" and anomaly() is not None:
+        node.__dict__["metadata"] = {"traceback_": forward_lines()}
+    elif name == "saved" and value is not None:
+        hooks = saving.get()
+        if hooks and (packed := node.pack(value, packing(hooks[-1][0]))) is not None:
+            node.__dict__.update(_packed=(packed, unpacking(hooks[-1][1])), watched=True)
+            return
+    node.__dict__[name] = value
+
+
+def forward_lines() -> list[str]:
+    """The stack of the user's program."""
+    import traceback
+
+    return traceback.format_list([frame for frame in traceback.extract_stack() if not frame.filename.startswith(HERE)])
+
+
+def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A pack hook that must leave its tensor alone. It is called with recording off, as in PyTorch."""
+
+    def packed(tensor: Any) -> Any:
+        version = tensor._ver[0]
+        with paused():
+            kept = pack(tensor)
+        if tensor._ver[0] != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
+                "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "
+                "operations on the input to a pack hook."
+            )
+        return kept
+
+    return packed
+
+
+def unpacking(unpack: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """An unpack hook, whose result is checked."""
+
+    def unpacked(kept: Any) -> Any:
+        with paused():
+            tensor = unpack(kept)
+        if not hasattr(tensor, "_a"):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}")
+        return tensor
+
+    return unpacked

@@ -1,0 +1,176 @@
+"""`torch.autograd.functional`: Jacobians and products with them. `torch.func` has the same for functions of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._backward import grad
+from functrace.torch._modes import paused
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.func import Place, Run, jacobian_blocks
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def _tuple(x: Any, what: str, name: str) -> tuple[bool, tuple[Any, ...]]:
+    several = isinstance(x, tuple)
+    xs = x if several else (x,)
+    for k, t in enumerate(xs):
+        if not isinstance(t, Tensor):
+            if several:
+                raise TypeError(
+                    f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the value at index {k} has type "
+                    f"{type(t)}."
+                )
+            raise TypeError(
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(t)}."
+            )
+    return several, xs
+
+
+class _Call:
+    """A call of the user's function, seen as a function from a tuple to a tuple."""
+
+    def __init__(self, name: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool) -> None:
+        self.several, self.inputs = _tuple(inputs, "inputs", name)
+        self.strict, self.create = strict, create_graph
+
+        def flat(*xs: Any) -> list[Any]:
+            self.several_out, outs = _tuple(func(*xs), "outputs of the user-provided function", name)
+            return list(outs)
+
+        with paused(create_graph):
+            self.run = Run(name, flat, self.inputs, range(len(self.inputs)), {}, False)
+        self.outs = self.run.out
+        for k, t in enumerate(self.outs):
+            if strict and not t._rg:
+                raise RuntimeError(
+                    f"Output {k} of the user-provided function does not require gradients. The outputs must be computed "
+                    "in a differentiable "
+                    "manner from the input when running in strict mode."
+                )
+        if strict:
+            self._check_dependence()
+        self.result = self.given([self.run.settle(t) for t in self.outs])
+
+    def _check_dependence(self) -> None:
+        for j, t in enumerate(self.outs):
+            places = [Place(e) for e in self.run.edges]
+            for i, g in enumerate(grad(t, places, wrap(np.ones_like(t._a)), retain_graph=True, allow_unused=True)):
+                if g is None:
+                    raise RuntimeError(
+                        f"Output {j} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+                    )
+
+    def given(self, xs: Sequence[Any]) -> Any:
+        """What belongs to the results, as the function gives it."""
+        return tuple(xs) if self.several_out else xs[0]
+
+    def taken(self, xs: Sequence[Any]) -> Any:
+        """What belongs to the arguments, as they were given."""
+        return tuple(xs) if self.several else xs[0]
+
+    def vector(self, v: Any, like: Sequence[Any], what: str) -> list[Any]:
+        """The vector of a product, checked; ones where it may be left out."""
+        if v is None:
+            if len(like) != 1 or like[0]._a.size != 1:
+                raise RuntimeError(f"The vector v can only be None if {what} a single Tensor with a single element.")
+            return [wrap(np.ones_like(like[0]._a))]
+        _, vs = _tuple(v, "v", "the product")
+        if len(vs) != len(like):
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
+        for k, (a, b) in enumerate(zip(vs, like)):
+            if a._a.shape != b._a.shape:
+                which = f"Entry {k} in " if len(like) > 1 else ""
+                raise RuntimeError(f"{which}v has invalid size: should be {b.shape} but got {a.shape}.")
+        return list(vs)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of a function of tensors; a tuple of them for each that is several."""
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    call = _Call("jacobian", func, inputs, create_graph, strict)
+    with paused(create_graph):
+        blocks = jacobian_blocks(call.run, strategy == "forward-mode")
+    return call.given([call.taken(row) for row in blocks])
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The second derivatives of a function with one number as its result."""
+
+    def first(*xs: Any) -> Any:
+        row = jacobian(_one(func, "hessian"), xs, create_graph=True)
+        return tuple(row)
+
+    several, xs = _tuple(inputs, "inputs", "hessian")
+    found = jacobian(first, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return found if several else found[0][0]
+
+
+def _one(func: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def checked(*xs: Any) -> Any:
+        out = func(*xs)
+        if not isinstance(out, Tensor):
+            raise RuntimeError(f"The function given to {name} should return a single Tensor")
+        if out._a.size != 1:
+            raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        return out.reshape(())  # type: ignore[attr-defined]
+
+    return checked
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The result, and the product of a vector with the Jacobian."""
+    call = _Call("vjp", func, inputs, create_graph, strict)
+    vs = call.vector(v, call.outs, "the user-provided function returns")
+    with paused(create_graph):
+        return call.result, call.taken(call.run.pull(vs))
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The result, and the product of the Jacobian with a vector."""
+    call = _Call("jvp", func, inputs, create_graph, strict)
+    vs = call.vector(v, call.inputs, "the input to the user-provided function is")
+    with paused(create_graph):
+        return call.result, call.given(call.run.pushing()(vs))
+
+
+def _second(name: str, func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, product: Callable[..., Any]) -> tuple[Any, Any]:
+    several, xs = _tuple(inputs, "inputs", name)
+    value: list[Any] = []
+
+    def first(*ys: Any) -> Any:
+        out, row = vjp(_one(func, name), ys, create_graph=True)
+        value[:] = [out if create_graph else out.detach()]
+        return row
+
+    _, found = product(first, xs, (v if isinstance(v, tuple) else (v,)) if v is not None else None, create_graph, strict)
+    return value[0], found if several else found[0]
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The result, and the product of a vector with the matrix of second derivatives."""
+    return _second("vhp", func, inputs, v, create_graph, strict, vjp)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The result, and the product of the matrix of second derivatives with a vector."""
+    return _second("hvp", func, inputs, v, create_graph, strict, jvp)

@@ -1,0 +1,407 @@
+"""`torch.func`: PyTorch's function transforms. They follow the recorded graph, so they nest, and gradients flow through them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._backward import grad as _autograd
+from functrace.torch._batch import chunks, vmap
+from functrace.torch._contact import tree
+from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._modes import enable_grad, recording
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch._tensor import Tensor, wrap
+
+__all__ = [
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
+    "vjp", "vmap",
+]  # fmt: skip
+
+Argnums = int | tuple[int, ...]
+
+
+class Alias(Node):
+    """An argument of a transformed function: the tensor itself, but its gradient stops here first."""
+
+    __module__ = "builtins"
+    frees = False
+
+    def __init__(self, edge: Edge | None) -> None:
+        self.edges, self.number = (edge,), next_number()
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """The gradient as it is."""
+        return (g,)
+
+    restate = backward
+
+
+def alias(t: Any, outer: bool) -> Any:
+    """A tensor on the same memory with a node of its own, below which is, if `outer`, the tensor's history."""
+    out = wrap(t._a)
+    out._ver = t._ver
+    out._rg, out._edge = True, (Alias(t._edge if outer and t._rg else None), 0)
+    return out
+
+
+class Run:
+    """A call of a function on aliases of its arguments: the edges of those, and the results."""
+
+    def __init__(self, what: str, fun: Callable[..., Any], args: Sequence[Any], which: Sequence[int], kwargs: Any, has_aux: bool) -> None:
+        self.outer = bool(recording())
+        self.start = next_number()
+        self.args = [args[k] for k in which]
+        leaves, self.treedef = tree.flatten(self.args)
+        for t in leaves:
+            if not isinstance(t, Tensor):
+                raise ValueError(f"{what}: Expected all inputs to be tensors, got {type(t).__name__}")
+            if t._a.dtype.kind not in "fc":
+                raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        self.inputs = leaves
+        inner = [alias(t, self.outer) for t in leaves]
+        self.edges = [t._edge for t in inner]
+        full = list(args)
+        for k, x in zip(which, tree.unflatten(self.treedef, inner)):
+            full[k] = x
+        with enable_grad():
+            out = fun(*full, **kwargs)
+        self.aux = None
+        if has_aux:
+            if not (isinstance(out, tuple) and len(out) == 2):
+                raise RuntimeError(
+                    f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(out).__name__}"
+                )
+            out, aux = out
+            self.aux = tree.map(self.settle, aux)
+        self.out, self.outdef = tree.flatten(out)
+        for t in self.out:
+            if not isinstance(t, Tensor):
+                if what == "grad_and_value":
+                    raise RuntimeError(f"{what}(f)(*args): Expected f(*args) to return a Tensor, got {type(t)}")
+                raise RuntimeError(f"{what}(f, *primals): Expected f to be a function that has tensor outputs, got {type(t).__name__}")
+        self.create = self.outer and self._reaches_out([t for t in self.out if t._rg])
+
+    def _reaches_out(self, tensors: Sequence[Any]) -> bool:
+        """Whether the results depend on a tensor that requires grad outside: then the derivative is to be recorded too."""
+        mine = {edge[0] for edge in self.edges}
+        if any(node.edges[0] is not None for node in mine):
+            return True
+        stack = [t._edge[0] for t in tensors]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if node in mine:
+                continue
+            if node.number < self.start or type(node).__name__ == "AccumulateGrad":
+                return True
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        return False
+
+    def settle(self, t: Any) -> Any:
+        """A result as it looks from outside: with a history only if there is one outside."""
+        if not isinstance(t, Tensor) or not t._rg:
+            return t
+        return t if self.outer and self._reaches_out([t]) else wrap(t._a)
+
+    def result(self) -> Any:
+        """The results of the function."""
+        return tree.unflatten(self.outdef, [self.settle(t) for t in self.out])
+
+    def pull(self, cotangents: Sequence[Any], batched: bool = False) -> list[Any]:
+        """Gradients of the arguments, as a flat list; zeros where nothing arrives."""
+        size = len(cotangents[0]._a) if batched else 0
+        pairs = [(t, g) for t, g in zip(self.out, cotangents) if t._rg]
+        if not pairs:
+            return [_zeros(x, size if batched else None) for x in self.inputs]
+        found = _autograd(
+            [t for t, _ in pairs],
+            [Place(e) for e in self.edges],
+            [g for _, g in pairs],
+            retain_graph=True,
+            create_graph=self.create or self.outer and any(g._rg for _, g in pairs),
+            allow_unused=True,
+            is_grads_batched=batched,
+        )
+        return [_zeros(x, size if batched else None) if g is None else g for g, x in zip(found, self.inputs)]
+
+    def pushing(self) -> Callable[..., list[Any]]:
+        """The tangents of the results, as a flat list, from those of the arguments: the gradient of the gradient is linear."""
+        from functrace.torch.autograd.function import pushing
+
+        with enable_grad():
+            seeds = [alias(_zeros(t), False) for t in self.out]
+            pairs = [(t, v) for t, v in zip(self.out, seeds) if t._rg]
+            gs: Any = [None] * len(self.edges)
+            if pairs:
+                places = [Place(e) for e in self.edges]
+                with pushing():
+                    gs = _autograd([t for t, _ in pairs], places, [v for _, v in pairs], create_graph=True, allow_unused=True)
+
+        def push(tangents: Sequence[Any], batched: bool = False) -> list[Any]:
+            size = len(tangents[0]._a) if batched else None
+            used = [(g, t) for g, t in zip(gs, tangents) if g is not None and g._rg]
+            if not used:
+                return [_zeros(x, size) for x in self.out]
+            create = self.create or self.outer and any(t._rg for t in tangents)
+            found = _autograd(
+                [g for g, _ in used],
+                seeds,
+                [t for _, t in used],
+                retain_graph=True,
+                create_graph=create,
+                allow_unused=True,
+                is_grads_batched=batched,
+            )
+            return [_zeros(x, size) if d is None else d for d, x in zip(found, self.out)]
+
+        return push
+
+
+class Place:
+    """An edge, as `autograd.grad` takes it."""
+
+    def __init__(self, edge: Edge) -> None:
+        self.node, self.output_nr = edge
+
+
+def _zeros(t: Any, size: int | None = None) -> Any:
+    return wrap(np.zeros(t._a.shape if size is None else (size, *t._a.shape), t._a.dtype))
+
+
+def _which(argnums: Argnums, args: Sequence[Any]) -> list[int]:
+    chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+    for k in chosen:
+        if not -len(args) <= k < len(args):
+            raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
+    return [k % len(args) for k in chosen]
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of `func`, whose result is one number, and that result."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        run = Run("grad_and_value", func, args, _which(argnums, args), kwargs, has_aux)
+        if len(run.out) != 1 or len(run.outdef.nodes) != 1:
+            raise RuntimeError(
+                f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(tree.unflatten(run.outdef, run.out)).__name__}"
+            )
+        (out,) = run.out
+        if out._a.shape:
+            raise RuntimeError(
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                f"{len(out._a.shape)} dims. Maybe you "
+                "wanted to use the vjp or jacrev APIs instead?"
+            )
+        if out._a.dtype.kind != "f":
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+        gs = tree.unflatten(run.treedef, run.pull([wrap(np.ones_like(out._a))]))
+        found = tuple(gs) if isinstance(argnums, tuple) else gs[0]
+        return (found, (run.result(), run.aux)) if has_aux else (found, run.result())
+
+    return wrapper
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of `func`, whose result is one number.
+
+    >>> import functrace.torch as torch
+    >>> torch.func.grad(torch.func.grad(torch.sin))(torch.tensor(0.5))
+    tensor(-0.4794)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gs, value = both(*args, **kwargs)
+        return (gs, value[1]) if has_aux else gs
+
+    return wrapper
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The result of `func(*primals)`, and a function of cotangents of it that returns a tuple of gradients."""
+    run = Run("vjp", func, primals, range(len(primals)), {}, has_aux)
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        leaves, treedef = tree.flatten(cotangents)
+        if treedef != run.outdef:
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {treedef!r}, primal output: {run.outdef!r}"
+            )
+        return tuple(tree.unflatten(run.treedef, run.pull(leaves)))
+
+    return (run.result(), vjp_fn, run.aux) if has_aux else (run.result(), vjp_fn)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The result of `func(*primals)`, and its derivative along `tangents`."""
+    if not isinstance(primals, tuple) or not primals:
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    run = Run("jvp", func, primals, range(len(primals)), {}, has_aux)
+    out = run.result(), _pushed(run, run.pushing(), tangents)
+    return (*out, run.aux) if has_aux else out
+
+
+def _pushed(run: Run, push: Callable[..., list[Any]], tangents: Any) -> Any:
+    leaves, treedef = tree.flatten(list(tangents))
+    if treedef != run.treedef:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
+            "if primals is a tuple of "
+            "3 tensors, tangents also must be."
+        )
+    for t, x in zip(leaves, run.inputs):
+        if t._a.shape != x._a.shape:
+            raise RuntimeError(f"jvp: a tangent has the shape {tuple(t.shape)}, its primal {tuple(x.shape)}")
+    return tree.unflatten(run.outdef, push(leaves))
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The result of `func(*primals)`, and its derivative there, a function of tangents."""
+    run = Run("linearize", func, primals, range(len(primals)), {}, False)
+    push = run.pushing()
+    return run.result(), lambda *tangents: _pushed(run, push, tangents)
+
+
+def _jacobian(what: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        run = Run(what, func, args, _which(argnums, args), kwargs, has_aux)
+        blocks = jacobian_blocks(run, what == "jacfwd", chunk_size)
+        rows = []
+        for row in blocks:
+            found = tree.unflatten(run.treedef, row)
+            rows.append(tuple(found) if isinstance(argnums, tuple) else found[0])
+        out = tree.unflatten(run.outdef, rows)
+        return (out, run.aux) if has_aux else out
+
+    return wrapper
+
+
+def jacobian_blocks(run: Run, forward: bool, chunk_size: int | None = None) -> list[list[Any]]:
+    """For each result, the derivative of it with respect to each argument: its shape is the result's, then the argument's."""
+    ends, starts = (run.inputs, run.out) if forward else (run.out, run.inputs)
+    total = sum(t._a.size for t in ends)
+    if not total:
+        return [[wrap(np.zeros((*t._a.shape, *x._a.shape), t._a.dtype)) for x in run.inputs] for t in run.out]
+    push = run.pushing() if forward else run.pull
+    parts = [push(_basis(ends, part, total), True) for part in chunks(total, chunk_size)]
+    whole = [column[0] if len(column) == 1 else FUNCTIONS["cat"](column) for column in zip(*parts)]
+    blocks, place = [], 0
+    for end in ends:
+        n = end._a.size
+        blocks.append([w[place : place + n].reshape((*end._a.shape, *s._a.shape)) for w, s in zip(whole, starts)])
+        place += n
+    if not forward:
+        return blocks
+    return [[_turned(blocks[k][j], len(x._a.shape)) for k, x in enumerate(run.inputs)] for j in range(len(run.out))]
+
+
+def _turned(block: Any, n: int) -> Any:
+    """The argument's axes, which are in front, go to the end."""
+    rest = len(block._a.shape) - n
+    return block.permute(*range(n, n + rest), *range(n)) if n and rest else block
+
+
+def _basis(ends: Sequence[Any], part: slice, total: int) -> list[Any]:
+    place, out = 0, []
+    for end in ends:
+        a = end._a
+        rows = np.zeros((part.stop - part.start, a.size), a.dtype)
+        for k in range(max(part.start, place), min(part.stop, place + a.size)):
+            rows[k - part.start, k - place] = 1
+        out.append(wrap(rows.reshape(-1, *a.shape)))
+        place += a.size
+    return out
+
+
+def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `func`, computed row by row, all rows at once."""
+    return _jacobian("jacrev", func, argnums, has_aux, chunk_size)
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `func`, computed column by column, all columns at once."""
+    return _jacobian("jacfwd", func, argnums, has_aux, chunk_size)
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that returns the second derivatives of `func`."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False
+) -> Any:
+    """Call a module with other tensors in the place of its parameters and buffers.
+
+    `parameter_and_buffer_dicts` maps their names to tensors (or is a sequence of such dicts). A tensor that the module has under
+    several names is replaced in all of them, if `tie_weights`. With `strict`, all must be given.
+    """
+    given = parameter_and_buffer_dicts
+    if not isinstance(given, dict):
+        merged: dict[str, Any] = {}
+        for d in given:
+            twice = merged.keys() & d.keys()
+            if twice:
+                raise ValueError(f"{sorted(twice)[0]} appears in multiple dictionaries; behavior of functional call is ambiguous")
+            merged.update(d)
+        given = merged
+    slots: dict[str, tuple[dict[str, Any], str]] = {}
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        for table in (part._parameters, part._buffers):
+            slots.update({f"{prefix}.{k}" if prefix else k: (table, k) for k, v in table.items() if v is not None})
+    unexpected = [k for k in given if k not in slots]
+    if unexpected and strict:
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\tUnexpected key(s): {', '.join(unexpected)}.")
+    if strict and (absent := [k for k in slots if k not in given]):
+        raise RuntimeError(f"Missing key(s): {', '.join(absent)}.")
+    old = {k: table[key] for k, (table, key) in slots.items()}
+    new = {k: v for k, v in given.items() if k in slots}
+    if tie_weights:
+        tied = {id(old[k]): v for k, v in new.items()}
+        new.update({k: tied[id(t)] for k, t in old.items() if k not in new and id(t) in tied})
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    try:
+        for k, v in new.items():
+            slots[k][0][slots[k][1]] = v
+        return module(*args, **(kwargs or {}))
+    finally:
+        for k, tensor in new.items():
+            table, key = slots[k]
+            if k in given and table[key] is not tensor:
+                given[k] = table[key]
+            table[key] = old[k]
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters, and the buffers, of models of one kind, stacked: for `vmap` over models."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({type(m) for m in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+
+    def stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        out = {}
+        for k, first in rows[0].items():
+            whole = FUNCTIONS["stack"]([r[k].detach() for r in rows])
+            out[k] = whole.requires_grad_() if first._rg else whole
+        return out
+
+    return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """The function itself: in-place operations need no removal here."""
+    return func

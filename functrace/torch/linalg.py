@@ -1,0 +1,366 @@
+"""`torch.linalg`, and the names of `torch.` that are its functions: a binding table over `functrace.numpy.linalg`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import value
+from functrace.core.primitive import Primitive
+from functrace.torch._bind import LinAlgError, bind, leading_failure
+from functrace.torch._missing import missing
+from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._reduce import vector_norm
+from functrace.torch._select import matmul
+from functrace.torch._shape import axes_of
+
+
+def _swap(x: Any) -> Any:
+    return np.swapaxes(x, -2, -1)
+
+
+def _adjoint(x: Any) -> Any:
+    return np.conjugate(_swap(x))
+
+
+def _cholesky(A: Any, upper: bool = False) -> Any:
+    lower = np.linalg.cholesky(A)
+    return _adjoint(lower) if upper else lower
+
+
+def _tried(fun: Callable[..., Any], A: Any, *rest: Any) -> Any:
+    """The result and 0; or NaN and where it failed."""
+    try:
+        found = fun(A, *rest)
+        return (*found, _zeros(A)) if isinstance(found, tuple) else (found, _zeros(A))
+    except np.linalg.LinAlgError as error:
+        info = [leading_failure(a, str(error)) for a in np.reshape(value(A), (-1, *A.shape[-2:]))]
+        return np.full(A.shape, np.nan, A.dtype), np.reshape(np.array(info, np.int32), A.shape[:-2])
+
+
+def _zeros(A: Any) -> Any:
+    return np.zeros(A.shape[:-2], np.int32)
+
+
+def _eigh(A: Any, UPLO: Any = "L") -> Any:
+    return tuple(np.linalg.eigh(A, UPLO))
+
+
+def _triangle(A: Any, upper: bool, unit: bool) -> Any:
+    part = (np.triu if upper else np.tril)(A, (1 if upper else -1) if unit else 0)
+    return part + np.eye(A.shape[-1], dtype=A.dtype) if unit else part
+
+
+def _solve_triangular(A: Any, B: Any, upper: Any = None, left: bool = True, unitriangular: bool = False) -> Any:
+    return _solve(_triangle(A, upper, unitriangular), B, left)
+
+
+def _solve(A: Any, B: Any, left: bool = True) -> Any:
+    if B.ndim == 1 or (B.shape == A.shape[:-1] and B.ndim < A.ndim):
+        return np.linalg.solve(A, B[..., None])[..., 0]
+    return np.linalg.solve(A, B) if left else _swap(np.linalg.solve(_swap(A), _swap(B)))
+
+
+def _pivots(a: Any) -> tuple[Any, Any]:
+    """The rows in the order that partial pivoting takes them, and LAPACK's list of exchanges, of a matrix."""
+    a, rows = np.array(a), np.arange(a.shape[0])
+    swaps = []
+    for j in range(min(a.shape)):
+        p = j + int(np.argmax(np.abs(a[j:, j].real) + np.abs(a[j:, j].imag)))  # as LAPACK measures complex numbers
+        swaps.append(p + 1)
+        a[[j, p]], rows[[j, p]] = a[[p, j]], rows[[p, j]]
+        if a[j, j] != 0:
+            a[j + 1 :, j] /= a[j, j]
+            a[j + 1 :, j + 1 :] -= np.outer(a[j + 1 :, j], a[j, j + 1 :])
+    return rows, np.array(swaps, np.int32)
+
+
+def _all_pivots(A: Any) -> tuple[Any, Any]:
+    found = [_pivots(a) for a in np.reshape(A, (-1, *A.shape[-2:]))]
+    return tuple(np.reshape([f[k] for f in found], (*A.shape[:-2], -1)) for k in (0, 1))  # type: ignore[return-value]
+
+
+_PIVOTS: Primitive = Primitive(
+    "pivots", _all_pivots, arity=1, constant=True, multi=True, batch=lambda size, flags, args, params: _PIVOTS.op(args[0])
+)
+
+
+def _lu_parts(A: Any, pivot: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Rows, exchanges, L and U. The elimination itself is differentiated; the pivots are constants."""
+    (m, n), lead = A.shape[-2:], A.shape[:-2]
+    rows, swaps = _PIVOTS.op(A) if pivot else (np.broadcast_to(np.arange(k), (*lead, k)) for k in (m, min(m, n)))
+    rest = np.take_along_axis(A, rows[..., None], -2)
+    lower, upper = [], []
+    for j in range(min(m, n)):
+        row, column = rest[..., :1, :], rest[..., :, :1] / rest[..., :1, :1]
+        zeros = np.zeros((*lead, j, 1), A.dtype)
+        lower.append(np.concatenate([zeros, column], axis=-2))
+        upper.append(np.concatenate([_swap(zeros), row], axis=-1))
+        rest = rest[..., 1:, 1:] - column[..., 1:, :] * row[..., :, 1:]
+    return rows, swaps, np.concatenate(lower, axis=-1), np.concatenate(upper, axis=-2)
+
+
+def _permutation(rows: Any, dtype: Any) -> Any:
+    return (rows[..., None, :] == np.arange(rows.shape[-1])[:, None]).astype(dtype)
+
+
+def _lu(A: Any, pivot: bool = True) -> Any:
+    rows, _, lower, upper = _lu_parts(A, pivot)
+    return _permutation(rows, A.dtype), lower, upper
+
+
+def _compact(A: Any, pivot: bool = True) -> Any:
+    _, swaps, lower, upper = _lu_parts(A, pivot)
+    (m, n), k = A.shape[-2:], lower.shape[-1]
+    pad = [(0, 0)] * (A.ndim - 2)
+    return np.pad(np.tril(lower, -1), [*pad, (0, 0), (0, n - k)]) + np.pad(upper, [*pad, (0, m - k), (0, 0)]), swaps
+
+
+def _order(swaps: Any, m: int) -> Any:
+    """The rows in the order that a list of exchanges gives."""
+    out = np.empty((*swaps.shape[:-1], m), int)
+    for i in np.ndindex(swaps.shape[:-1]):
+        row = np.arange(m)
+        for j, p in enumerate(swaps[i]):
+            row[[j, p - 1]] = row[[p - 1, j]]
+        out[i] = row
+    return out
+
+
+_ORDER: Primitive = Primitive("order", _order, arity=1, constant=True, batch=lambda size, flags, args, params: _ORDER.op(*args, *params))
+
+
+def _unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    m, n = LU_data.shape[-2:]
+    k = min(m, n)
+    lower = np.tril(LU_data[..., :k], -1) + np.eye(m, k, dtype=LU_data.dtype)
+    return _permutation(_ORDER.op(LU_pivots, m), LU_data.dtype), lower, np.triu(LU_data[..., :k, :])
+
+
+def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:
+    p, lower, upper = _unpack(LU, pivots)
+    a = p @ lower @ upper
+    return _solve(_adjoint(a) if adjoint else a, B, left)
+
+
+def _lstsq(A: Any, B: Any, rcond: Any = None, driver: Any = None) -> Any:
+    vector = B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]
+    b = B[..., None] if vector else B
+    x, none = np.linalg.pinv(A) @ b, np.zeros(0, A.real.dtype)
+    full = driver in ("gels", "gelsd", "gelss") and A.shape[-2] > A.shape[-1]
+    residuals = np.sum(np.abs(A @ x - b) ** 2, axis=-2) if full else none
+    values = np.linalg.svdvals(value(A)) if driver in ("gelsd", "gelss") else none
+    return (x[..., 0] if vector else x), residuals, _matrix_rank(value(A)), values
+
+
+_PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
+         670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0)  # fmt: skip
+
+
+def _matrix_exp(A: Any) -> Any:
+    """Scaling, the Padé approximant of degree 13, squaring (Higham 2005)."""
+    size = float(np.max(np.sum(np.abs(value(A)), axis=-2), initial=0.0))
+    squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 5.4 else 0
+    a = A / 2**squarings
+    one = np.eye(A.shape[-1], dtype=A.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    b = [A.dtype.type(c) for c in _PADE]
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
+    out = np.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        out = out @ out
+    return out
+
+
+def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """A norm of matrices: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
+    x = A if dtype is None else A.to(dtype)
+    i, j = axes_of(dim, x._a.ndim)
+    if ord == "fro":
+        result = vector_norm(x, 2, (i, j), keepdim)
+    elif ord in ("nuc", 2, -2):
+        s = _space["svdvals"](x.movedim((i, j), (-2, -1)))
+        result = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        result = result.unsqueeze(min(i, j)).unsqueeze(max(i, j)) if keepdim else result
+    elif not isinstance(ord, str) and abs(ord) in (1, np.inf):
+        first, second = (i, j) if abs(ord) == 1 else (j, i)
+        sizes = x.abs().sum(first, keepdim)
+        second -= 0 if keepdim or first > second else 1
+        result = sizes.amax(second, keepdim) if ord > 0 else sizes.amin(second, keepdim)
+    else:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    return result if out is None else out.copy_(result)
+
+
+def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """A vector norm along one axis, or of all elements if no order is given; else a matrix norm."""
+    axes = axes_of(dim, A._a.ndim)
+    if ord is not None and (isinstance(ord, str) or len(axes) == 2):
+        return matrix_norm(A, ord, axes, keepdim, dtype=dtype, out=out)
+    result = vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
+    return result if out is None else out.copy_(result)
+
+
+def _householder(A: Any, tau: Any) -> Any:
+    m, n = A.shape[-2:]
+    out = np.broadcast_to(np.eye(m, n, dtype=A.dtype), A.shape)
+    for k in range(tau.shape[-1] - 1, -1, -1):
+        v = np.concatenate([np.zeros((*A.shape[:-2], k), A.dtype), np.ones((*A.shape[:-2], 1), A.dtype), A[..., k + 1 :, k]], axis=-1)[
+            ..., None
+        ]
+        out = out - tau[..., k, None, None] * v @ (_adjoint(v) @ out)
+    return out
+
+
+def _pinv(A: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None, rcond: Any = None) -> Any:
+    if atol is not None:
+        raise NotImplementedError("linalg.pinv: atol is not there; use rtol.")
+    rtol = rtol if rtol is not None else rcond if rcond is not None else max(A.shape[-2:]) * np.finfo(A.dtype).eps
+    return np.linalg.pinv(A, rcond=rtol)
+
+
+def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None) -> Any:
+    tol = tol if tol is not None else atol
+    rank = np.linalg.matrix_rank(A, tol, hermitian) if rtol is None else np.linalg.matrix_rank(A, hermitian=hermitian, rtol=rtol)
+    return rank.astype(np.int64)
+
+
+def _cross(input: Any, other: Any, dim: Any = -1) -> Any:
+    x, y = (
+        (np.moveaxis(a, dim, 0) for a in np.broadcast_arrays(input, other))
+        if input.shape != other.shape
+        else (np.moveaxis(a, dim, 0) for a in (input, other))
+    )
+    if len(x) != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {len(x)} and {len(y)}")
+    return np.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]], axis=dim)
+
+
+def _first_three(input: Any, other: Any, dim: Any = None) -> Any:
+    return _cross(input, other, input.shape.index(3) if dim is None else dim)
+
+
+def _svd(A: Any, full_matrices: bool = True, driver: Any = None) -> Any:
+    return tuple(np.linalg.svd(A, full_matrices))
+
+
+def _old_svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    u, s, vh = np.linalg.svd(input, not some)
+    return u, s, _adjoint(vh)
+
+
+def _qr(A: Any, mode: Any = "reduced") -> Any:
+    return (np.zeros(0, A.dtype), np.linalg.qr(A, "r")) if mode == "r" else tuple(np.linalg.qr(A, mode))
+
+
+def _addition(product: Callable[..., Any]) -> Callable[..., Any]:
+    def function(input: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+        c = product(a, b) if alpha == 1 else alpha * product(a, b)
+        return c if beta == 0 else input + c if beta == 1 else beta * input + c
+
+    return function
+
+
+def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    dims = value(dims).tolist() if hasattr(dims, "tolist") else dims
+    return np.tensordot(a, b, dims)
+
+
+def _logdet(A: Any) -> Any:
+    sign, log = np.linalg.slogdet(A)
+    return np.where(sign < 0, np.nan, log).astype(A.dtype) if A.dtype.kind == "f" else log + np.log(sign)
+
+
+def _cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
+    return np.linalg.solve(_adjoint(L) @ L if upper else L @ _adjoint(L), input)
+
+
+def _triangular(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+    a = _triangle(A, upper, unitriangular)
+    return np.linalg.solve(_swap(a) if transpose else a, b), A
+
+
+_space: dict[str, Any] = {"norm": norm, "matrix_norm": matrix_norm, "vector_norm": vector_norm}
+_TABLE: dict[str, Any] = {
+    "cholesky": ("LinalgCholeskyEx", _cholesky),
+    "cond": ("SqueezeBackward1", lambda A, p=None: np.linalg.cond(A, p)),
+    "cross": ("LinalgCross", _cross),
+    "det": ("LinalgDet", lambda A: np.linalg.det(A)),
+    "eigvals": ("LinalgEig", lambda A: np.linalg.eig(A)[0]),
+    "eigvalsh": ("LinalgEigh", lambda A, UPLO="L": _eigh(A, UPLO)[0]),
+    "householder_product": ("LinalgHouseholderProduct", _householder),
+    "inv": ("LinalgInvEx", lambda A: np.linalg.inv(A)),
+    "lu_solve": ("LinalgLuSolve", _lu_solve),
+    "matrix_exp": ("LinalgMatrixExp", _matrix_exp),
+    "matrix_power": ("Mm", lambda A, n: np.linalg.matrix_power(A, n)),
+    "multi_dot": ("View", lambda tensors: np.linalg.multi_dot(tensors) if len(tensors) > 1 else tensors[0]),
+    "pinv": ("LinalgPinv", _pinv),
+    "solve": ("LinalgSolveEx", _solve),
+    "solve_triangular": ("LinalgSolveTriangular", _solve_triangular),
+    "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False)),
+    "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
+    "tensorsolve": ("View", lambda A, B, dims=None: np.linalg.tensorsolve(A, B, dims)),
+    "vander": ("Cat", lambda x, N=None: (x[..., None] ** np.arange(x.shape[-1] if N is None else N)).astype(x.dtype)),
+    "vecdot": ("SumBackward1", lambda x, y, dim=-1: np.sum(np.conjugate(x) * y, axis=dim)),
+}  # fmt: skip
+_NAMED: dict[str, Any] = {
+    "L info": {"cholesky_ex": ("LinalgCholeskyEx", lambda A, upper=False, check_errors=False: _tried(_cholesky, A, upper))},
+    "eigenvalues eigenvectors": {"eig": ("LinalgEig", lambda A: tuple(np.linalg.eig(A))), "eigh": ("LinalgEigh", _eigh)},
+    "inverse info": {"inv_ex": ("LinalgInvEx", lambda A, check_errors=False: _tried(np.linalg.inv, A))},
+    "solution residuals rank singular_values": {"lstsq": ("LinalgLstsq", _lstsq)},
+    "P L U": {"lu": ("LinalgLu", _lu)},
+    "LU pivots": {"lu_factor": ("LinalgLuFactorEx", _compact)},
+    "LU pivots info": {"lu_factor_ex": ("LinalgLuFactorEx", lambda A, pivot=True, check_errors=False: _tried(_compact, A, pivot))},
+    "Q R": {"qr": ("LinalgQr", _qr)},
+    "sign logabsdet": {"slogdet": ("LinalgSlogdet", lambda A: tuple(np.linalg.slogdet(A)))},
+    "result info": {"solve_ex": ("LinalgSolveEx", lambda A, B, left=True, check_errors=False: _tried(lambda a: _solve(a, B, left), A))},
+    "U S Vh": {"svd": ("LinalgSvd", _svd)},
+}
+bind(_TABLE, space=_space, prefix="linalg_")
+for _fields, _group in _NAMED.items():
+    bind(_group, space=_space, prefix="linalg_", fields=_fields)
+bind({"matrix_rank": ("MatrixRank", _matrix_rank)}, space=_space, prefix="linalg_", constant="zero")
+_space |= {"LinAlgError": LinAlgError, "matmul": matmul}
+_space["diagonal"] = lambda A, *, offset=0, dim1=-2, dim2=-1: FUNCTIONS["diagonal"](A, offset, dim1, dim2)
+globals().update(_space)
+__getattr__ = missing("torch.linalg")
+
+for _name in "det matrix_exp matrix_power slogdet".split():
+    public(_space[_name], _name)
+public(_space["inv"], "inverse")
+public(_space["householder_product"], "orgqr")
+public(_space["lu_factor"], "lu")
+public(matrix_norm, "_matrix_norm", method=False)
+public(lambda *matrices: _space["multi_dot"](matrices), "chain_matmul", method=False)
+bind(
+    {
+        "pinverse": ("LinalgPinv", lambda input, rcond=1e-15: np.linalg.pinv(input, rcond=rcond)),
+        "logdet": ("Where", _logdet),
+        "cholesky": ("Cholesky", _cholesky),
+        "cholesky_inverse": (
+            "CholeskyInverse",
+            lambda input, upper=False: np.linalg.inv(_adjoint(input) @ input if upper else input @ _adjoint(input)),
+        ),
+        "cross": ("LinalgCross", _first_three),
+        "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
+        "inner": ("View", lambda input, other: np.inner(input, other)),
+        "addmv": ("Addmv", _addition(np.matmul)),
+        "addr": ("Addr", _addition(np.outer)),
+        "baddbmm": ("Baddbmm", _addition(np.matmul)),
+        "addbmm": ("Addbmm", _addition(lambda a, b: np.sum(np.matmul(a, b), axis=0))),
+        "kron": ("UnsafeView", lambda input, other: np.kron(input, other)),
+        "cholesky_solve": ("CholeskySolve", _cholesky_solve),
+        "lu_solve": ("LinalgLuSolve", lambda b, LU_data, LU_pivots: _lu_solve(LU_data, LU_pivots, b)),
+    }
+)
+bind({"tensordot": ("View", _tensordot)}, method=False)
+bind({"svd": ("LinalgSvd", _old_svd)}, fields="U S V")
+bind({"qr": ("LinalgQr", lambda input, some=True: _qr(input, "reduced" if some else "complete"))}, fields="Q R")
+bind({"triangular_solve": ("TriangularSolve", _triangular)}, fields="solution cloned_coefficient")
+bind({"lu_unpack": ("LuUnpack", _unpack)}, fields="P L U", method=False)

@@ -1,0 +1,327 @@
+"""Activations: a row of the binding table for each, and the function that users call."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _random
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+from functrace.torch._ops import FUNCTIONS, UNARY, logistic
+from functrace.torch._reduce import log_softmax as _log_softmax
+from functrace.torch._reduce import softmax as _softmax
+from functrace.torch._tensor import wrap
+from functrace.torch._views import inplace as _inplace
+
+_C = math.sqrt(2 / math.pi)
+
+
+def softplus_of(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _erf(x: Any) -> Any:
+    return UNARY["erf"].fun(x)
+
+
+def _gelu(x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(_C * (x + 0.044715 * x * x * x)))
+    return x * 0.5 * (1 + _erf(x * math.sqrt(0.5)))
+
+
+def _ungelu(g: Any, _r: Any, x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        u = np.tanh(_C * (x + 0.044715 * x * x * x))
+        return g * (0.5 * (1 + u) + 0.5 * x * (1 - u * u) * _C * (1 + 3 * 0.044715 * x * x))
+    return g * (0.5 * (1 + _erf(x * math.sqrt(0.5))) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+
+
+def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    return np.where(x >= 0, x * scale, scale * alpha * np.expm1(np.minimum(x, 0) * input_scale))
+
+
+def _unelu(g: Any, _r: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    return g * np.where(x > 0, scale + 0 * x, scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale))
+
+
+def _unsilu(g: Any, _r: Any, x: Any) -> Any:
+    s = logistic(x)
+    return g * s * (1 + x * (1 - s))
+
+
+def _unmish(g: Any, _r: Any, x: Any) -> Any:
+    t = np.tanh(softplus_of(x))
+    return g * (t + x * (1 - t * t) * logistic(x))
+
+
+def _inside(low: Any, high: Any) -> Callable[..., Any]:
+    """The rule of what is linear strictly between two bounds and constant beyond."""
+    return lambda g, _r, x: np.where((x > low) & (x < high), g, np.zeros((), g.dtype))
+
+
+_OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array function, rule, node of the rule)
+    "softplus": (
+        "Softplus",
+        lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus_of(x * beta) / beta),
+        lambda g, _r, x, beta, threshold: np.where(x * beta > threshold, g, g * logistic(x * beta)),
+        "SoftplusBackward",
+    ),
+    "gelu": ("Gelu", _gelu, _ungelu, "GeluBackward"),
+    "elu": ("Elu", _elu, _unelu, "EluBackward"),
+    "celu": ("Celu", _elu, _unelu, "EluBackward"),
+    "silu": ("Silu", lambda x: x * logistic(x), _unsilu, "Mul"),
+    "mish": ("Mish", lambda x: x * np.tanh(softplus_of(x)), _unmish, "Mul"),
+    "logsigmoid": ("LogSigmoid", lambda x: -softplus_of(-x), lambda g, _r, x: g * logistic(-x), "LogSigmoidBackward"),
+    "leaky_relu": ("LeakyRelu", lambda x, a: np.where(x > 0, x, x * a), lambda g, _r, x, a: np.where(x > 0, g, g * a), "LeakyReluBackward"),
+    "hardtanh": (
+        "Hardtanh",
+        lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
+        lambda g, _r, x, low, high: _inside(low, high)(g, _r, x),
+        "HardtanhBackward",
+    ),
+    "hardsigmoid": (
+        "Hardsigmoid",
+        lambda x: np.clip(x + 3, 0, 6) / 6,
+        lambda g, _r, x: _inside(-3, 3)(g / 6, _r, x),
+        "HardsigmoidBackward",
+    ),
+    "hardswish": (
+        "Hardswish",
+        lambda x: x * np.clip(x + 3, 0, 6) / 6,
+        lambda g, _r, x: np.where(x <= -3, np.zeros((), g.dtype), np.where(x < 3, g * (x / 3 + 0.5), g)),
+        "HardswishBackward",
+    ),
+    "threshold": (
+        "Threshold",
+        lambda x, threshold, value: np.where(x <= threshold, x.dtype.type(value), x),
+        lambda g, _r, x, threshold, _value: np.where(x <= threshold, np.zeros((), g.dtype), g),
+        "ThresholdBackward",
+    ),
+    "hardshrink": (
+        "Hardshrink",
+        lambda x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), x.dtype), x),
+        lambda g, _r, x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), g.dtype), g),
+        "HardshrinkBackward",
+    ),
+    "softshrink": (
+        "Softshrink",
+        lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+        lambda g, _r, x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), g.dtype), g),
+        "SoftshrinkBackward",
+    ),
+}
+_ROWS: dict[str, Op] = {name: Op(node, fun, [rule], second) for name, (node, fun, rule, second) in _OPS.items()}
+_PRELU = Op(
+    "PreluKernel",
+    lambda x, w: np.where(x > 0, x, x * w),
+    [lambda g, _r, x, w: np.where(x > 0, g, g * w), lambda g, _r, x, _w: np.where(x > 0, np.zeros((), g.dtype), g * x)],
+    "PreluKernelBackward",
+)
+
+sigmoid, tanh, softmax, log_softmax = FUNCTIONS["sigmoid"], FUNCTIONS["tanh"], _softmax, _log_softmax
+_relu = FUNCTIONS["relu"]
+
+
+def _activate(name: str, x: Any, params: tuple[Any, ...] = (), inplace: bool = False) -> Any:
+    return _inplace(_ROWS[name], x, (), params) if inplace else call(_ROWS[name], (x,), params)
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """`max(input, 0)`."""
+    return input.relu_() if inplace else _relu(input)
+
+
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """log(1 + exp(beta x)) / beta."""
+    return _activate("softplus", input, (beta, threshold))
+
+
+def gelu(input: Any, *, approximate: str = "none") -> Any:
+    """x times the normal distribution function at x."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return _activate("gelu", input, (approximate,))
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x, or alpha (exp(x) - 1) where x is negative."""
+    return _activate("elu", input, (alpha, 1.0, 1.0), inplace)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x, or alpha (exp(x / alpha) - 1) where x is negative."""
+    return _activate("celu", input, (alpha, 1.0, 1.0 / alpha), inplace)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """Self-normalising `elu` (Klambauer et al. 2017)."""
+    return _activate("elu", input, (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0), inplace)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """x sigmoid(x)."""
+    return _activate("silu", input, (), inplace)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """x tanh(softplus(x))."""
+    return _activate("mish", input, (), inplace)
+
+
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(x))."""
+    return _activate("logsigmoid", input)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """x, or a fraction of it where x is negative."""
+    return _activate("leaky_relu", input, (negative_slope,), inplace)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """x between two bounds."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _activate("hardtanh", input, (min_val, max_val), inplace)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """x between 0 and 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """0 up to -3, 1 from 3, a line between."""
+    return _activate("hardsigmoid", input, (), inplace)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """x hardsigmoid(x)."""
+    return _activate("hardswish", input, (), inplace)
+
+
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """x, or `value` where it is not above the threshold."""
+    return _activate("threshold", input, (threshold, value), inplace)
+
+
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x, or 0 between -lambd and lambd."""
+    return _activate("hardshrink", input, (lambd,))
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by lambd."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    return _activate("softshrink", input, (lambd,))
+
+
+def tanhshrink(input: Any) -> Any:
+    """x - tanh(x)."""
+    return input - tanh(input)
+
+
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    return input / (input.abs() + 1)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """`leaky_relu` with a slope that is learned, one for all or one for each channel (axis 1)."""
+    n = weight._a.size
+    if n != 1:
+        channels = input._a.shape[1] if input._a.ndim > 1 else 1
+        if not input._a.ndim:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        if n != channels:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {n} and channel size = {channels}."
+            )
+    ndim = input._a.ndim
+    slope = weight if weight._a.ndim == ndim == 1 else weight.view(*((1, n, *(1,) * (ndim - 2)) if ndim > 1 else (n,) * ndim))
+    return call(_PRELU, (input, slope))
+
+
+def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Any:
+    """`leaky_relu` with slopes drawn uniformly while training, their mean otherwise."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    if inplace:
+        raise NotImplementedError("rrelu: inplace=True while training is not in functrace.torch: use inplace=False.")
+    slopes = np.ones_like(input._a)
+    negative = input._a <= 0
+    drawn = _random.draw("uniform", (int(negative.sum()),), np.dtype(np.float64))
+    slopes[negative] = drawn * (upper - lower) + lower
+    return input * wrap(slopes)
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """One half of the tensor, gated by the sigmoid of the other."""
+    if input._a.shape[dim] % 2:
+        k = dim % input._a.ndim
+        raise RuntimeError(f"Halving dimension must be even, but dimension {k} is size {input._a.shape[k]}")
+    return call(_GLU, (input,), (dim,))
+
+
+def _gated(x: Any, k: int) -> Any:
+    a, b = np.split(x, 2, axis=k)
+    return a * logistic(b)
+
+
+def _ungated(g: Any, _r: Any, x: Any, k: int) -> Any:
+    a, b = np.split(x, 2, axis=k)
+    s = logistic(b)
+    return np.concatenate([g * s, g * a * s * (1 - s)], axis=k)
+
+
+_GLU = Op("Glu", _gated, [_ungated], "GluBackward")
+
+
+def _implicit(name: str, dim: int | None, ndim: int) -> int:
+    if dim is not None:
+        return dim
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def _over_axis(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def over_axis(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+        dim = _implicit(name, dim, input._a.ndim)
+        return function(input, dim) if dtype is None else function(input.to(dtype), dim)
+
+    over_axis.__name__ = over_axis.__qualname__ = name
+    over_axis.__doc__ = f"`torch.{name}`; without `dim` PyTorch's old choice of an axis, with a warning."
+    return over_axis
+
+
+softmax, log_softmax = _over_axis("softmax", _softmax), _over_axis("log_softmax", _log_softmax)
+softmin = _over_axis("softmin", lambda x, dim: _softmax(-x, dim))
+
+
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+    """A sample of a distribution over classes that can be differentiated (Jang et al. 2017); one-hot if `hard`."""
+    a = logits._a
+    gumbels = wrap(-np.log(_exponential(a.shape, a.dtype)).astype(a.dtype))
+    soft = _softmax((logits + gumbels) / tau, dim)
+    if not hard:
+        return soft
+    k = dim % a.ndim
+    ones = (np.argmax(soft._a, k, keepdims=True) == np.arange(a.shape[k]).reshape(-1, *(1,) * (a.ndim - k - 1))).astype(a.dtype)
+    return wrap(ones) - soft.detach() + soft
+
+
+def _exponential(shape: tuple[int, ...], dtype: Any) -> Any:
+    t = wrap(np.empty(shape, dtype))
+    if hasattr(t, "exponential_"):
+        return t.exponential_()._a
+    return -np.log1p(-_random.draw("uniform", shape, dtype))

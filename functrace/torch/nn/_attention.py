@@ -1,0 +1,177 @@
+"""Linear maps, and attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op, same
+from functrace.torch._tensor import wrap
+from functrace.torch.nn._norms import dropout
+
+
+def _affine(b: Any, x: Any, w: Any) -> Any:
+    y = np.matmul(x, w)
+    if type(y) is np.ndarray and type(b) is np.ndarray:
+        y += b
+        return y
+    return y + b
+
+
+_LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory as the weight does
+    "Addmm",
+    _affine,
+    [same, lambda g, _r, _b, _x, w: np.matmul(g, w.T), lambda g, _r, _b, x, _w: np.matmul(g.T, x).T],
+    ("Mul", "Mm", "Mm"),
+    frees=True,
+)
+
+
+def _addmm(bias: Any, x: Any, weight: Any) -> Any:
+    a, w, b = x._a, weight._a, bias._a
+    if a.dtype == w.dtype == b.dtype and len(w.shape) == 2 and a.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
+        return call(_LINEAR, (bias, x, weight.t()))
+    return bias.addmm(x, weight.t())
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """`input @ weight.T + bias`."""
+    shape = input._a.shape
+    if bias is None:
+        return input.matmul(weight.t())
+    if len(shape) == 2:
+        return _addmm(bias, input, weight)
+    if not all(t._a.flags.c_contiguous for t in (input, bias) if isinstance(t._a, np.ndarray)):
+        return input.matmul(weight.t()) + bias
+    rows = input.reshape(math.prod(shape[:-1]), shape[-1])
+    return _addmm(bias, rows, weight).view(*shape[:-1], weight._a.shape[0])
+
+
+def _additive(mask: Any, dtype: Any) -> Any:
+    """A mask to be added: a bool one says where to attend, or in `multi_head_attention_forward` where not to."""
+    if mask is None or mask._a.dtype != np.bool_:
+        return mask
+    return wrap(np.where(mask._a, -np.inf, 0).astype(dtype))
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """softmax(query key^T * scale + mask) value (Vaswani et al. 2017)."""
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa:
+        times = query._a.shape[-3] // key._a.shape[-3]
+        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+    dtype = query._a.dtype
+    scores = query.matmul(key.transpose(-2, -1)) * (1 / math.sqrt(query._a.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = wrap(np.tri(scores._a.shape[-2], scores._a.shape[-1], dtype=bool))
+    if attn_mask is not None:
+        scores = scores + (wrap(np.where(attn_mask._a, 0, -np.inf).astype(dtype)) if attn_mask._a.dtype == np.bool_ else attn_mask)
+    weights = scores.softmax(-1)
+    if attn_mask is not None and np.any(np.isneginf(scores.detach()._a).all(-1)):
+        weights = weights.masked_fill(scores.isneginf().all(-1, True), 0)  # a row that attends to nothing
+    return (dropout(weights, dropout_p) if dropout_p else weights).matmul(value)
+
+
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Any, Any]:
+    """Attention of several heads, on (length, batch, features) or (length, features): the output, and the weights."""
+    if static_k is not None or static_v is not None:
+        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not in functrace.torch.")
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    if query._a.ndim not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query._a.ndim}-D query tensor")
+    alone = query._a.ndim == 2
+    if alone:
+        query, key, value = (x.unsqueeze(1) for x in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, batch, width = query._a.shape
+    if width != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
+    head = width // num_heads
+    if use_separate_proj_weight:
+        projections = (q_proj_weight, k_proj_weight, v_proj_weight)
+    else:
+        projections = in_proj_weight.chunk(3)
+    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), projections, biases))
+    attn_mask, key_padding_mask = _additive(attn_mask, q._a.dtype), _additive(key_padding_mask, q._a.dtype)
+    if attn_mask is not None and attn_mask._a.ndim == 2:
+        attn_mask = attn_mask.unsqueeze(0)
+    if bias_k is not None:
+        k, v = (_longer(x, extra.expand(1, batch, width), 0) for x, extra in ((k, bias_k), (v, bias_v)))
+    q, k, v = (x.reshape(x._a.shape[0], batch * num_heads, head).transpose(0, 1) for x in (q, k, v))
+    if add_zero_attn:
+        k, v = (_longer(x, x.new_zeros(batch * num_heads, 1, head), 1) for x in (k, v))
+    source = k._a.shape[1]
+    mask = attn_mask if attn_mask is None else _longer_mask(attn_mask, source)
+    if key_padding_mask is not None:
+        rows = _longer_mask(key_padding_mask, source).view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
+        rows = rows.reshape(batch * num_heads, 1, source)
+        mask = rows if mask is None else mask + rows
+    p = dropout_p if training else 0.0
+    weights = None
+    if need_weights:
+        scores = (q * math.sqrt(1.0 / head)).bmm(k.transpose(1, 2))
+        weights = (scores if mask is None else scores + mask).softmax(-1)
+        weights = dropout(weights, p) if p else weights
+        out = weights.bmm(v)
+        weights = weights.view(batch, num_heads, length, source)
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        out = scaled_dot_product_attention(q, k, v, mask, p)
+    out = linear(out.transpose(0, 1).reshape(length * batch, width), out_proj_weight, out_proj_bias).view(length, batch, -1)
+    if alone:
+        return out.squeeze(1), None if weights is None else weights.squeeze(0)
+    return out, weights
+
+
+def _longer(x: Any, extra: Any, k: int) -> Any:
+    from functrace.torch._index import cat
+
+    return cat([x, extra], k)
+
+
+def _longer_mask(mask: Any, source: int) -> Any:
+    from functrace.torch.nn.functional import pad
+
+    missing = source - mask._a.shape[-1]
+    return pad(mask, (0, missing)) if missing else mask

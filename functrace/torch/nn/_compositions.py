@@ -1,0 +1,145 @@
+"""Losses that are compositions of operations on tensors: of counts, of normal numbers, of margins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.core.tracer import value
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+from functrace.torch._ops import logistic
+from functrace.torch.nn._activations import softplus_of
+from functrace.torch.nn._losses import checked, total
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Any = None,
+    eps: float = 1e-8,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability of counts, without its constant unless `full` (by Stirling's formula)."""
+    reduction = checked(reduction, size_average, reduce)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return total(loss, reduction)
+
+
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+    """Minus the log-density of normal numbers, without its constant unless `full`. The variance is kept above `eps`."""
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = input.detach() * 0 + var
+    elif np.any(value(var._a) < 0):
+        raise ValueError("var has negative entry/entries")
+    if var._a.ndim == input._a.ndim - 1:
+        var = var.unsqueeze(-1)
+    held = var + (var.detach().clamp(min=eps) - var.detach())  # the gradient goes past the bound, as in PyTorch
+    loss = 0.5 * (held.log() + (input - target) ** 2 / held)
+    return total(loss + 0.5 * math.log(2 * math.pi) if full else loss, checked(reduction))
+
+
+def _named_loss(name: str, what: str, loss: Any) -> Any:
+    """A loss of a table: `loss(*tensors, **options)` of the examples, reduced."""
+
+    def function(*tensors: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **options: Any) -> Any:
+        return total(loss(*tensors, **options), checked(reduction, size_average, reduce))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = what
+    return function
+
+
+def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0) -> Any:
+    product = (input1 * input2).sum(-1)
+    cosine = product / (((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)).sqrt()
+    return ((1 - cosine) * (target == 1)) + (cosine - margin).clamp(min=0) * (target == -1)
+
+
+def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False) -> Any:
+    def apart(x: Any, y: Any) -> Any:
+        return (x - y + eps).norm(p, -1)
+
+    far = apart(anchor, negative)
+    return (margin + apart(anchor, positive) - (far.minimum(apart(positive, negative)) if swap else far)).clamp(min=0)
+
+
+def _triplet_by(
+    anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False
+) -> Any:
+    if distance_function is None:
+        return _triplet(anchor, positive, negative, margin, swap=swap)
+    far = distance_function(anchor, negative)
+    far = far.minimum(distance_function(positive, negative)) if swap else far
+    return (margin + distance_function(anchor, positive) - far).clamp(min=0)
+
+
+def _multilabel_soft(input: Any, target: Any, weight: Any = None) -> Any:
+    loss = target * _softplus(-input) + (1 - target) * _softplus(input)
+    return (loss if weight is None else loss * weight).mean(-1)
+
+
+_SOFTPLUS = Op("LogSigmoid", softplus_of, [lambda g, _r, x: g * logistic(x)], "LogSigmoidBackward")
+
+
+def _softplus(x: Any) -> Any:
+    return call(_SOFTPLUS, (x,))
+
+
+def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None) -> Any:
+    rows = input if input._a.ndim == 2 else input.unsqueeze(0)
+    own = target.reshape(-1, 1)
+    loss = (margin - rows.gather(1, own) + rows).clamp(min=0) ** p
+    if weight is not None:
+        loss = loss * weight[own]
+    loss = loss.scatter(1, own, 0.0).sum(1) / rows._a.shape[1]
+    return loss if input._a.ndim == 2 else loss[0]
+
+
+def _multilabel_margin(input: Any, target: Any) -> Any:
+    rows, labels = (input, target) if input._a.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
+    valid = np.cumprod(labels._a >= 0, axis=1, dtype=bool)  # labels end at the first negative one
+    mine = np.zeros(rows._a.shape, bool)
+    np.put_along_axis(mine, np.where(valid, labels._a, labels._a[:, :1]), True, 1)
+    mine &= valid[:, :1]
+    pairs = np.nonzero(valid[:, :, None] & ~mine[:, None, :])
+    own = rows[pairs[0].tolist(), labels._a[pairs[0], pairs[1]].tolist()]
+    other = rows[pairs[0].tolist(), pairs[2].tolist()]
+    n, classes = rows._a.shape
+    each = rows.new_zeros(n).index_add(0, labels.new_tensor(pairs[0]), (1 - (own - other)).clamp(min=0)) / classes
+    return each if input._a.ndim == 2 else each[0]
+
+
+cosine_embedding_loss = _named_loss(
+    "cosine_embedding_loss", "1 - cosine of pairs that belong together, the cosine of others.", _cosine_embedding
+)
+margin_ranking_loss = _named_loss(
+    "margin_ranking_loss",
+    "How far the first input fails to be larger (target 1) or smaller (-1) than the second.",
+    lambda input1, input2, target, margin=0.0: (-target * (input1 - input2) + margin).clamp(min=0),
+)
+triplet_margin_loss = _named_loss("triplet_margin_loss", "How far the positive is not nearer than the negative by a margin.", _triplet)
+triplet_margin_with_distance_loss = _named_loss(
+    "triplet_margin_with_distance_loss", "`triplet_margin_loss` with a distance of one's own.", _triplet_by
+)
+hinge_embedding_loss = _named_loss(
+    "hinge_embedding_loss",
+    "The input where the target is 1, what it lacks to a margin where it is -1.",
+    lambda input, target, margin=1.0: (margin - input).clamp(min=0) * (target != 1) + input * (target != -1),
+)
+soft_margin_loss = _named_loss("soft_margin_loss", "log(1 + exp(-target * input)).", lambda input, target: _softplus(-target * input))
+multilabel_soft_margin_loss = _named_loss(
+    "multilabel_soft_margin_loss", "The mean of the classes' `binary_cross_entropy_with_logits`.", _multilabel_soft
+)
+multi_margin_loss = _named_loss("multi_margin_loss", "How far other classes come within a margin of the right one.", _multi_margin)
+multilabel_margin_loss = _named_loss("multilabel_margin_loss", "`multi_margin_loss` with several right classes.", _multilabel_margin)

@@ -1,0 +1,375 @@
+"""Losses. Each takes `reduction`: "none", "mean" or "sum" of the examples' losses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.core.tracer import Tracer, value
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+from functrace.torch._ops import logistic
+from functrace.torch.nn._activations import log_softmax, softplus_of
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduced(x: Any, reduction: str) -> Any:
+    return x if reduction == "none" else np.sum(x) if reduction == "sum" else np.sum(x) / x.size
+
+
+def _scale(g: Any, n: int, reduction: str) -> Any:
+    return g / n if reduction == "mean" else g
+
+
+def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
+    """The reduction, or what the two old keywords mean together."""
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def total(loss: Any, reduction: str) -> Any:
+    """A tensor of losses reduced."""
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _plain(x: Any, name: str) -> Any:
+    """The array of a weight, which must not require grad."""
+    if x is None:
+        return None
+    if x._rg:
+        raise RuntimeError(
+            f"The function '{name}' is not differentiable with respect to argument 'weight'. This input cannot have requires_grad True."
+        )
+    return x._a
+
+
+def _bce_logits(x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+    positive = softplus_of(-x)
+    loss = (1 - y) * x + (positive if pos_weight is None else (1 + (pos_weight - 1) * y) * positive)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _bce_logits_x(g: Any, _r: Any, x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+    s = logistic(x)
+    d = s - y if pos_weight is None else (pos_weight * y + 1 - y) * s - pos_weight * y
+    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+
+
+def _bce_logits_y(g: Any, _r: Any, x: Any, _y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+    d = -x if pos_weight is None else -x + (pos_weight - 1) * softplus_of(-x)
+    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+
+
+_BCE_LOGITS = Op("BinaryCrossEntropyWithLogits", _bce_logits, [_bce_logits_x, _bce_logits_y], "DivBackward1", frees=True)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """The cross entropy of probabilities `sigmoid(input)` and `target`."""
+    if target._a.shape != input._a.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    name = "binary_cross_entropy_with_logits"
+    options = (_plain(weight, name), _plain(pos_weight, name), checked(reduction, size_average, reduce))
+    return call(_BCE_LOGITS, (input, target), options)
+
+
+def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
+    loss = -(y * np.maximum(np.log(p), -100) + (1 - y) * np.maximum(np.log1p(-p), -100))
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _unbce(g: Any, _r: Any, p: Any, y: Any, weight: Any, reduction: str) -> Any:
+    d = (p - y) / np.maximum((1 - p) * p, 1e-12)
+    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
+
+
+def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str) -> Any:
+    d = np.maximum(np.log1p(-p), -100) - np.maximum(np.log(p), -100)
+    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
+
+
+_BCE = Op("BinaryCrossEntropy", _bce, [_unbce, _unbce_target], "Div", frees=True)
+
+
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
+    """The cross entropy of probabilities `input` and `target`."""
+    if target._a.shape != input._a.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    for t, what in ((target, "target"), (input, "input")):
+        if np.any((value(t._a) < 0) | (value(t._a) > 1)):
+            raise RuntimeError(f"all elements of {what} should be between 0 and 1")
+    return call(_BCE, (input, target), (_plain(weight, "binary_cross_entropy"), checked(reduction, size_average, reduce)))
+
+
+def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
+    def fun(x: Any, y: Any, reduction: str, *more: Any) -> Any:
+        return _reduced(loss(x - y, *more), reduction)
+
+    def first(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
+        d = x - y
+        return _scale(g * slope(d, *more), d.size, reduction)
+
+    def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
+        d = x - y
+        return _scale(-g * slope(d, *more), d.size, reduction)
+
+    return Op(node, fun, [first, second], node + "Backward", frees=True)
+
+
+def _smooth(d: Any, beta: float) -> Any:
+    size = np.abs(d)
+    return np.where(size < beta, 0.5 * d * d / (beta or 1), size - 0.5 * beta)
+
+
+def _huber(d: Any, delta: float) -> Any:
+    size = np.abs(d)
+    return np.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+
+
+_MSE = _pair_loss("MseLoss", lambda d: d * d, lambda d: 2 * d)
+_SMOOTH = _pair_loss("SmoothL1Loss", _smooth, lambda d, beta: np.where(np.abs(d) < beta, d / (beta or 1), np.sign(d)))
+_HUBER = _pair_loss("HuberLoss", _huber, lambda d, delta: np.clip(d, -delta, delta))
+
+
+def _sizes(input: Any, target: Any) -> None:
+    if target._a.shape != input._a.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect "
+            "results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+        try:
+            np.broadcast_shapes(input._a.shape, target._a.shape)
+        except ValueError:
+            input - target
+
+
+def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
+    loss = loss * weight
+    return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else total(loss, reduction)
+
+
+def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
+    """The mean of the squared differences."""
+    _sizes(input, target)
+    reduction = checked(reduction, size_average, reduce)
+    if weight is not None:
+        return _weighted(call(_MSE, (input, target), ("none",)), weight, reduction)
+    return call(_MSE, (input, target), (reduction,))
+
+
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
+) -> Any:
+    """The mean of the differences' size, squared below `beta`."""
+    _sizes(input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return call(_SMOOTH, (input, target), (checked(reduction, size_average, reduce), beta))
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+    """`smooth_l1_loss` times `delta`."""
+    _sizes(input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if weight is not None:
+        return _weighted(call(_HUBER, (input, target), ("none", delta)), weight, checked(reduction))
+    return call(_HUBER, (input, target), (checked(reduction), delta))
+
+
+def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
+    """The mean of the differences' size."""
+    _sizes(input, target)
+    reduction, loss = checked(reduction, size_average, reduce), (input - target).abs()
+    return total(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+
+
+# classes
+
+
+def picked(x: Any, index: Any, k: int) -> Any:
+    """`x` at `index` along axis k, which the index does not have."""
+    if isinstance(index, Tracer):
+        return np.sum(np.where(_hot(index, k, x.shape[k]), x, np.zeros((), x.dtype)), axis=k)
+    return x[_place(index, k)]
+
+
+def placed(g: Any, index: Any, k: int, n: int) -> Any:
+    """The transpose of `picked`: zeros with `g` at `index`."""
+    if isinstance(g, Tracer) or isinstance(index, Tracer):
+        return np.where(_hot(index, k, n), np.expand_dims(g, k), np.zeros((), g.dtype))
+    out = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
+    out[_place(index, k)] = g
+    return out
+
+
+def _hot(index: Any, k: int, n: int) -> Any:
+    return np.expand_dims(index, k) == np.arange(n).reshape(-1, *(1,) * (len(index.shape) - k))
+
+
+def _place(index: Any, k: int) -> tuple[Any, ...]:
+    grid = np.ix_(*(np.arange(n) for n in index.shape))
+    return (*grid[:k], index, *grid[k:])
+
+
+def _shares(dtype: Any, target: Any, weight: Any, ignore: int, reduction: str) -> tuple[Any, Any]:
+    """Each example's class, and how much its loss counts."""
+    kept = target != ignore
+    safe = np.where(kept, target, 0)
+    w = kept.astype(dtype)
+    if weight is not None:
+        w = w * (
+            weight[safe] if not isinstance(safe, Tracer) else np.matmul(_hot(safe, len(safe.shape), len(weight)).astype(dtype), weight)
+        )
+    return safe, w / np.sum(w) if reduction == "mean" else w
+
+
+def _nll(x: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
+    safe, w = _shares(x.dtype, target, weight, ignore, reduction)
+    loss = -picked(x, safe, min(1, len(x.shape) - 1)) * w
+    return loss if reduction == "none" else np.sum(loss)
+
+
+def _unnll(g: Any, _r: Any, _x: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
+    safe, w = _shares(_x.dtype, target, weight, ignore, reduction)
+    k = min(1, len(_x.shape) - 1)
+    return placed(-g * w, safe, k, _x.shape[k])
+
+
+def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
+    """A function of a tensor, `more` tensors that it is not differentiated in, and parameters.
+
+    The node has an edge for the first alone; but within `vmap` the others may differ between the examples, and are arguments too.
+    """
+    alone, all_of = (Op(node, fun, [rule, *[None] * k], node + "Backward", frees=True, **options) for k in (0, more))
+
+    def function(x: Any, others: Sequence[Any], params: tuple[Any, ...]) -> Any:
+        arrays = [None if t is None else t._a for t in others]
+        if any(isinstance(a, Tracer) for a in arrays):
+            return call(all_of, (x, *others), params)
+        return call(alone, (x,), (*arrays, *params))
+
+    return function
+
+
+_NLL = {k: indexed(f"NllLoss{k}", _nll, _unnll, 2) for k in ("", "2D")}
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability of each example's class."""
+    reduction = checked(reduction, size_average, reduce)
+    x, y = input._a, target._a
+    if len(x.shape) > 1 and (not y.ndim or x.shape[0] != y.shape[0]):
+        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({y.shape[0] if y.ndim else 0}).")
+    if y.ndim != max(len(x.shape) - 1, 0) or y.shape[1:] != x.shape[2:]:
+        if len(x.shape) == 2:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        raise RuntimeError(f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(y.shape)}")
+    if y.dtype not in (np.int64, np.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
+    classes = x.shape[0 if len(x.shape) == 1 else 1]
+    plain = value(y)
+    wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
+    if wrong.size:
+        raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+    if weight is not None and weight._a.shape != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+            f"{list(weight.shape)}"
+        )
+    _plain(weight, "nll_loss")
+    return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignore_index, reduction))
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """`nll_loss` of `log_softmax`; or with probabilities as target, the cross entropy with them."""
+    reduction = checked(reduction, size_average, reduce)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    ndim = input._a.ndim
+    k = 0 if ndim == 1 else 1
+    classes = input._a.shape[k]
+    across = None if weight is None else weight.view(*(1,) * k, -1, *(1,) * (ndim - k - 1))
+    if target._a.dtype.kind == "f":
+        if target._a.shape != input._a.shape:
+            raise RuntimeError(
+                "0D or 1D target tensor expected, multi-target not supported"
+                if ndim == 2
+                else f"Expected target size {[input._a.shape[0], *input._a.shape[2:]]}, got {list(target.shape)}"
+            )
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / classes
+        weighted = log_softmax(input, k) * target if weight is None else log_softmax(input, k) * target * across
+        if reduction == "none":
+            return -weighted.sum(k)
+        total = -weighted.sum()
+        return total if reduction == "sum" else call(_DIV_BY_COUNT, (total,), (input._a.size // classes,))
+    logs = log_softmax(input, k)
+    loss = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    smooth = -(logs if weight is None else logs * across).sum(k)
+    kept = target != ignore_index
+    smooth = smooth * kept.to(smooth.dtype)
+    if reduction == "mean":
+        counts = kept.sum() if weight is None else weight[target * kept.to(target.dtype)].mul(kept).sum()
+        smooth = smooth.sum() / counts
+    elif reduction == "sum":
+        smooth = smooth.sum()
+    return loss * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+
+
+_DIV_BY_COUNT = Op("DivBackward1", lambda x, n: x / n, [lambda g, _r, _x, n: g / n], "DivBackward1")
+
+
+def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False) -> Any:
+    """The relative entropy of `target` and the log-probabilities `input`."""
+    batch = reduction == "batchmean"
+    reduction = checked("sum" if batch else reduction, size_average, reduce)
+    loss = target.exp() * (target - input) if log_target else call(_ENTROPY, (target,)) - target * input
+    return loss.sum() / input._a.shape[0] if batch else total(loss, reduction)
+
+
+_ENTROPY = Op(
+    "Xlogy",
+    lambda y: np.where(y == 0, y * 0, y * np.log(np.where(y == 0, 1, y))).astype(y.dtype),
+    [lambda g, _r, y: g * (np.log(y) + 1)],
+)

@@ -1,0 +1,258 @@
+"""Normalisations, and dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+from functrace.torch._tensor import wrap
+from functrace.torch.nn._pooling import avg_pool2d, avg_pool3d
+
+
+def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """The array with mean 0 and variance 1 over some axes, and the factor that made it so."""
+    d = x - np.mean(x, axis=axes, keepdims=True)
+    factor = 1 / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + x.dtype.type(eps))
+    return d * factor, factor
+
+
+def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
+    y, _ = _standard(np.reshape(x, view), axes, eps)
+    y = y if w is None else y * np.reshape(w, across)
+    return np.reshape(y if b is None else y + np.reshape(b, across), x.shape)
+
+
+def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
+    y, factor = _standard(np.reshape(x, view), axes, eps)
+    g = np.reshape(g, view)
+    g = g if w is None else g * np.reshape(w, across)
+    d = g - np.mean(g, axis=axes, keepdims=True) - y * np.mean(g * y, axis=axes, keepdims=True)
+    return np.reshape(d * factor, x.shape)
+
+
+def _gathered(g: Any, across: Any, shape: Any) -> Any:
+    """Summed over the axes along which a weight was spread."""
+    lead = len(g.shape) - len(across)
+    axes = (*range(lead), *(lead + k for k, n in enumerate(across) if n == 1 and g.shape[lead + k] != 1))
+    return np.reshape(np.sum(g, axis=axes), shape)
+
+
+def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
+    return _gathered(np.reshape(g, view) * _standard(np.reshape(x, view), axes, eps)[0], across, _w.shape)
+
+
+def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, across: Any, _eps: float) -> Any:
+    return _gathered(np.reshape(g, view), across, _b.shape)
+
+
+_NORMS = {
+    name: Op(f"Native{name}Norm", _normal, [_unnormal, _unscale, _unshift], f"Native{name}NormBackward", frees=True)
+    for name in ("Batch", "Layer", "Group")
+}
+_FIXED = Op(  # by statistics that are given
+    "NativeBatchNorm",
+    lambda x, w, b, mean, factor: _affine((x - mean) * factor, w, b),
+    [
+        lambda g, _r, _x, w, _b, _mean, factor: g * (factor if w is None else factor * np.reshape(w, factor.shape)),
+        lambda g, _r, x, _w, _b, mean, factor: _gathered(g * ((x - mean) * factor), factor.shape, _w.shape),
+        lambda g, _r, _x, _w, _b, _mean, factor: _gathered(g, factor.shape, _b.shape),
+    ],
+    "NativeBatchNormBackward",
+    frees=True,
+)
+
+
+def _affine(y: Any, w: Any, b: Any) -> Any:
+    across = (1, -1, *(1,) * (len(y.shape) - 2))
+    y = y if w is None else y * np.reshape(w, across)
+    return y if b is None else y + np.reshape(b, across)
+
+
+def _moved(old: Any, new: Any, momentum: float) -> None:
+    old._a[...] = momentum * new + (1 - momentum) * old._a
+    old._ver[0] += 1
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Each channel (axis 1) with mean 0 and variance 1 over all other axes, or by the running statistics."""
+    shape = input._a.shape
+    channels, axes = shape[1], (0, *range(2, len(shape)))
+    across = (1, channels, *(1,) * (len(shape) - 2))
+    for t, what in ((running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")):
+        if t is not None and t._a.size != channels:
+            raise RuntimeError(f"{what} should contain {channels} elements not {t._a.size}")
+    if not training:
+        for t, what in ((running_mean, "running_mean"), (running_var, "running_var")):
+            if t is None:
+                raise RuntimeError(f"{what} must be defined in evaluation mode")
+        factor = 1 / np.sqrt(running_var._a + running_var._a.dtype.type(eps))
+        return call(_FIXED, (input, weight, bias), (running_mean._a.reshape(across).copy(), factor.reshape(across)))
+    n = math.prod(shape) // max(1, channels)
+    if n == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    if running_mean is not None:
+        a = input.detach()._a
+        _moved(running_mean, np.mean(a, axis=axes), momentum)
+        _moved(running_var, np.var(a, axis=axes) * (n / (n - 1)), momentum)
+    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, across, eps))
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Each channel of each example with mean 0 and variance 1."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    shape = input._a.shape
+    axes = tuple(range(2, len(shape)))
+    if math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    if running_mean is not None:
+        a = input.detach()._a
+        n = math.prod(shape[2:])
+        _moved(running_mean, np.mean(a, axis=(0, *axes)), momentum)
+        _moved(running_var, np.mean(np.var(a, axis=axes) * (n / (n - 1)), axis=0), momentum)
+    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps))
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Each example with mean 0 and variance 1 over the last axes, which are of `normalized_shape`."""
+    wanted, shape = tuple(normalized_shape), input._a.shape
+    _same_end(wanted, shape)
+    return call(_NORMS["Layer"], (input, weight, bias), (shape, tuple(range(-len(wanted), 0)), wanted, eps))
+
+
+def _same_end(wanted: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if shape[-len(wanted) :] != wanted:
+        star = ", ".join(["*", *map(str, wanted)])
+        raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{star}], but got input of size{list(shape)}")
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Each group of channels of each example with mean 0 and variance 1."""
+    n, channels, *rest = input._a.shape
+    if channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    view = (n, num_groups, channels // num_groups, *rest)
+    across = (num_groups, channels // num_groups, *(1,) * len(rest))
+    return call(_NORMS["Group"], (input, weight, bias), (view, tuple(range(2, len(view))), across, eps))
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Each example divided by its root mean square over the last axes."""
+    wanted = tuple(normalized_shape)
+    _same_end(wanted, input._a.shape)
+    eps = float(np.finfo(input._a.dtype).eps) if eps is None else eps
+    y = input * ((input * input).mean(tuple(range(-len(wanted), 0)), True) + eps).rsqrt()
+    return y if weight is None else y * weight
+
+
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+    """Each element divided by a power of the mean square of its neighbours' channels (Krizhevsky et al. 2012)."""
+    if input._a.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input._a.ndim} dimensions)")
+    shape = input._a.shape
+    squares = (input * input).unsqueeze(1)
+    flat = squares.reshape(shape[0], 1, shape[1], -1, 1) if len(shape) > 3 else squares.reshape(shape[0], 1, shape[1], -1)
+    from functrace.torch.nn.functional import pad
+
+    lo, hi = size // 2, (size - 1) // 2
+    if len(shape) == 3:
+        mean = avg_pool2d(pad(flat, (0, 0, lo, hi)), (size, 1), stride=1)
+    else:
+        mean = avg_pool3d(pad(flat, (0, 0, 0, 0, lo, hi)), (size, 1, 1), stride=1)
+    return input / (mean.reshape(shape) * alpha + k) ** beta
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """Divided by its norm along an axis."""
+    y = input / input.norm(p, dim, True).clamp(min=eps).expand_as(input)
+    return y if out is None else out.copy_(y)
+
+
+# dropout
+
+
+def _kept(shape: tuple[int, ...], dtype: Any, p: float) -> Any:
+    return wrap(np.empty(shape, dtype)).bernoulli_(1 - p)
+
+
+def _dropped(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0 or not input._a.size:
+        return input
+    noise = _kept(shape, input._a.dtype, p)
+    noise = noise.div_(1 - p) if p < 1 else noise
+    return input.mul_(noise) if inplace else input * noise
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zero each element with probability p and scale the rest."""
+    return _dropped(input, p, training, inplace, input._a.shape)
+
+
+def _channel_dropout(d: int) -> Any:
+    def channel_dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        ndim = input._a.ndim
+        alone = ndim == d + 1 and d != 2  # one example without a batch axis; for images PyTorch takes it for a batch
+        shape = input._a.shape
+        if alone:
+            return _dropped(input, p, training, inplace, (shape[0], *(1,) * d))
+        return _dropped(input, p, training, inplace, (*shape[:2], *(1,) * (ndim - 2)))
+
+    channel_dropout.__name__ = channel_dropout.__qualname__ = f"dropout{d}d"
+    channel_dropout.__doc__ = "Zero whole channels with probability p and scale the rest."
+    return channel_dropout
+
+
+dropout1d, dropout2d, dropout3d = map(_channel_dropout, (1, 2, 3))
+
+
+def _alpha(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0 or not input._a.size:
+        return input
+    if p == 1:
+        return input * 0
+    alpha = 1.7580993408473766
+    a = 1.0 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    noise = _kept(shape, input._a.dtype, p)
+    b = (noise - 1) * (alpha * a) + alpha * a * p
+    noise = noise * a
+    return input.mul_(noise).add_(b) if inplace else input * noise + b
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Dropout that keeps mean and variance after `selu` (Klambauer et al. 2017)."""
+    return _alpha(input, p, training, inplace, input._a.shape)
+
+
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`alpha_dropout` of whole channels."""
+    shape = input._a.shape
+    return _alpha(input, p, training, inplace, (*shape[:2], *(1,) * (len(shape) - 2)))

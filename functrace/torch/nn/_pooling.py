@@ -1,0 +1,290 @@
+"""Pooling, and maps along the axes of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+from functrace.torch._tensor import wrap
+from functrace.torch.nn._windows import Pads, Sizes, each, filled, overlap, raw_windows, windows
+
+
+def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Sizes, Sizes, Sizes, Pads]:
+    """Kernel, stride, dilation, and pads; with `ceil` the last window may begin inside and end beyond the right pad."""
+    shape = x._a.shape
+    if len(shape) not in (d + 1, d + 2):
+        raise RuntimeError(f"non-empty {d + 1}D or {d + 2}D (batch mode) tensor expected for input")
+    kernel, padding, dilation = each(kernel, d, "kernel_size"), each(padding, d, "padding"), each(dilation, d, "dilation")
+    stride = kernel if stride is None or stride == () else each(stride, d, "stride")
+    pads, out = [], []
+    for n, k, s, p, e in zip(shape[-d:], kernel, stride, padding, dilation):
+        if not 0 <= p <= ((k - 1) * e + 1) // 2:
+            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={e}")
+        free = n + 2 * p - e * (k - 1) - 1
+        places = (free + (s - 1 if ceil else 0)) // s + 1
+        if ceil and (places - 1) * s >= n + p:
+            places -= 1
+        out.append(places)
+        pads.append((p, p + max(0, (places - 1) * s - free)))
+    if min(out) < 1:
+        before, after = ("x".join(map(str, (shape[-d - 1], *sizes))) for sizes in (shape[-d:], out))
+        raise RuntimeError(f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small")
+    return kernel, stride, dilation, tuple(pads)
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _bordered(x: Any, pads: Pads) -> Any:
+    if isinstance(x, np.ndarray):
+        return filled(x, pads, _lowest(x.dtype))
+    return np.pad(x, ((0, 0),) * (len(x.shape) - len(pads)) + pads, constant_values=_lowest(x.dtype)) if any(map(any, pads)) else x
+
+
+def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * len(kernel))
+    lead = (slice(None),) * (len(x.shape) - len(kernel))
+    best: Any = None
+    for offset in np.ndindex(*kernel):
+        part = c[lead + offset]
+        best = part if best is None else np.maximum(best, part)
+    return best
+
+
+def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    """The gradient goes to the first place of the window where its maximum is."""
+    d = len(kernel)
+    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
+    lead = (slice(None),) * (len(x.shape) - d)
+    free: Any = True
+    shares = []
+    for offset in np.ndindex(*kernel):
+        part = c[lead + offset]
+        hit = ((part == r) | (part != part)) & free
+        free = ~hit & free
+        shares.append(g * hit)
+    return overlap(
+        np.reshape(np.stack(shares, -d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:])), x.shape[-d:], kernel, stride, dilation, pads
+    )
+
+
+_MAX_POOL = {
+    d: Op(f"MaxPool{d}DWithIndices", _max_pool, [_unmax_pool], f"MaxPool{d}DWithIndicesBackward", frees=True, flat=True) for d in (2, 3)
+}
+
+
+def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    """Where each window's first maximum is, counted over the last axes."""
+    d = len(kernel)
+    c = raw_windows(filled(x, pads, _lowest(x.dtype)), kernel, stride, dilation, ((0, 0),) * d)
+    count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
+    where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
+    rows, places = c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:])
+    best = np.argmax(rows, axis=-d - 1)
+    return np.take_along_axis(np.broadcast_to(places, rows.shape), np.expand_dims(best, -d - 1), -d - 1).squeeze(-d - 1)
+
+
+def _as_rows(pool: Any, options: int) -> Any:
+    """Pooling over one axis as PyTorch does it: over images of height 1. The first `options` arguments are sizes."""
+
+    def pool1d(input: Any, *args: Any, **named: Any) -> Any:
+        fill = {"padding": 0}
+        if input._a.ndim not in (2, 3):
+            raise RuntimeError(f"{pool1d.__name__}: Expected 2D or 3D (batch mode) tensor for input, but got: {list(input.shape)}")
+
+        def wide(k: Any, name: str) -> Any:
+            return k if k is None else (fill.get(name, 1), *each(k, 1, name))
+
+        names = ("kernel_size", "stride", "padding", "dilation")[:options] if options > 1 else ("output_size",)
+        args = (*(wide(k, name) for k, name in zip(args, names)), *args[len(names) :])
+        out = pool(input.unsqueeze(-2), *args, **{k: wide(v, k) if k in names else v for k, v in named.items()})
+        return tuple(t.squeeze(-2) for t in out) if isinstance(out, tuple) else out.squeeze(-2)
+
+    pool1d.__name__ = pool1d.__qualname__ = pool.__name__.replace("2d", "1d")
+    pool1d.__doc__ = f"`{pool.__name__}` over one axis."
+    return pool1d
+
+
+def _max_pool_of(d: int) -> Any:
+    def max_pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        geometry = _pool_geometry(input, d, kernel_size, stride, padding, dilation, ceil_mode)
+        out = call(_MAX_POOL[d], (input,), geometry)
+        return (out, wrap(_positions(input._a, *geometry))) if return_indices else out
+
+    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{d}d"
+    max_pool.__doc__ = (
+        f"The maximum of each window over the last {'axis' if d == 1 else f'{d} axes'}; of equals the first has the gradient."
+    )
+    return max_pool
+
+
+def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
+    d = len(kernel)
+    return np.sum(windows(x, kernel, stride, dilation, pads), axis=tuple(range(-2 * d, -d))) / counts
+
+
+def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
+    d = len(kernel)
+    g = g / counts
+    g = np.broadcast_to(np.reshape(g, (*g.shape[:-d], *(1,) * d, *g.shape[-d:])), (*g.shape[:-d], *kernel, *g.shape[-d:]))
+    return overlap(g, _x.shape[-d:], kernel, stride, dilation, pads)
+
+
+_AVG_POOL = {d: Op(f"AvgPool{d}D", _average, [_unaverage], f"AvgPool{d}DBackward", frees=True) for d in (2, 3)}
+
+
+def _avg_pool_of(d: int) -> Any:
+    def avg_pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        geometry = _pool_geometry(input, d, kernel_size, stride, padding, 1, ceil_mode)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        kernel, stride, dilation, pads = geometry
+        sizes, inner = input._a.shape[-d:], tuple((p, p) for p in each(padding, d))
+        counted = filled(np.ones(sizes), inner, 1) if count_include_pad else filled(np.ones(sizes), inner)
+        beyond = tuple((0, hi - p) for (_, hi), (_, p) in zip(pads, inner))
+        counts = raw_windows(counted, kernel, stride, dilation, beyond).sum(tuple(range(d)))
+        counts = np.asarray(divisor_override or counts, input._a.dtype)
+        return call(_AVG_POOL[d], (input,), (*geometry, counts))
+
+    avg_pool.__name__ = avg_pool.__qualname__ = f"avg_pool{d}d"
+    avg_pool.__doc__ = f"The mean of each window over the last {'axis' if d == 1 else f'{d} axes'}."
+    return avg_pool
+
+
+max_pool2d, max_pool3d, avg_pool2d, avg_pool3d = _max_pool_of(2), _max_pool_of(3), _avg_pool_of(2), _avg_pool_of(3)
+max_pool1d, avg_pool1d = _as_rows(max_pool2d, 4), _as_rows(avg_pool2d, 3)
+
+
+def _lp_pool_of(d: int) -> Any:
+    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[d - 1]
+
+    def lp_pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        mean = pool(input**norm_type, kernel_size, stride, 0, ceil_mode)
+        return ((mean.sign() * mean.abs().relu()) * math.prod(each(kernel_size, d))) ** (1.0 / norm_type)
+
+    lp_pool.__name__ = lp_pool.__qualname__ = f"lp_pool{d}d"
+    lp_pool.__doc__ = "The p-norm of each window (without absolute values: for odd p, as in PyTorch)."
+    return lp_pool
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool_of, (1, 2, 3))
+
+
+# maps along axes: adaptive pooling and interpolation
+
+
+def _along(x: Any, maps: Sequence[Any]) -> Any:
+    """A matrix applied along each of the last axes."""
+    for k, m in enumerate(reversed(maps)):
+        x = np.matmul(x, m.T) if not k else np.moveaxis(np.matmul(np.moveaxis(x, -1 - k, -1), m.T), -1, -1 - k)
+    return x
+
+
+def mapped(node: str) -> Op:
+    """A row that applies a constant matrix along each of the last axes."""
+    back = lambda g, _r, _x, maps: _along(g, [m.T for m in maps])
+    return Op(node, _along, [back], node + "Backward", frees=True)
+
+
+def _bins(n: int, out: int) -> list[tuple[int, int]]:
+    return [(i * n // out, -(-(i + 1) * n // out)) for i in range(out)]
+
+
+def _outputs(x: Any, d: int, output_size: Any) -> Sizes:
+    if x._a.ndim not in (d + 1, d + 2):
+        raise RuntimeError(f"adaptive pooling: Expected {d + 1}D or {d + 2}D tensor, but got {list(x.shape)}")
+    wanted = (output_size,) * d if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    return tuple(n if m is None else m for n, m in zip(x._a.shape[-d:], wanted * (d if len(wanted) == 1 else 1)))
+
+
+_ADAPTIVE = {d: mapped(f"AdaptiveAvgPool{d}D") for d in (2, 3)}
+_WHOLE = Op(
+    "MeanBackward1",
+    lambda x, axes: np.mean(x, axis=axes, keepdims=True),
+    [lambda g, _r, _x, axes: np.broadcast_to(g / math.prod(_x.shape[k] for k in axes), _x.shape)],
+    "Expand",
+)
+
+
+def _adaptive_avg(d: int) -> Any:
+    def adaptive_avg_pool(input: Any, output_size: Any) -> Any:
+        out = _outputs(input, d, output_size)
+        if out == (1,) * d:
+            return call(_WHOLE, (input,), (tuple(range(-d, 0)),))
+        maps = []
+        for n, m in zip(input._a.shape[-d:], out):
+            maps.append(np.zeros((m, n), input._a.dtype))
+            for i, (lo, hi) in enumerate(_bins(n, m)):
+                maps[-1][i, lo:hi] = 1 / (hi - lo)
+        return call(_ADAPTIVE[d], (input,), (maps,))
+
+    adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = f"adaptive_avg_pool{d}d"
+    adaptive_avg_pool.__doc__ = "The mean of as many windows as the output has places."
+    return adaptive_avg_pool
+
+
+def _adaptive_max(d: int) -> Any:
+    def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        out, sizes = _outputs(input, d, output_size), input._a.shape[-d:]
+        picks = []
+        for k, (n, m) in enumerate(zip(sizes, out)):
+            bins = _bins(n, m)
+            width = max(hi - lo for lo, hi in bins)
+            rows = np.array([[min(lo + j, hi - 1) for j in range(width)] for lo, hi in bins])
+            picks.append(rows.reshape(*(m if a == k else 1 for a in range(d)), *(width if a == k else 1 for a in range(d))))
+        spots = np.broadcast_arrays(*picks)
+        flat = np.ravel_multi_index(tuple(spots), sizes).reshape(*out, -1)
+        rows = np.reshape(input._a, (*input._a.shape[:-d], -1))[..., flat]
+        best = np.argmax(rows, axis=-1)
+        found = np.take_along_axis(np.broadcast_to(flat, rows.shape), best[..., None], -1)[..., 0]
+        values = input.flatten(-d).gather(-1, wrap(found.reshape(*found.shape[:-d], -1))).unflatten(-1, out)
+        return (values, wrap(found)) if return_indices else values
+
+    adaptive_max_pool.__name__ = adaptive_max_pool.__qualname__ = f"adaptive_max_pool{d}d"
+    adaptive_max_pool.__doc__ = "The maximum of as many windows as the output has places."
+    return adaptive_max_pool
+
+
+adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    _adaptive_avg(2), _adaptive_avg(3), _adaptive_max(2), _adaptive_max(3)
+)  # fmt: skip
+adaptive_avg_pool1d, adaptive_max_pool1d = _as_rows(adaptive_avg_pool2d, 1), _as_rows(adaptive_max_pool2d, 1)
+
+
+def _max_unpool(d: int) -> Any:
+    def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+        kernel, pads = each(kernel_size, d), each(padding, d)
+        steps = kernel if stride is None else each(stride, d)
+        places = input._a.shape[-d:]
+        sizes = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(places, steps, pads, kernel)] if output_size is None else output_size[-d:]
+        lead = input._a.shape[:-d]
+        return input.new_zeros((*lead, math.prod(sizes))).scatter(-1, indices.flatten(-d), input.flatten(-d)).unflatten(-1, tuple(sizes))
+
+    max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{d}d"
+    max_unpool.__doc__ = f"The elements put where `max_pool{d}d` found them, zeros elsewhere."
+    return max_unpool
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = map(_max_unpool, (1, 2, 3))

@@ -1,0 +1,299 @@
+"""What slides over the last axes: convolutions, pooling, folding, in any number of dimensions.
+
+Two linear ops, each the transpose of the other, carry it all: `windows` lays out the parts of an array under each place of a
+kernel, `overlap` adds such parts up where they came from. A convolution is `windows` and a matrix product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.kinds import linear
+from functrace.torch._apply import call
+from functrace.torch._nodes import Op
+
+Sizes = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+def filled(x: Any, pads: Pads, value: float = 0) -> Any:
+    """The array with a border."""
+    if not any(map(any, pads)):
+        return x
+    lead = x.ndim - len(pads)
+    out: Any = np.full((*x.shape[:lead], *(n + a + b for n, (a, b) in zip(x.shape[lead:], pads))), value, x.dtype)
+    out[(..., *(slice(a, a + n) for n, (a, _) in zip(x.shape[lead:], pads)))] = x
+    return out
+
+
+def raw_windows(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    d = len(kernel)
+    x = filled(x, pads)
+    out = lengths(x.shape[-d:], kernel, stride, dilation)
+    steps = x.strides[-d:]
+    shape = (*x.shape[:-d], *kernel, *out)
+    strides = (*x.strides[:-d], *(s * k for s, k in zip(steps, dilation)), *(s * k for s, k in zip(steps, stride)))
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+
+def lengths(sizes: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes) -> Sizes:
+    """How many windows there are along each axis."""
+    return tuple((n - 1 - (k - 1) * e) // s + 1 for n, k, s, e in zip(sizes, kernel, stride, dilation))
+
+
+def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    d = len(kernel)
+    lead, out = c.shape[: -2 * d], c.shape[-d:]
+    x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), c.dtype)
+    front = (slice(None),) * len(lead)
+    for offset in np.ndindex(*kernel):
+        part = tuple(slice(o * e, o * e + s * (n - 1) + 1, s) for o, e, s, n in zip(offset, dilation, stride, out))
+        x[front + part] += c[front + offset]
+    return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
+
+
+windows: Any = linear(  # (..., *sizes) to (..., *kernel, *places)
+    "windows",
+    raw_windows,
+    lambda g, _ans, _x, kernel, stride, dilation, pads: overlap(g, _x.shape[-len(kernel) :], kernel, stride, dilation, pads),
+    batch=lambda _size, x, *params: windows(x, *params),
+)
+overlap: Any = linear(  # (..., *kernel, *places) to (..., *sizes)
+    "overlap",
+    _overlap,
+    lambda g, _ans, _c, _sizes, kernel, stride, dilation, pads: windows(g, kernel, stride, dilation, pads),
+    batch=lambda _size, c, *params: overlap(c, *params),
+)
+
+
+def each(x: Any, d: int, name: str = "") -> Sizes:
+    """An int, or one for each of d axes."""
+    if isinstance(x, int):
+        return (x,) * d
+    x = tuple(x)
+    if len(x) == 1:
+        return x * d  # type: ignore[no-any-return]
+    if len(x) != d:
+        raise RuntimeError(f"{name} must be a single int or {d} ints, but got {list(x)}")
+    return x  # type: ignore[no-any-return]
+
+
+# convolutions
+
+
+def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
+    """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
+    stride, dilation, pads, groups = geometry
+    c = windows(x, kernel, stride, dilation, pads)
+    return np.reshape(c, (x.shape[0], groups, -1, math.prod(c.shape[-len(kernel) :])))
+
+
+def _rows(g: Any, groups: int) -> Any:
+    """Channels by groups and places: (examples, groups, channels of one, places)."""
+    return np.reshape(g, (g.shape[0], groups, g.shape[1] // groups, -1))
+
+
+def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
+    stride, dilation, pads, groups = geometry
+    kernel = w.shape[2:]
+    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads)]
+    y = np.matmul(np.reshape(w, (groups, w.shape[0] // groups, -1)), _columns(x, kernel, geometry))
+    y = np.reshape(y, (x.shape[0], w.shape[0], *lengths(sizes, kernel, stride, dilation)))
+    return y if b is None else y + np.reshape(b, (-1, *(1,) * len(kernel)))
+
+
+def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
+    """The transpose of `_convolve` in its first argument: the weighted windows, added up."""
+    stride, dilation, pads, groups = geometry
+    kernel = w.shape[2:]
+    c = np.matmul(np.swapaxes(np.reshape(w, (groups, w.shape[0] // groups, -1)), -1, -2), _rows(g, groups))
+    c = np.reshape(c, (g.shape[0], w.shape[1] * groups, *kernel, *g.shape[2:]))
+    return overlap(c, sizes, kernel, stride, dilation, pads)
+
+
+def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
+    """The transpose of `_convolve` in its second argument: how each place of a window went with the result."""
+    groups = geometry[3]
+    c = np.matmul(_rows(g, groups), np.swapaxes(_columns(x, kernel, geometry), -1, -2))
+    return np.reshape(np.sum(c, axis=0), (g.shape[1], x.shape[1] // groups, *kernel))
+
+
+def _unbias(g: Any, *_rest: Any) -> Any:
+    return np.sum(g, axis=(0, *range(2, len(g.shape))))
+
+
+_unbias.saves = ()  # type: ignore[attr-defined]
+_CONVOLUTION = Op(
+    "Convolution",
+    _convolve,
+    [
+        lambda g, _r, _x, w, _b, geometry: _spread(g, w, _x.shape[2:], geometry),
+        lambda g, _r, x, _w, _b, geometry: _weigh(x, g, _w.shape[2:], geometry),
+        _unbias,
+    ],
+    "ConvolutionBackward",
+    frees=True,
+)
+_TRANSPOSED = Op(
+    "Convolution",
+    lambda x, w, b, sizes, geometry: _spread(x, w, sizes, geometry) + (0 if b is None else np.reshape(b, (-1, *(1,) * (len(w.shape) - 2)))),
+    [
+        lambda g, _r, _x, w, _b, _sizes, geometry: _convolve(g, w, None, geometry),
+        lambda g, _r, x, _w, _b, _sizes, geometry: _weigh(g, x, _w.shape[2:], geometry),
+        _unbias,
+    ],
+    "ConvolutionBackward",
+    frees=True,
+)
+
+
+def _by_x(sizes: Sequence[int]) -> str:
+    return "(" + " x ".join(map(str, sizes)) + ")"
+
+
+def _convolution(name: str, d: int, x: Any, w: Any, b: Any, call_with: Any) -> Any:
+    """Check what all convolutions check, and run `call_with` on a batch."""
+    shape = x._a.shape
+    if len(shape) not in (d + 1, d + 2):
+        raise RuntimeError(f"Expected {d + 1}D (unbatched) or {d + 2}D (batched) input to {name}, but got input of size: {list(shape)}")
+    for t in (w, b):
+        if t is not None and t._a.dtype != x._a.dtype:
+            if b is not None:
+                raise RuntimeError(f"Input type ({x.dtype.scalar.lower()}) and bias type ({b.dtype.scalar.lower()}) should be the same")
+            raise RuntimeError(
+                f"Input type (torch.{x.dtype.storage}) and weight type (torch.{t.dtype.storage}) should be the same or input should be "
+                "a MKLDNN tensor and weight is a dense tensor"
+            )
+    return call_with(x) if len(shape) == d + 2 else call_with(x.unsqueeze(0)).squeeze(0)
+
+
+def _conv(d: int) -> Any:
+    name = f"conv{d}d"
+
+    def conv(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+        stride, dilation = each(stride, d, "stride"), each(dilation, d, "dilation")
+        kernel = weight._a.shape[2:]
+        pads: Pads
+        if isinstance(padding, str):
+            if padding == "same" and stride != (1,) * d:
+                raise RuntimeError("padding='same' is not supported for strided convolutions")
+            if padding not in ("same", "valid"):
+                raise RuntimeError(f"Invalid padding string: '{padding}'")
+            totals = [e * (k - 1) if padding == "same" else 0 for e, k in zip(dilation, kernel)]
+            pads = tuple((n // 2, n - n // 2) for n in totals)
+        else:
+            pads = tuple((p, p) for p in each(padding, d, "padding"))
+
+        def batch(x: Any) -> Any:
+            shape, w = x._a.shape, weight._a.shape
+            if shape[1] != w[1] * groups:
+                raise RuntimeError(
+                    f"Given groups={groups}, weight of size {list(w)}, expected input{list(shape)} to have {w[1] * groups} channels, but "
+                    f"got {shape[1]} channels instead"
+                )
+            sizes = [n + a + b for n, (a, b) in zip(shape[2:], pads)]
+            if any(n < (k - 1) * e + 1 for n, k, e in zip(sizes, kernel, dilation)):
+                spans = [(k - 1) * e + 1 for k, e in zip(kernel, dilation)]
+                raise RuntimeError(
+                    f"Calculated padded input size per channel: {_by_x(sizes)}. Kernel size: {_by_x(spans)}. Kernel size can't be greater "
+                    "than actual input size"
+                )
+            return call(_CONVOLUTION, (x, weight, bias), ((stride, dilation, pads, groups),))
+
+        return _convolution(name, d, input, weight, bias, batch)
+
+    conv.__name__ = conv.__qualname__ = name
+    conv.__doc__ = f"Cross-correlation over {d} axes; `padding` may be 'same' or 'valid'. Weight: (out, in / groups, *kernel)."
+    return conv
+
+
+def _conv_transpose(d: int) -> Any:
+    name = f"conv_transpose{d}d"
+
+    def conv_transpose(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
+        stride, dilation, padding = each(stride, d, "stride"), each(dilation, d, "dilation"), each(padding, d, "padding")
+        extra = each(output_padding, d, "output_padding")
+        if any(p >= max(s, e) for p, s, e in zip(extra, stride, dilation)):
+            axes = ("depth", "height", "width")[-max(d, 2) :]
+            rows = (("output_padding", (0,) + extra), ("stride", (1,) + stride), ("dilation", (1,) + dilation))
+            raise RuntimeError(
+                "output padding must be smaller than either stride or dilation, but got "
+                + " ".join(f"{what}_{a}: {k}" for what, sizes in rows for a, k in zip(axes, sizes[-len(axes) :]))
+            )
+
+        def batch(x: Any) -> Any:
+            shape, w = x._a.shape, weight._a.shape
+            if shape[1] != w[0]:
+                raise RuntimeError(
+                    f"Given transposed=1, weight of size {list(w)}, expected input{list(shape)} to have {w[0]} channels, but got "
+                    f"{shape[1]} channels instead"
+                )
+            sizes = tuple(
+                (n - 1) * s - 2 * p + e * (k - 1) + o + 1 for n, s, p, e, k, o in zip(shape[2:], stride, padding, dilation, w[2:], extra)
+            )
+            return call(_TRANSPOSED, (x, weight, bias), (sizes, (stride, dilation, tuple((p, p) for p in padding), groups)))
+
+        return _convolution(name, d, input, weight, bias, batch)
+
+    conv_transpose.__name__ = conv_transpose.__qualname__ = name
+    conv_transpose.__doc__ = f"The transpose of `conv{d}d` in its input. Weight: (in, out / groups, *kernel)."
+    return conv_transpose
+
+
+conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 2, 3))
+
+
+# folding
+
+
+def _im2col(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    return np.reshape(windows(x, kernel, stride, dilation, pads), (x.shape[0], x.shape[1] * math.prod(kernel), -1))
+
+
+def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    out = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, stride, dilation)
+    return overlap(np.reshape(c, (c.shape[0], -1, *kernel, *out)), sizes, kernel, stride, dilation, pads)
+
+
+_IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True)
+_COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", frees=True)
+
+
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """The windows of an image, one a column: (batch, channels * kernel, places)."""
+    if input._a.ndim == 3:
+        return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
+    if input._a.ndim != 4:
+        raise RuntimeError(f"Input Error: Only 3D or 4D (batch) tensors expected, but got {input._a.ndim}D: {list(input.shape)}")
+    pads = tuple((p, p) for p in each(padding, 2))
+    return call(_IM2COL, (input,), (each(kernel_size, 2), each(stride, 2), each(dilation, 2), pads))
+
+
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """The transpose of `unfold`: columns added up where they came from."""
+    if input._a.ndim == 2:
+        return fold(input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
+    sizes, kernel, steps, gaps = (each(x, 2) for x in (output_size, kernel_size, stride, dilation))
+    pads = tuple((p, p) for p in each(padding, 2))
+    places = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, steps, gaps)
+    if input._a.shape[2] != math.prod(places):
+        raise RuntimeError(
+            f"Given output_size={sizes}, kernel_size={kernel}, dilation={gaps}, padding={each(padding, 2)}, stride={steps}, expected size "
+            f"of input's dimension 2 to match the calculated number of sliding blocks {places[0]} * {places[1]} = {math.prod(places)}, but "
+            f"got input.size(2)={input._a.shape[2]}."
+        )
+    return call(_COL2IM, (input,), (sizes, kernel, steps, gaps, pads))

@@ -1,0 +1,264 @@
+"""Modules, and parameters, in lists and dicts."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from functrace.torch._tensor import Tensor
+from functrace.torch.nn.module import Module
+from functrace.torch.nn.parameter import Parameter
+
+
+class _Named(Module):
+    """What containers share: their items are attributes, named by number or key."""
+
+    def _store(self) -> dict[str, Any]:
+        return self._modules  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return len(self._store())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._store().values())
+
+
+class _List(_Named):
+    """Items named 0, 1, ..."""
+
+    def _name(self, k: Any) -> str:
+        k = operator.index(k)
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"index {k} is out of range")
+        return str(k % len(self))
+
+    def _refill(self, items: Iterable[Any]) -> None:
+        items = list(items)
+        for name in list(self._store()):
+            self._forget(name)
+        for k, x in enumerate(items):
+            setattr(self, str(k), x)
+
+    def __getitem__(self, k: Any) -> Any:
+        items = list(self)
+        if isinstance(k, slice):
+            return type(self)(items[k])
+        return items[int(self._name(k))]
+
+    def __setitem__(self, k: Any, x: Any) -> None:
+        items = list(self._store())
+        setattr(self, items[int(self._name(k))], x)
+
+    def __delitem__(self, k: Any) -> None:
+        items = list(self)
+        if not isinstance(k, slice):
+            k = int(self._name(k))
+        del items[k]
+        self._refill(items)
+
+    def append(self, x: Any) -> Any:
+        """Add at the end."""
+        self._add(str(len(self)), x)
+        return self
+
+    def _add(self, name: str, x: Any) -> None:
+        self.add_module(name, x)
+
+    def extend(self, items: Iterable[Any]) -> Any:
+        """Add several at the end."""
+        if not isinstance(items, Iterable):
+            raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got {type(items).__name__}")
+        for x in list(items):
+            self.append(x)
+        return self
+
+    def insert(self, index: int, x: Any) -> Any:
+        """Add before the item at `index`."""
+        items = list(self)
+        items.insert(index, x)
+        self._refill(items)
+        return self
+
+    def pop(self, k: Any = -1) -> Any:
+        """Take an item out."""
+        x = self[k]
+        del self[k]
+        return x
+
+    def __iadd__(self, items: Any) -> Any:
+        return self.extend(items)
+
+    def __add__(self, items: Any) -> Any:
+        return type(self)([*self, *items])
+
+
+class Sequential(_List):
+    """Modules that are applied one after another.
+
+    >>> import functrace.torch as torch
+    >>> torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2))(torch.zeros(5, 2, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    __module__ = "torch.nn.modules.container"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for k, module in enumerate(args):
+                self.add_module(str(k), module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[k]))
+        return super().__getitem__(k)
+
+    def __delitem__(self, k: Any) -> None:
+        names = list(self._modules)
+        for name in names[k] if isinstance(k, slice) else [names[int(self._name(k))]]:
+            del self._modules[name]
+        if all(name.isdigit() for name in self._modules):
+            self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
+
+    def __add__(self, items: Any) -> Any:
+        return Sequential(*self, *items)
+
+
+class ModuleList(_List):
+    """Modules in a list."""
+
+    __module__ = "torch.nn.modules.container"
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def __repr__(self) -> str:
+        groups: list[list[Any]] = []
+        for k, module in enumerate(self):
+            text = repr(module)
+            if groups and groups[-1][2] == text:
+                groups[-1][1] = k
+            else:
+                groups.append([k, k, text])
+        lines = [f"({i}): {text}" if i == j else f"({i}-{j}): {j - i + 1} x {text}" for i, j, text in groups]
+        return f"{self._get_name()}(" + ("\n  " + "\n".join(lines).replace("\n", "\n  ") + "\n" if lines else "") + ")"
+
+
+class _Dict(_Named):
+    """Items by key."""
+
+    def __init__(self, items: Any = None) -> None:
+        super().__init__()
+        if items is not None:
+            self.update(items)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._store()[key]
+
+    def __setitem__(self, key: str, x: Any) -> None:
+        setattr(self, key, x)
+
+    def __delitem__(self, key: str) -> None:
+        del self._store()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._store())
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._store()
+
+    def keys(self) -> Iterable[str]:
+        """The keys."""
+        return self._store().keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Keys and what they stand for."""
+        return self._store().items()
+
+    def values(self) -> Iterable[Any]:
+        """What the keys stand for."""
+        return self._store().values()
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self._store().clear()
+
+    def pop(self, key: str) -> Any:
+        """Take an item out."""
+        x = self[key]
+        del self[key]
+        return x
+
+    def update(self, items: Any) -> None:
+        """Add the items of a mapping, or pairs."""
+        for key, x in items.items() if isinstance(items, (Mapping, _Dict)) else items:
+            self[key] = x
+
+
+class ModuleDict(_Dict):
+    """Modules by key."""
+
+    __module__ = "torch.nn.modules.container"
+
+    def __setitem__(self, key: str, x: Any) -> None:
+        self.add_module(key, x)
+
+
+def _parameter(x: Any) -> Any:
+    return Parameter(x) if isinstance(x, Tensor) and not isinstance(x, Parameter) else x
+
+
+def _described(x: Any, kind: str) -> str:
+    return f"{'Parameter' if isinstance(x, Parameter) else 'Tensor'} containing: [{kind} of size {'x'.join(map(str, x.shape))}]"
+
+
+class ParameterList(_List):
+    """Parameters in a list; tensors become parameters."""
+
+    __module__ = "torch.nn.modules.container"
+
+    def __init__(self, values: Any = None) -> None:
+        super().__init__()
+        self.extend(values or ())
+
+    def _store(self) -> dict[str, Any]:
+        return self._parameters  # type: ignore[no-any-return]
+
+    def __setattr__(self, name: str, x: Any) -> None:
+        super().__setattr__(name, _parameter(x))
+
+    def _add(self, name: str, x: Any) -> None:
+        if not isinstance(x, Tensor):
+            raise NotImplementedError("ParameterList: only tensors here; keep other objects in a plain list beside it.")
+        setattr(self, name, x)
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({k}): {_described(p, str(p.dtype))}" for k, p in enumerate(self))
+
+
+class ParameterDict(_Dict):
+    """Parameters by key; tensors become parameters."""
+
+    __module__ = "torch.nn.modules.container"
+
+    def _store(self) -> dict[str, Any]:
+        return self._parameters  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: str, x: Any) -> None:
+        if not isinstance(x, Tensor):
+            raise NotImplementedError("ParameterDict: only tensors here; keep other objects in a plain dict beside it.")
+        setattr(self, key, _parameter(x))
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({key}): {_described(p, 'torch.' + p.dtype.storage)}" for key, p in self.items())

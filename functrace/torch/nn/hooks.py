@@ -1,0 +1,158 @@
+"""Hooks of modules: what is called before and after `forward`, on the way back, and round saving and loading."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from functrace.torch._apply import call
+from functrace.torch._engine import Handle
+from functrace.torch._modes import recording
+from functrace.torch._nodes import Op
+from functrace.torch._tensor import Tensor
+
+_PASS: dict[int, Op] = {}  # the identity of n tensors: where a module's backward hooks see the gradients
+
+
+def _hook_point(tensors: list[Any]) -> Any:
+    n = len(tensors)
+    if n not in _PASS:
+        rules = [(lambda g, _r, *_xs, k=k: g[k]) for k in range(n)]
+        _PASS[n] = Op("BackwardHookFunctionBackward", lambda *xs: tuple(x[...] for x in xs), rules, many=True)
+    out = call(_PASS[n], tensors)
+    return out, next(t for t in out if t._rg)._edge[0]
+
+
+def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
+    """The items of a tuple, or the one thing that it is, and a function that puts it together again."""
+    return (list(x), tuple) if isinstance(x, tuple) else ([x], lambda items: items[0])
+
+
+class Hooked:
+    """What `Module` does with hooks."""
+
+    _hooks: Any = None  # kind of hook: (function, options) by the number of its handle
+    forward: Callable[..., Any]
+
+    def _hooked(self, kind: str) -> list[Any]:
+        return list(self._hooks.get(kind, {}).values()) if self._hooks else []
+
+    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, **options: Any) -> Handle:
+        if self._hooks is None:
+            self.__dict__["_hooks"] = {}
+        hooks = self._hooks.setdefault(kind, OrderedDict())
+        handle = Handle(hooks, (hook, options))
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_forward_pre_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
+        return self._add_hook("pre", hook, prepend, kwargs=with_kwargs)
+
+    def register_forward_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> Handle:
+        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output."""
+        if always_call:
+            raise NotImplementedError("register_forward_hook: always_call=True is not in functrace.torch: use try/finally in the caller.")
+        return self._add_hook("post", hook, prepend, kwargs=with_kwargs)
+
+    def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_output)` before the gradients of the module's inputs are computed; what it returns replaces it."""
+        return self._add_hook("backward_pre", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` after the gradients of the inputs are computed; what it returns replaces them."""
+        return self._add_hook("backward", hook, prepend)
+
+    def register_state_dict_pre_hook(self, hook: Any) -> Handle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict`."""
+        return self._add_hook("state_pre", hook)
+
+    def register_state_dict_post_hook(self, hook: Any) -> Handle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict`."""
+        return self._add_hook("state", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Any) -> Handle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before loading."""
+        return self._add_hook("load_pre", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Any) -> Handle:
+        """Call `hook(module, incompatible_keys)` after loading."""
+        return self._add_hook("load", hook)
+
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, options in self._hooked("pre"):
+            if options["kwargs"]:
+                new = hook(self, args, kwargs)
+                if new is not None:
+                    args, kwargs = new
+            else:
+                new = hook(self, args)
+                if new is not None:
+                    args = new if isinstance(new, tuple) else (new,)
+        watched = bool(self._hooked("backward") or self._hooked("backward_pre")) and recording()
+        seen: dict[str, Any] = {}
+        if watched:
+            args = self._watch_inputs(args, seen)
+        out = self.forward(*args, **kwargs)
+        for hook, options in self._hooked("post"):
+            new = hook(self, args, kwargs, out) if options["kwargs"] else hook(self, args, out)
+            if new is not None:
+                out = new
+        return self._watch_outputs(out, seen) if watched else out
+
+    def _watch_inputs(self, args: tuple[Any, ...], seen: dict[str, Any]) -> tuple[Any, ...]:
+        which = [k for k, x in enumerate(args) if isinstance(x, Tensor)]
+        seen["inputs"] = count = len(args)  # `after` must not hold the tensors: they lead to the node that holds it
+        if not any(args[k]._rg for k in which):
+            return args
+        tensors, node = _hook_point([args[k] for k in which])
+        items = list(args)
+        for k, t in zip(which, tensors):
+            items[k] = t
+        seen["watched"] = True
+
+        def after(grads: Any, _outs: Any) -> Any:
+            given: list[Any] = [None] * count
+            for k, g in zip(which, grads):
+                given[k] = g
+            given = list(self._run_backward(tuple(given), seen.get("grad_output", ())))
+            return tuple(given[k] for k in which)
+
+        node.register_hook(after)
+        return tuple(items)
+
+    def _run_backward(self, grad_input: Any, grad_output: Any) -> Any:
+        for hook, _ in self._hooked("backward"):
+            new = hook(self, grad_input, grad_output)
+            if new is not None:
+                grad_input = new if isinstance(new, tuple) else (new,)
+        return grad_input
+
+    def _watch_outputs(self, out: Any, seen: dict[str, Any]) -> Any:
+        items, put = _unwrapped(out)
+        count = len(items)
+        which = [k for k, x in enumerate(items) if isinstance(x, Tensor)]
+        if not any(items[k]._rg for k in which):
+            return out
+        tensors, node = _hook_point([items[k] for k in which])
+        for k, t in zip(which, tensors):
+            items[k] = t
+
+        def after(grads: Any, _outs: Any) -> Any:
+            given: list[Any] = [None] * count
+            for k, g in zip(which, grads):
+                given[k] = g
+            row = tuple(given)
+            for hook, _ in self._hooked("backward_pre"):
+                new = hook(self, row)
+                if new is not None:
+                    row = new if isinstance(new, tuple) else (new,)
+            seen["grad_output"] = row
+            if "watched" not in seen:
+                self._run_backward((None,) * seen["inputs"], row)
+            return tuple(row[k] for k in which)
+
+        node.register_hook(after)
+        return put(items)

@@ -1,0 +1,308 @@
+"""Modules that hold a function of `functional` and its options, and those with parameters of their own.
+
+The first kind is a table: a row names the function, and the options with their defaults. What is printed follows from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.torch._tensor import Tensor
+from functrace.torch.nn import functional
+from functrace.torch.nn._losses import checked
+from functrace.torch.nn.module import Module
+
+F: Any = functional
+TABLE: dict[str, type[Module]] = {}
+
+
+def titled(name: str, where: str, base: type[Module], attributes: dict[str, Any]) -> None:
+    """Enter a class in the table under PyTorch's name and module."""
+    TABLE[name] = type(name, (base,), {"__module__": f"torch.nn.modules.{where}", **attributes})
+
+
+class _Function(Module):
+    """A function with its options as attributes."""
+
+    _options: dict[str, Any] = {}
+    _shown: Any = None  # the options that are printed by name, or a format
+    _fun: Any
+    _passed: Sequence[str] = ()
+    _buffered: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        try:
+            bound = inspect.Signature(
+                [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v) for k, v in self._options.items()]
+            )
+            given = bound.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            if name in self._buffered:
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+        self._setup()
+
+    def _setup(self) -> None:
+        """Checks, and what follows from the options."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._fun(*inputs, **{k: getattr(self, k) for k in self._passed})
+
+    def extra_repr(self) -> str:
+        if isinstance(self._shown, str):
+            return self._shown.format(**{k: getattr(self, k) for k in self._options})
+        names = self._passed if self._shown is None else self._shown
+        return ", ".join(f"{k}={getattr(self, k)}" for k in names if k != "inplace" or self.inplace or "Dropout" in type(self).__name__)
+
+
+_NONE = inspect.Parameter.empty
+
+
+def _rows(where: str, base: type[Module], rows: dict[str, Any]) -> None:
+    for name, (function, options, *rest) in rows.items():
+        shown = rest[0] if rest else None
+        passed = tuple(options) if len(rest) < 2 else rest[1]
+        fun = getattr(functional, function) if isinstance(function, str) else function
+        titled(name, where, base, {"_options": options, "_fun": staticmethod(fun), "_passed": passed, "_shown": shown})
+
+
+_IN = {"inplace": False}
+_rows(
+    "activation",
+    _Function,
+    {
+        "ReLU": ("relu", _IN),
+        "ReLU6": ("relu6", _IN),
+        "LeakyReLU": ("leaky_relu", {"negative_slope": 1e-2, **_IN}),
+        "ELU": ("elu", {"alpha": 1.0, **_IN}),
+        "CELU": ("celu", {"alpha": 1.0, **_IN}),
+        "SELU": ("selu", _IN),
+        "GELU": ("gelu", {"approximate": "none"}, "approximate={approximate!r}"),
+        "SiLU": ("silu", _IN),
+        "Mish": ("mish", _IN),
+        "Sigmoid": ("sigmoid", {}),
+        "Tanh": ("tanh", {}),
+        "LogSigmoid": ("logsigmoid", {}),
+        "Softplus": ("softplus", {"beta": 1.0, "threshold": 20.0}),
+        "Softsign": ("softsign", {}),
+        "Softshrink": ("softshrink", {"lambd": 0.5}, "{lambd}"),
+        "Hardshrink": ("hardshrink", {"lambd": 0.5}, "{lambd}"),
+        "Tanhshrink": ("tanhshrink", {}),
+        "Hardtanh": ("hardtanh", {"min_val": -1.0, "max_val": 1.0, **_IN}),
+        "Hardsigmoid": ("hardsigmoid", _IN, ()),
+        "Hardswish": ("hardswish", _IN, ()),
+        "Threshold": ("threshold", {"threshold": _NONE, "value": _NONE, **_IN}),
+        "GLU": ("glu", {"dim": -1}),
+        "Softmax": ("softmax", {"dim": None}),
+        "Softmin": ("softmin", {"dim": None}),
+        "LogSoftmax": ("log_softmax", {"dim": None}),
+        "Softmax2d": (lambda x: F.softmax(x, -3), {}),
+    },
+)
+
+
+class _Training(_Function):
+    """A function that is told whether the module is in training."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._fun(*inputs, training=self.training, **{k: getattr(self, k) for k in self._passed})
+
+    def _setup(self) -> None:
+        p = getattr(self, "p", 0)
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+_P = {"p": 0.5, "inplace": False}
+_rows(
+    "dropout",
+    _Training,
+    {
+        "Dropout": ("dropout", _P),
+        "Dropout1d": ("dropout1d", _P),
+        "Dropout2d": ("dropout2d", _P),
+        "Dropout3d": ("dropout3d", _P),
+        "AlphaDropout": ("alpha_dropout", _P),
+        "FeatureAlphaDropout": ("feature_alpha_dropout", _P),
+        "RReLU": ("rrelu", {"lower": 1.0 / 8, "upper": 1.0 / 3, **_IN}),
+    },
+)
+_POOL = {"kernel_size": _NONE, "stride": None, "padding": 0}
+_MAX = {**_POOL, "dilation": 1, "return_indices": False, "ceil_mode": False}
+_AVG = {**_POOL, "ceil_mode": False, "count_include_pad": True}
+_SEEN = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+
+class _Pool(_Function):
+    stride: Any
+
+    def _setup(self) -> None:
+        one = type(self).__name__ == "AvgPool1d"
+        if self.stride is None:
+            self.stride = self.kernel_size
+        for name in ("kernel_size", "stride", "padding") if one else ():
+            setattr(self, name, (getattr(self, name),) if isinstance(getattr(self, name), int) else getattr(self, name))
+
+
+class _Unpool(_Function):
+    stride: Any
+
+    def _setup(self) -> None:
+        d = int(type(self).__name__[-2])
+        self.stride = self.kernel_size if self.stride is None else self.stride
+        for name in ("kernel_size", "stride", "padding"):
+            setattr(self, name, (getattr(self, name),) * d if isinstance(getattr(self, name), int) else getattr(self, name))
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return self._fun(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+for _d in (1, 2, 3):
+    _divisor: dict[str, Any] = {"divisor_override": None} if _d > 1 else {}
+    _rows(
+        "pooling",
+        _Pool,
+        {
+            f"MaxPool{_d}d": (f"max_pool{_d}d", _MAX, _SEEN),
+            f"AvgPool{_d}d": (f"avg_pool{_d}d", {**_AVG, **_divisor}, _SEEN[:3]),
+        },
+    )
+    _rows("pooling", _Unpool, {f"MaxUnpool{_d}d": (f"max_unpool{_d}d", _POOL)})
+    _rows(
+        "pooling",
+        _Function,
+        {
+            f"AdaptiveAvgPool{_d}d": (f"adaptive_avg_pool{_d}d", {"output_size": _NONE}),
+            f"AdaptiveMaxPool{_d}d": (f"adaptive_max_pool{_d}d", {"output_size": _NONE, "return_indices": False}, ("output_size",)),
+            f"LPPool{_d}d": (f"lp_pool{_d}d", {"norm_type": _NONE, "kernel_size": _NONE, "stride": None, "ceil_mode": False}),
+        },
+    )
+
+
+class _Pad(_Function):
+    padding: Any
+
+    def _setup(self) -> None:
+        if isinstance(self.padding, int):
+            self.padding = (self.padding,) * (2 * int(type(self).__name__[-2]))
+        self.padding = tuple(self.padding)
+
+
+for _d in (1, 2, 3):
+    for _name, _mode in (("Reflection", "reflect"), ("Replication", "replicate"), ("Circular", "circular"), ("Zero", "constant")):
+        _f: Any = lambda x, padding, _mode=_mode: F.pad(x, padding, _mode)
+        _rows("padding", _Pad, {f"{_name}Pad{_d}d": (_f, {"padding": _NONE}, "{padding}")})
+    _f = lambda x, padding, value: F.pad(x, padding, "constant", value)
+    _rows("padding", _Pad, {f"ConstantPad{_d}d": (_f, {"padding": _NONE, "value": _NONE})})
+
+
+class _Weighted(_Function):
+    """A loss; its weights are buffers."""
+
+    reduction: Any
+    size_average: Any
+    reduce: Any
+
+    _buffered = ("weight", "pos_weight")
+
+    def _setup(self) -> None:
+        if getattr(self, "size_average", None) is not None or getattr(self, "reduce", None) is not None:
+            self.reduction = checked(self.reduction, self.size_average, self.reduce)
+            self.size_average = self.reduce = None
+
+
+_OLD = {"size_average": None, "reduce": None, "reduction": "mean"}
+_W = {"weight": None, "size_average": None}
+_EARLY = {"size_average": None, "reduce": None}
+_LOSSES: dict[str, Any] = {
+    "L1Loss": ("l1_loss", _OLD),
+    "MSELoss": ("mse_loss", _OLD),
+    "NLLLoss": ("nll_loss", {**_W, "ignore_index": -100, "reduce": None, "reduction": "mean"}),
+    "CrossEntropyLoss": ("cross_entropy", {**_W, "ignore_index": -100, "reduce": None, "reduction": "mean", "label_smoothing": 0.0}),
+    "BCELoss": ("binary_cross_entropy", {**_W, "reduce": None, "reduction": "mean"}),
+    "BCEWithLogitsLoss": ("binary_cross_entropy_with_logits", {**_W, "reduce": None, "reduction": "mean", "pos_weight": None}),
+    "KLDivLoss": ("kl_div", {**_OLD, "log_target": False}),
+    "HuberLoss": ("huber_loss", {"reduction": "mean", "delta": 1.0}),
+    "SmoothL1Loss": ("smooth_l1_loss", {**_OLD, "beta": 1.0}),
+    "PoissonNLLLoss": (
+        "poisson_nll_loss",
+        {"log_input": True, "full": False, "size_average": None, "eps": 1e-8, "reduce": None, "reduction": "mean"},
+    ),
+    "GaussianNLLLoss": ("gaussian_nll_loss", {"full": False, "eps": 1e-6, "reduction": "mean"}),
+    "CosineEmbeddingLoss": ("cosine_embedding_loss", {"margin": 0.0, **_OLD}),
+    "MarginRankingLoss": ("margin_ranking_loss", {"margin": 0.0, **_OLD}),
+    "HingeEmbeddingLoss": ("hinge_embedding_loss", {"margin": 1.0, **_OLD}),
+    "TripletMarginLoss": ("triplet_margin_loss", {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_OLD}),
+    "TripletMarginWithDistanceLoss": (
+        "triplet_margin_with_distance_loss",
+        {"distance_function": None, "margin": 1.0, "swap": False, "reduction": "mean"},
+    ),
+    "SoftMarginLoss": ("soft_margin_loss", _OLD),
+    "MultiLabelMarginLoss": ("multilabel_margin_loss", _OLD),
+    "MultiLabelSoftMarginLoss": ("multilabel_soft_margin_loss", {"weight": None, **_OLD}),
+    "MultiMarginLoss": ("multi_margin_loss", {"p": 1, "margin": 1.0, "weight": None, **_OLD}),
+}
+_rows("loss", _Weighted, {name: (function, options, ()) for name, (function, options) in _LOSSES.items()})
+_rows(
+    "distance",
+    _Function,
+    {
+        "CosineSimilarity": ("cosine_similarity", {"dim": 1, "eps": 1e-8}, ()),
+        "PairwiseDistance": ("pairwise_distance", {"p": 2.0, "eps": 1e-6, "keepdim": False}, ()),
+    },
+)
+_rows("pixelshuffle", _Function, {"PixelShuffle": ("pixel_shuffle", {"upscale_factor": _NONE})})
+_rows("pixelshuffle", _Function, {"PixelUnshuffle": ("pixel_unshuffle", {"downscale_factor": _NONE})})
+_rows("channelshuffle", _Function, {"ChannelShuffle": ("channel_shuffle", {"groups": _NONE})})
+_rows(
+    "normalization",
+    _Function,
+    {
+        "LocalResponseNorm": (
+            "local_response_norm",
+            {"size": _NONE, "alpha": 1e-4, "beta": 0.75, "k": 1.0},
+            "{size}, alpha={alpha}, beta={beta}, k={k}",
+        )
+    },
+)
+_FOLD = {"kernel_size": _NONE, "dilation": 1, "padding": 0, "stride": 1}
+_rows("fold", _Function, {"Unfold": ("unfold", _FOLD), "Fold": ("fold", {"output_size": _NONE, **_FOLD})})
+_rows("flatten", _Function, {"Flatten": (Tensor.flatten, {"start_dim": 1, "end_dim": -1})})  # type: ignore[attr-defined]
+_rows(
+    "flatten",
+    _Function,
+    {
+        "Unflatten": (
+            lambda x, dim, unflattened_size: x.unflatten(dim, unflattened_size),
+            {"dim": _NONE, "unflattened_size": _NONE},
+        )
+    },
+)
+_UP = {"size": None, "scale_factor": None, "mode": "nearest", "align_corners": None, "recompute_scale_factor": None}
+
+
+class _Upsample(_Function):
+    scale_factor: Any
+
+    def _setup(self) -> None:
+        if type(self).__name__ == "UpsamplingBilinear2d":
+            self.mode, self.align_corners = "bilinear", True
+        factor = self.scale_factor
+        if factor is not None:
+            self.scale_factor = tuple(map(float, factor)) if isinstance(factor, tuple) else float(factor)
+
+    def extra_repr(self) -> str:
+        name = "size" if self.scale_factor is None else "scale_factor"
+        return f"{name}={getattr(self, name)}, mode={self.mode!r}"
+
+
+_rows("upsampling", _Upsample, {"Upsample": ("interpolate", _UP)})
+for _name in ("UpsamplingNearest2d", "UpsamplingBilinear2d"):
+    _rows("upsampling", _Upsample, {_name: ("interpolate", _UP)})

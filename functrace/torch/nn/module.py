@@ -1,0 +1,457 @@
+"""`Module`: a function with parameters, buffers and modules of its own."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from functrace.torch import _dtypes
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn.hooks import Hooked
+from functrace.torch.nn.parameter import Buffer, Parameter
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", "missing_keys unexpected_keys")):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
+
+    __str__ = __repr__
+
+
+_IncompatibleKeys.__name__ = "_IncompatibleKeys"
+_KINDS = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
+
+
+def _found(name: str) -> Any:
+    return object.__new__(getattr(importlib.import_module("functrace.torch.nn"), name))
+
+
+class Module(Hooked):
+    """The base of all modules. A subclass sets its parts in `__init__` and computes in `forward`.
+
+    >>> import functrace.torch as torch
+    >>> class Shift(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.by = torch.nn.Parameter(torch.ones(2))
+    ...
+    ...     def forward(self, x):
+    ...         return x + self.by
+    >>> Shift()(torch.zeros(2))
+    tensor([1., 1.], grad_fn=<AddBackward0>)
+    """
+
+    __module__ = "torch.nn.modules.module"
+    _version = 1
+    training: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            got = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {got}")
+        self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call computes: to be defined by subclasses."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks is None:
+            return self.forward(*args, **kwargs)
+        return self._call_hooked(args, kwargs)
+
+    # parts
+    def __getattr__(self, name: str) -> Any:
+        parts = self.__dict__
+        for kind in _KINDS.values():
+            if name in parts.get(kind, ()):
+                return parts[kind][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        parts = self.__dict__
+        given = "parameter" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else None
+        if given is None and isinstance(value, Buffer):
+            given = "buffer"
+        if given is not None:
+            if "_parameters" not in parts:
+                plural = {"parameter": "parameters", "buffer": "buffers"}.get(given, given)
+                raise AttributeError(f"cannot assign {plural} before Module.__init__() call")
+            if name not in parts[_KINDS[given]]:
+                self._forget(name)
+            if given == "parameter":
+                self.register_parameter(name, value)
+            elif given == "buffer":
+                self.register_buffer(name, value, value.persistent)
+            else:
+                parts["_modules"][name] = value
+            return
+        for kind, where in _KINDS.items():
+            if name in parts.get(where, ()):
+                if value is not None and not (kind == "buffer" and isinstance(value, Tensor)):
+                    what = f"torch.{value.dtype.storage}" if isinstance(value, Tensor) else type(value).__name__
+                    wanted = {"parameter": "torch.nn.Parameter", "buffer": "torch.nn.Buffer, torch.Tensor", "module": "torch.nn.Module"}[
+                        kind
+                    ]
+                    kind = "child module" if kind == "module" else kind
+                    raise TypeError(f"cannot assign '{what}' as {kind} '{name}' ({wanted} or None expected)")
+                parts[where][name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if not self._forget(name):
+            object.__delattr__(self, name)
+
+    def _forget(self, name: str) -> bool:
+        found = False
+        for where in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__[where].pop(name, self) is not self or found
+        self._non_persistent_buffers_set.discard(name)
+        return found or self.__dict__.pop(name, self) is not self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if type(self).__module__.startswith("torch."):  # where PyTorch has the class, not where it is to be imported from
+            return _found, (type(self).__name__,), self.__dict__
+        return super().__reduce_ex__(protocol)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    def _check_name(self, kind: str, name: Any, where: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if hasattr(self, name) and name not in self.__dict__[where]:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
+        if not name:
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, which can then be reached as an attribute."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        self._check_name("parameter", name, "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            what = f"torch.{param.dtype.storage}" if isinstance(param, Tensor) else type(param).__name__
+            raise TypeError(f"cannot assign '{what}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Add a tensor that is part of the state but not a parameter; saved if `persistent`."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a module, which can then be reached as an attribute."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, "_modules")
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def get_submodule(self, target: str) -> Module:
+        """The module that a dotted name means."""
+        found = self
+        for name in target.split(".") if target else ():
+            if not hasattr(found, name):
+                raise AttributeError(f"{type(found).__name__} has no attribute `{name}`")
+            found = getattr(found, name)
+            if not isinstance(found, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return found
+
+    def _get(self, target: str, what: str, where: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+        if name not in owner.__dict__[where]:
+            raise AttributeError(f"`{name}` is not {what}")
+        return getattr(owner, name)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter that a dotted name means."""
+        return self._get(target, "an nn.Parameter", "_parameters")  # type: ignore[no-any-return]
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer that a dotted name means."""
+        return self._get(target, "a buffer", "_buffers")
+
+    # walks
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """Itself and all modules below, with their dotted names."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def _named_members(self, get: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
+            for name, x in get(module):
+                if x is not None and x not in seen:
+                    if remove_duplicate:
+                        seen.add(x)
+                    yield f"{path}.{name}" if path else name, x
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """All parameters with their dotted names."""
+        return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """All buffers with their dotted names."""
+        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below, with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """All parameters."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """All buffers."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below."""
+        return (m for _, m in self.named_children())
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Itself and all modules below."""
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
+
+    # changes to the whole
+    def apply(self, fn: Callable[[Module], Any]) -> Module:
+        """Call `fn` on every module below, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Module:
+        """Set `training` here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Module:
+        """`train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Set `requires_grad` of all parameters."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or write zeros there."""
+        for p in self.parameters():
+            if p._grad is not None:
+                if set_to_none:
+                    p._grad = None
+                else:
+                    p._grad = p._grad.detach().zero_()
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Module:
+        for module in self.children() if recurse else ():
+            module._apply(fn)
+        for t in self._parameters.values():
+            if t is not None:
+                t._a = fn(wrap(t._a))._a
+                if t._grad is not None:
+                    t._grad = fn(t._grad.detach())
+        for name, t in self._buffers.items():
+            if t is not None:
+                self._buffers[name] = fn(t)
+        return self
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_options: Any) -> Module:
+        """Convert floating-point parameters and buffers, in place, to a dtype; the device can only be the CPU."""
+        for x in args:
+            dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
+            device = x if isinstance(x, (str, _dtypes.device)) else device
+        if device is not None:
+            _dtypes.device(device)
+        if dtype is not None and dtype.category < _dtypes.FLOAT:
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+        return self if dtype is None else self._apply(lambda t: t.to(dtype) if t._a.dtype.kind in "fc" else t)
+
+    def float(self) -> Module:
+        """`to(torch.float32)`."""
+        return self.to(_dtypes.float32)
+
+    def double(self) -> Module:
+        """`to(torch.float64)`."""
+        return self.to(_dtypes.float64)
+
+    def half(self) -> Module:
+        """`to(torch.float16)`."""
+        return self.to(_dtypes.NAMES["float16"])
+
+    def type(self, dst_type: Any) -> Module:
+        """All parameters and buffers cast."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cpu(self) -> Module:
+        """Itself: there is no other device."""
+        return self
+
+    def cuda(self, device: Any = None) -> Module:
+        """Raises: there is no other device than the CPU."""
+        return self.to("cuda")
+
+    # state
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, t in itertools.chain(self._parameters.items(), self._buffers.items()):
+            if t is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = t if keep_vars else t.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[f"{prefix}_extra_state"] = self.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """What else to save: to be defined by subclasses."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` gave."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """All parameters and persistent buffers by dotted name, on the same memory."""
+        if args:
+            given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local
+        for hook, _ in self._hooked("state_pre"):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook, _ in self._hooked("state"):
+            destination = hook(self, destination, prefix, local) or destination
+        return destination
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: Any, unexpected_keys: Any, error_msgs: Any
+    ) -> None:
+        for hook, _ in self._hooked("load_pre"):
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        own = {
+            k: t for k, t in {**self._parameters, **self._buffers}.items() if t is not None and k not in self._non_persistent_buffers_set
+        }
+        for name, t in own.items():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            x = state_dict[key]
+            if not isinstance(x, Tensor):
+                error_msgs.append(
+                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received '
+                    f"{type(x)}"
+                )
+            elif x._a.shape != t._a.shape and not (t._a.ndim == 0 and x._a.shape == (1,)):
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {x.shape} from checkpoint, the shape in current model is "
+                    f"{t.shape}."
+                )
+            elif local_metadata.get("assign_to_params_buffers"):
+                setattr(self, name, Parameter(x, t._rg) if isinstance(t, Parameter) and not isinstance(x, Parameter) else x)
+            else:
+                t._a[...] = x._a.reshape(t._a.shape)
+                t._ver[0] += 1
+        extra = f"{prefix}_extra_state"
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        for key in state_dict if strict else ():
+            rest = key.removeprefix(prefix)
+            if key.startswith(prefix) and key != extra:
+                first, *more = rest.split(".", 1)
+                if first not in (self._modules if more else own):
+                    unexpected_keys.append(key)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy saved parameters and buffers into this module. With `strict` raises RuntimeError unless the names are the same."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        metadata = getattr(state_dict, "_metadata", {})
+
+        def load(module: Module, state: Any, prefix: str) -> None:
+            local = {**metadata.get(prefix[:-1], {}), "assign_to_params_buffers": assign}
+            module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = f"{prefix}{name}."
+                    load(child, {k: v for k, v in state.items() if k.startswith(below)}, below)
+            for hook, _ in module._hooked("load"):
+                hook(module, _IncompatibleKeys(missing, unexpected))
+
+        load(self, OrderedDict(state_dict), "")
+        if strict:
+            for keys, what in ((missing, "Missing"), (unexpected, "Unexpected")):
+                if keys:
+                    names = ", ".join(f'"{k}"' for k in keys)
+                    errors.insert(0 if what == "Missing" else bool(missing), f"{what} key(s) in state_dict: {names}. ")
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        return _IncompatibleKeys(missing, unexpected)
+
+    # printing
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What to print between the parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = [f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._modules.items()]
+        if not lines and "\n" not in extra:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join([*(extra.split("\n") if extra else []), *lines]) + "\n)"

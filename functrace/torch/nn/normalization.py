@@ -1,0 +1,191 @@
+"""Modules that normalise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._tensor import wrap
+from functrace.torch.nn import functional
+from functrace.torch.nn.layers import TABLE, titled
+from functrace.torch.nn.module import Module
+from functrace.torch.nn.weighted import empty
+
+F: Any = functional
+
+
+class _Affine(Module):
+    """A normalisation with a weight and a bias, ones and zeros at first."""
+
+    def _make(self, shape: Any, weight: bool, bias: bool, dtype: Any, device: Any) -> None:
+        for name, wanted in (("weight", weight), ("bias", bias)):
+            self.register_parameter(name, empty(*shape, dtype=dtype, device=device) if wanted else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for name, value in (("weight", 1), ("bias", 0)):
+            if self._parameters.get(name) is not None:
+                self._parameters[name]._a[...] = value
+
+
+class _BatchNorm(_Affine):
+    """What batch and instance normalisation share: running statistics, in buffers."""
+
+    _version = 2
+    _dims: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.track_running_stats = track_running_stats
+        for name, make in (("running_mean", np.zeros), ("running_var", np.ones)):
+            like = empty(0, dtype=dtype)._a.dtype
+            self.register_buffer(name, wrap(make(num_features, like)) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", wrap(np.zeros((), np.int64)) if track_running_stats else None)
+        self._make((num_features,), affine, affine and bias, dtype, device)
+
+    def reset_running_stats(self) -> None:
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def _check(self, input: Any) -> None:
+        n = input._a.ndim
+        if n not in self._dims:
+            wanted = " or ".join(f"{k}D" for k in self._dims)
+            raise ValueError(f"expected {wanted} input (got {n}D input)")
+
+    def forward(self, input: Any) -> Any:
+        self._check(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / self.num_batches_tracked.item()
+        own = self.training or self.running_mean is None
+        mean, var = (self.running_mean, self.running_var) if not self.training or self.track_running_stats else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, own, factor, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _InstanceNorm(_BatchNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Any) -> Any:
+        self._check(input)
+        alone = input._a.ndim == self._dims[0]
+        own = self.training or not self.track_running_stats
+        x = input.unsqueeze(0) if alone else input
+        y = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum, self.eps)
+        return y.squeeze(0) if alone else y
+
+
+for _d, _dims in ((1, (2, 3)), (2, (4,)), (3, (5,))):
+    titled(f"BatchNorm{_d}d", "batchnorm", _BatchNorm, {"_dims": _dims})
+    titled(f"InstanceNorm{_d}d", "instancenorm", _InstanceNorm, {"_dims": (_d + 1, _d + 2)})
+
+
+class LayerNorm(_Affine):
+    """Each example with mean 0 and variance 1 over the last axes."""
+
+    __module__ = "torch.nn.modules.normalization"
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._make(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype, device)
+
+    def forward(self, input: Any) -> Any:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+
+
+class RMSNorm(_Affine):
+    """Each example divided by its root mean square over the last axes."""
+
+    __module__ = "torch.nn.modules.normalization"
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", empty(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None)
+        self.reset_parameters()
+
+    def forward(self, input: Any) -> Any:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(_Affine):
+    """Each group of channels of each example with mean 0 and variance 1."""
+
+    __module__ = "torch.nn.modules.normalization"
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self._make((num_channels,), affine, affine and bias, dtype, device)
+
+    def forward(self, input: Any) -> Any:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+
+
+TABLE.update(LayerNorm=LayerNorm, RMSNorm=RMSNorm, GroupNorm=GroupNorm)

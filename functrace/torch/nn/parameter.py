@@ -1,0 +1,42 @@
+"""Tensors that a module knows as its own: `Parameter`, which is trained, and `Buffer`, which is only kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.torch._tensor import Tensor, wrap
+
+
+class Parameter(Tensor):
+    """A tensor that requires grad, which a module knows as its own."""
+
+    __module__ = "torch.nn.parameter"
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        data = Tensor() if data is None else data.detach()
+        t = wrap(data._a, cls)
+        t._ver = data._ver
+        t._set_requires_grad(requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
+        return t
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild, (self.detach(), self._rg)
+
+
+def _rebuild(data: Any, requires_grad: bool) -> Any:
+    return Parameter(data, requires_grad)
+
+
+class Buffer(Tensor):
+    """A tensor that a module keeps, saves (if `persistent`) and moves, but does not train."""
+
+    __module__ = "torch.nn.parameter"
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        data = Tensor() if data is None else data.detach()
+        t = wrap(data._a, cls)
+        t._ver, t.persistent = data._ver, persistent
+        return t

@@ -1,0 +1,276 @@
+"""Recurrent networks: cells, and layers of them over sequences."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._index import cat, stack
+from functrace.torch._tensor import wrap
+from functrace.torch.nn import functional, init
+from functrace.torch.nn.module import Module
+from functrace.torch.nn.utils.rnn import PackedSequence
+from functrace.torch.nn.weighted import empty
+
+F: Any = functional
+
+
+def _tanh(x: Any, y: Any, h: Any) -> Any:
+    return ((x + y).tanh(),)
+
+
+def _relu(x: Any, y: Any, h: Any) -> Any:
+    return ((x + y).relu(),)
+
+
+def _lstm(x: Any, y: Any, h: Any) -> Any:
+    i, f, g, o = (x + y).chunk(4, -1)
+    c = f.sigmoid() * h[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru(x: Any, y: Any, h: Any) -> Any:
+    (xr, xz, xn), (yr, yz, yn) = x.chunk(3, -1), y.chunk(3, -1)
+    z, n = (xz + yz).sigmoid(), (xn + (xr + yr).sigmoid() * yn).tanh()
+    return (n + z * (h[0] - n),)
+
+
+# mode: how many gates; the step, from what comes of the input, of the state, and the state itself
+_STEPS: dict[str, tuple[int, Any]] = {"RNN_TANH": (1, _tanh), "RNN_RELU": (1, _relu), "LSTM": (4, _lstm), "GRU": (3, _gru)}
+
+
+def _step(mode: str, x: Any, h: tuple[Any, ...], weights: Any) -> Any:
+    """The next state; `x` is the input, already multiplied by its weights."""
+    _, w, *b = weights
+    return _STEPS[mode][1](x, F.linear(h[0], w, b[1] if b else None), h)
+
+
+def _zeros(*shape: int, like: Any) -> Any:
+    return wrap(np.zeros(shape, like._a.dtype))
+
+
+class _RNNBase(Module):
+    """Layers of cells, in one or both directions."""
+
+    __module__ = "torch.nn.modules.rnn"
+    mode = ""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                f"but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=2,
+            )
+        if proj_size:
+            raise NotImplementedError(f"{type(self).__name__}: proj_size is not in functrace.torch: put a Linear after it.")
+        if hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        gates = _STEPS[self.mode][0] * hidden_size
+        for layer in range(num_layers):
+            for suffix in ("", "_reverse")[: 1 + bidirectional]:
+                width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+                for name, shape in (
+                    ("weight_ih", (gates, width)),
+                    ("weight_hh", (gates, hidden_size)),
+                    ("bias_ih", (gates,)),
+                    ("bias_hh", (gates,)),
+                ):
+                    if bias or name.startswith("weight"):
+                        setattr(self, f"{name}_l{layer}{suffix}", empty(*shape, dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing: it concerns other devices."""
+
+    def _weights(self, layer: int, reverse: int) -> list[Any]:
+        suffix = f"_l{layer}{'_reverse' * reverse}"
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [getattr(self, name + suffix) for name in names[: 4 if self.bias else 2]]
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The weights of each layer and direction."""
+        return [self._weights(k, r) for k in range(self.num_layers) for r in range(1 + self.bidirectional)]
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """(output, last state): the last layer's states, and all layers' last ones."""
+        lengths = None
+        packed = isinstance(input, PackedSequence)
+        if packed:
+            given, (input, lengths) = input, input._unpacked()
+            if given.sorted_indices is not None and hx is not None:
+                hx = _taken(hx, given.sorted_indices)
+        if input._a.ndim not in (2, 3):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input._a.ndim}D instead")
+        alone = input._a.ndim == 2
+        x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first and not packed else input
+        if x._a.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
+        directions, batch = 1 + self.bidirectional, x._a.shape[1]
+        wanted = (self.num_layers * directions, batch, self.hidden_size)
+        several = self.mode == "LSTM"
+        if hx is None:
+            states = [_zeros(*wanted, like=x)] * (1 + several)
+        else:
+            states = [h.unsqueeze(1) if alone else h for h in (hx if several else (hx,))]
+            for k, h in enumerate(states):
+                if h._a.shape != wanted:
+                    what = f"hidden[{k}]" if several else "hidden"
+                    raise RuntimeError(f"Expected {what} size {wanted}, got {list(h.shape)}")
+        finals: list[tuple[Any, ...]] = []
+        for layer in range(self.num_layers):
+            outs = []
+            for reverse in range(directions):
+                h = tuple(s[layer * directions + reverse] for s in states)
+                out, h = self._run(x, h, self._weights(layer, reverse), reverse, lengths)
+                outs.append(out)
+                finals.append(h)
+            x = outs[0] if directions == 1 else cat(outs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout)
+        last = tuple(stack([h[k] for h in finals], 0) for k in range(1 + several))
+        if packed:
+            output: Any = given._repacked(x)
+            if given.unsorted_indices is not None:
+                last = _taken(last, given.unsorted_indices)
+        else:
+            output = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
+        last = tuple(h.squeeze(1) for h in last) if alone else last
+        return output, last if several else last[0]
+
+    def _run(self, x: Any, h: tuple[Any, ...], weights: Any, reverse: int, lengths: Any) -> tuple[Any, tuple[Any, ...]]:
+        """One layer in one direction over a sequence; the input's part of all steps is one product."""
+        xs = F.linear(x, weights[0], weights[2] if self.bias else None).unbind(0)
+        outs: list[Any] = [None] * len(xs)
+        for t in reversed(range(len(xs))) if reverse else range(len(xs)):
+            new = _step(self.mode, xs[t], h, weights)
+            if lengths is not None:  # sequences that have ended, or not begun, keep their state
+                running = wrap((np.asarray(lengths) > t)[:, None])
+                new = tuple(a.where(running, b) for a, b in zip(new, h))
+            h = new
+            outs[t] = h[0]
+        return stack(outs, 0), h
+
+    def extra_repr(self) -> str:
+        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
+        more = [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
+        return ", ".join([str(self.input_size), str(self.hidden_size), *more])
+
+
+def _taken(states: Any, order: Any) -> Any:
+    return tuple(h.index_select(1, order) for h in states) if isinstance(states, tuple) else states.index_select(1, order)
+
+
+class RNN(_RNNBase):
+    """Layers with h' = tanh(W x + U h), or relu."""
+
+    def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        self.__dict__.update(nonlinearity=nonlinearity, mode=f"RNN_{nonlinearity.upper()}")
+        super().__init__(*args, **kwargs)
+
+
+class LSTM(_RNNBase):
+    """Layers of long short-term memory (Hochreiter and Schmidhuber 1997)."""
+
+    mode = "LSTM"
+
+
+class GRU(_RNNBase):
+    """Layers of gated recurrent units (Cho et al. 2014)."""
+
+    mode = "GRU"
+
+
+class _Cell(Module):
+    __module__ = "torch.nn.modules.rnn"
+    mode = ""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        gates = _STEPS[self.mode][0] * hidden_size
+        self.weight_ih = empty(gates, input_size, dtype=dtype, device=device)
+        self.weight_hh = empty(gates, hidden_size, dtype=dtype)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, empty(gates, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if input._a.ndim not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input._a.ndim}D instead")
+        alone = input._a.ndim == 1
+        x = input.unsqueeze(0) if alone else input
+        if x._a.shape[1] != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {x._a.shape[1]} expected {self.input_size}")
+        several = self.mode == "LSTM"
+        if hx is None:
+            h: tuple[Any, ...] = (_zeros(x._a.shape[0], self.hidden_size, like=x),) * (1 + several)
+        else:
+            h = tuple(s.unsqueeze(0) if alone else s for s in (hx if several else (hx,)))
+        weights = [self.weight_ih, self.weight_hh, *((self.bias_ih, self.bias_hh) if self.bias else ())]
+        new = _step(self.mode, F.linear(x, weights[0], weights[2] if self.bias else None), h, weights)
+        new = tuple(s.squeeze(0) for s in new) if alone else new
+        return new if several else new[0]
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+        return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
+
+
+class RNNCell(_Cell):
+    """One step of `RNN`."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **options: Any) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {nonlinearity}")
+        self.__dict__.update(nonlinearity=nonlinearity, mode=f"RNN_{nonlinearity.upper()}")
+        super().__init__(input_size, hidden_size, bias, **options)
+
+
+class LSTMCell(_Cell):
+    """One step of `LSTM`."""
+
+    mode = "LSTM"
+
+
+class GRUCell(_Cell):
+    """One step of `GRU`."""
+
+    mode = "GRU"

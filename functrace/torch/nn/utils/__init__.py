@@ -1,0 +1,74 @@
+"""`torch.nn.utils`: gradients kept small, parameters as one vector, sequences packed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._index import cat, stack
+from functrace.torch._missing import missing
+from functrace.torch._modes import no_grad
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn.utils import rnn as rnn
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    return [p._grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p._grad is not None]
+
+
+def get_total_norm(tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
+    """The norm of several tensors as if they were one vector."""
+    with no_grad():
+        norms = [t.norm(float(norm_type)) for t in tensors]
+        total = stack(norms).norm(float(norm_type)) if norms else wrap(np.zeros((), np.float32))
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+    """Scale the gradients so that their common norm, which is given, becomes at most `max_norm`."""
+    factor = (max_norm / (total_norm.detach() + 1e-6)).clamp(max=1.0)
+    for g in _gradients(parameters):
+        g.detach().mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Any:
+    """Scale the gradients so that their common norm is at most `max_norm`. Returns the norm that they had."""
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, float(max_norm), total)
+    return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Keep each element of the gradients between -clip_value and clip_value."""
+    for g in _gradients(parameters):
+        g.detach().clamp_(-float(clip_value), float(clip_value))
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """All parameters as one vector."""
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Write the elements of a vector into the parameters."""
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: torch.{type(vec).__name__}")
+    values: Any = vec
+    start = 0
+    for p in parameters:
+        p.data = values[start : start + p._a.size].view_as(p).data
+        start += p._a.size
+
+
+__getattr__ = missing("torch.nn.utils")

@@ -1,0 +1,109 @@
+"""Sequences of several lengths: padded to one length, or packed without the padding."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._index import stack
+from functrace.torch._tensor import Tensor, wrap
+
+_Fields = namedtuple("_Fields", "data batch_sizes sorted_indices unsorted_indices", defaults=(None, None, None))
+
+
+class PackedSequence(_Fields):
+    """The first elements of all sequences, then the second ones, and so on, longest sequence first. Made by `pack_padded_sequence`."""
+
+    __module__ = "torch.nn.utils.rnn"
+    __slots__ = ()
+
+    def _lengths(self) -> Any:
+        sizes = self.batch_sizes._a
+        return (sizes[:, None] > np.arange(sizes[0])).sum(0)
+
+    def _unpacked(self) -> tuple[Any, Any]:
+        """Padded, time first, and the lengths."""
+        lengths = self._lengths()
+        steps, batch = int(lengths.max()), len(lengths)
+        running = np.arange(steps)[:, None] < lengths
+        index = np.where(running, np.cumsum(running).reshape(running.shape) - 1, 0)
+        rows = self.data[wrap(index)]
+        return rows * wrap(running.reshape(steps, batch, *(1,) * (self.data._a.ndim - 1)).astype(self.data._a.dtype)), lengths
+
+    def _repacked(self, x: Any) -> PackedSequence:
+        return self._replace(data=x[_running(x._a.shape[0], self._lengths())])
+
+
+def _running(steps: int, lengths: Any) -> tuple[Any, Any]:
+    t, b = np.nonzero(np.arange(steps)[:, None] < lengths)
+    return wrap(t), wrap(b)
+
+
+def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """A padded batch without its padding."""
+    sizes = np.asarray(lengths._a if isinstance(lengths, Tensor) else lengths, np.int64)
+    x = input.transpose(0, 1) if batch_first else input
+    if (sizes <= 0).any():
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+    order = None
+    if not enforce_sorted:
+        order = np.argsort(-sizes, kind="stable")
+        sizes, x = sizes[order], x.index_select(1, wrap(order))
+    elif (np.diff(sizes) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
+            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
+        )
+    counts = (np.arange(sizes[0])[:, None] < sizes).sum(1)
+    data = x[_running(x._a.shape[0], sizes)]
+    if order is None:
+        return PackedSequence(data, wrap(counts))
+    return PackedSequence(data, wrap(counts), wrap(order), wrap(np.argsort(order)))
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Any, Any]:
+    """A packed batch padded again, and the lengths."""
+    x, lengths = sequence._unpacked()
+    steps = x._a.shape[0] if total_length is None else total_length
+    if steps < x._a.shape[0]:
+        raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got {steps}")
+    ended = np.arange(steps)[:, None] >= lengths
+    if steps > x._a.shape[0]:
+        from functrace.torch._index import cat
+
+        x = cat([x, x.new_zeros(steps - x._a.shape[0], *x._a.shape[1:])])
+    if padding_value:
+        x = x.masked_fill(wrap(ended.reshape(*ended.shape, *(1,) * (x._a.ndim - 2))), padding_value)
+    if sequence.unsorted_indices is not None:
+        x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices._a]
+    return x.transpose(0, 1) if batch_first else x, wrap(lengths)
+
+
+def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
+    """Sequences of several lengths in one tensor."""
+    from functrace.torch.nn.functional import pad
+
+    longest = max(s._a.shape[0] for s in sequences)
+    rows = []
+    for s in sequences:
+        missing = longest - s._a.shape[0]
+        rows.append(
+            pad(s, [0, 0] * (s._a.ndim - 1) + ([missing, 0] if padding_side == "left" else [0, missing]), "constant", padding_value)
+        )
+    return stack(rows, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+    """The sequences of a padded batch, each of its own length."""
+    x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[: int(n)] for row, n in zip(x.unbind(0), lengths)]
+
+
+def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences of several lengths, packed."""
+    return pack_padded_sequence(pad_sequence(sequences), [s._a.shape[0] for s in sequences], enforce_sorted=enforce_sorted)

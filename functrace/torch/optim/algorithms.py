@@ -1,0 +1,301 @@
+"""The optimisers: for each its options and how it changes one array. Arithmetic and its order are PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._tensor import wrap
+from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
+
+_FLAGS: dict[str, Any] = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
+_BETAS = (0.9, 0.999)
+
+
+def _decayed(o: dict[str, Any], p: Array, g: Array) -> Array:
+    """The gradient with weight decay; decoupled, the parameter shrinks instead."""
+    if not o["weight_decay"]:
+        return g
+    if o.get("decoupled_weight_decay"):
+        p *= 1 - number(o["lr"]) * o["weight_decay"]
+        return g
+    return g + o["weight_decay"] * p
+
+
+def _toward(average: Array, x: Array, weight: float) -> None:
+    """`lerp_`: by whichever form is exact at the nearer end."""
+    if weight < 0.5:
+        average += weight * (x - average)
+    else:
+        average[...] = x - (x - average) * (1 - weight)
+
+
+def _squares(average: Array, g: Array, beta: float) -> None:
+    average *= beta
+    average += (1 - beta) * (g * g)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum (Sutskever et al. 2013)."""
+
+    __module__ = "torch.optim.sgd"
+    _defaults = {
+        "lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False, "foreach": None,
+        "differentiable": False, "fused": None,
+    }  # fmt: skip
+    _positional = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
+
+    def _check(self, o: dict[str, Any]) -> None:
+        super()._check(o)
+        if o["nesterov"] and (o["momentum"] <= 0 or o["dampening"] != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        momentum = o["momentum"]
+        if momentum:
+            if s.get("momentum_buffer") is None:
+                s["momentum_buffer"] = wrap(np.array(g))
+                average = s["momentum_buffer"]._a
+            else:
+                average = s["momentum_buffer"]._a
+                average *= momentum
+                average += g if not o["dampening"] else (1 - o["dampening"]) * g
+            g = g + momentum * average if o["nesterov"] else average
+        p -= number(o["lr"]) * g
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba 2014), and AMSGrad."""
+
+    __module__ = "torch.optim.adam"
+    _defaults = {
+        "lr": 1e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "amsgrad": False, **_FLAGS, "fused": None,
+        "decoupled_weight_decay": False,
+    }  # fmt: skip
+    _positional = ("lr", "betas", "eps", "weight_decay", "amsgrad")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        b1, b2 = o["betas"]
+        k = count(s)
+        first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
+        _toward(first, g, 1 - b1)
+        _squares(second, g, b2)
+        if o["amsgrad"]:
+            second = np.maximum(moment(s, "max_exp_avg_sq", p), second, out=moment(s, "max_exp_avg_sq", p))
+        below = np.sqrt(second, out=np.empty_like(second))
+        below /= math.sqrt(1 - b2**k)
+        below += o["eps"]
+        np.divide(first, below, out=below)
+        below *= number(o["lr"]) / (1 - b1**k)
+        p -= below
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2017)."""
+
+    __module__ = "torch.optim.adamw"
+    _defaults = {**Adam._defaults, "weight_decay": 1e-2, "decoupled_weight_decay": True}
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Hinton), and its centred version (Graves 2013)."""
+
+    __module__ = "torch.optim.rmsprop"
+    _defaults = {
+        "lr": 1e-2, "momentum": 0, "alpha": 0.99, "eps": 1e-8, "centered": False, "weight_decay": 0, "capturable": False,
+        "foreach": None, "maximize": False, "differentiable": False,
+    }  # fmt: skip
+    _positional = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        count(s)
+        second = moment(s, "square_avg", p)
+        buffer = moment(s, "momentum_buffer", p) if o["momentum"] > 0 else None
+        mean = moment(s, "grad_avg", p) if o["centered"] else None
+        _squares(second, g, o["alpha"])
+        if mean is not None:
+            _toward(mean, g, 1 - o["alpha"])
+            second = second - mean * mean
+        below = np.sqrt(second) + o["eps"]
+        if buffer is not None:
+            buffer *= o["momentum"]
+            buffer += g / below
+            p -= number(o["lr"]) * buffer
+        else:
+            p -= number(o["lr"]) * (g / below)
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi et al. 2011)."""
+
+    __module__ = "torch.optim.adagrad"
+    _defaults = {
+        "lr": 1e-2, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0, "initial_accumulator_value": 0, "foreach": None, "maximize": False,
+        "differentiable": False, "fused": None,
+    }  # fmt: skip
+    _positional = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
+    def _ready(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["step"] = wrap(np.zeros((), np.float32))
+                moment(self.state[p], "sum", p._a, group["initial_accumulator_value"])
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        k = count(s)
+        g = _decayed(o, p, g)
+        total = moment(s, "sum", p, o["initial_accumulator_value"])
+        total += g * g
+        p -= number(o["lr"]) / (1 + (k - 1) * o["lr_decay"]) * (g / (np.sqrt(total) + o["eps"]))
+
+
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler 2012)."""
+
+    __module__ = "torch.optim.adadelta"
+    _defaults = {
+        "lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0, "maximize": False, "capturable": False, "foreach": None,
+        "differentiable": False,
+    }  # fmt: skip
+    _positional = ("lr", "rho", "eps", "weight_decay")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        count(s)
+        g = _decayed(o, p, g)
+        squares, moved = moment(s, "square_avg", p), moment(s, "acc_delta", p)
+        _squares(squares, g, o["rho"])
+        change = np.sqrt(moved + o["eps"]) / np.sqrt(squares + o["eps"]) * g
+        _squares(moved, change, o["rho"])
+        p -= number(o["lr"]) * change
+
+
+class Adamax(Optimizer):
+    """Adam with the maximum norm (Kingma and Ba 2014)."""
+
+    __module__ = "torch.optim.adamax"
+    _defaults = {
+        "lr": 2e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "foreach": None, "maximize": False, "differentiable": False,
+        "capturable": False,
+    }  # fmt: skip
+    _positional = ("lr", "betas", "eps", "weight_decay")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        b1, b2 = o["betas"]
+        k = count(s)
+        first, largest = moment(s, "exp_avg", p), moment(s, "exp_inf", p)
+        _toward(first, g, 1 - b1)
+        largest *= b2
+        np.maximum(largest, np.abs(g) + o["eps"], out=largest)
+        p -= number(o["lr"]) / (1 - b1**k) * (first / largest)
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum (Dozat 2016)."""
+
+    __module__ = "torch.optim.nadam"
+    _defaults = {
+        "lr": 2e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "momentum_decay": 4e-3, "decoupled_weight_decay": False,
+        "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+    }  # fmt: skip
+    _positional = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        b1, b2 = o["betas"]
+        k = count(s)
+        if "mu_product" not in s:
+            s["mu_product"] = wrap(np.ones((), np.float32))
+        first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
+        mu, after = (b1 * (1.0 - 0.5 * 0.96 ** (j * o["momentum_decay"])) for j in (k, k + 1))
+        s["mu_product"]._a *= mu
+        product = float(s["mu_product"]._a)
+        _toward(first, g, 1 - b1)
+        _squares(second, g, b2)
+        below = np.sqrt(second / (1 - b2**k)) + o["eps"]
+        lr = number(o["lr"])
+        p -= lr * (1 - mu) / (1 - product) * (g / below)
+        p -= lr * after / (1 - product * after) * (first / below)
+
+
+class RAdam(Optimizer):
+    """Rectified Adam (Liu et al. 2019)."""
+
+    __module__ = "torch.optim.radam"
+    _defaults = {
+        "lr": 1e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "maximize": False, "foreach": None, "capturable": False,
+        "decoupled_weight_decay": False, "differentiable": False,
+    }  # fmt: skip
+    _positional = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        b1, b2 = o["betas"]
+        k = count(s)
+        first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
+        _toward(first, g, 1 - b1)
+        _squares(second, g, b2)
+        correction = 1 - b2**k
+        longest = 2 / (1 - b2) - 1
+        length = longest - 2 * k * b2**k / correction
+        change = first / (1 - b1**k) * number(o["lr"])
+        if length > 5.0:
+            rectified = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
+            change = change * (math.sqrt(correction) / (np.sqrt(second) + o["eps"])) * rectified
+        p -= change
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent (Polyak and Juditsky 1992)."""
+
+    __module__ = "torch.optim.asgd"
+    _defaults = {
+        "lr": 1e-2, "lambd": 1e-4, "alpha": 0.75, "t0": 1e6, "weight_decay": 0, "foreach": None, "maximize": False,
+        "differentiable": False, "capturable": False,
+    }  # fmt: skip
+    _positional = ("lr", "lambd", "alpha", "t0", "weight_decay")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        g = _decayed(o, p, g)
+        lr = number(o["lr"])
+        if not s:
+            count(s)
+            s["step"]._a[...] = 0
+            s["eta"], s["mu"] = wrap(np.array(lr, np.float32)), wrap(np.ones((), np.float32))
+        k, average = count(s), moment(s, "ax", p)
+        eta, mu = float(s["eta"]._a), float(s["mu"]._a)
+        p *= 1 - o["lambd"] * eta
+        p -= eta * g
+        if mu == 1:
+            average[...] = p
+        else:
+            average += (p - average) * mu
+        s["eta"]._a[...] = lr / (1 + o["lambd"] * lr * k) ** o["alpha"]
+        s["mu"]._a[...] = 1 / max(1, k - o["t0"])
+
+
+class Rprop(Optimizer):
+    """Resilient backpropagation (Riedmiller and Braun 1993)."""
+
+    __module__ = "torch.optim.rprop"
+    _defaults = {
+        "lr": 1e-2, "etas": (0.5, 1.2), "step_sizes": (1e-6, 50), "foreach": None, "maximize": False, "differentiable": False,
+        "capturable": False,
+    }  # fmt: skip
+    _positional = ("lr", "etas", "step_sizes")
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        count(s)
+        before, size = moment(s, "prev", p), moment(s, "step_size", p, number(o["lr"]))
+        less, more = o["etas"]
+        way = np.sign(g * before)
+        size *= np.where(way > 0, more, np.where(way < 0, less, 1)).astype(p.dtype)
+        np.clip(size, *o["step_sizes"], out=size)
+        g = np.where(way < 0, 0, g).astype(p.dtype)
+        p -= np.sign(g) * size
+        before[...] = g

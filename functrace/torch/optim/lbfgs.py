@@ -1,0 +1,212 @@
+"""L-BFGS (Nocedal and Wright, chapter 7), with a fixed step or a line search that meets the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._modes import enable_grad
+from functrace.torch._tensor import wrap
+from functrace.torch.optim.optimizer import Array, Optimizer, number
+
+Point = tuple[float, float, Array, float]  # step, loss, gradient, slope
+
+
+def _cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
+    """The minimum of the cubic through two values and slopes, kept within bounds (between the two points)."""
+    if a[0] > b[0]:
+        a, b = b, a
+    low, high = bounds or (a[0], b[0])
+    d = a[3] + b[3] - 3 * (a[1] - b[1]) / (a[0] - b[0])
+    root = d * d - a[3] * b[3]
+    if root < 0:
+        return (low + high) / 2.0
+    root = root**0.5
+    return float(min(max(b[0] - (b[0] - a[0]) * ((b[3] + root - d) / (b[3] - a[3] + 2 * root)), low), high))
+
+
+def _search(
+    at: Callable[[float], tuple[float, Array]], t: float, d: Array, start: Point, slope: float, tolerance: float, most: int = 25
+) -> tuple[Point, int]:
+    """A step that meets the strong Wolfe conditions: bracket one, then close in. Returns it, and how often the loss was computed."""
+    c1, c2 = 1e-4, 0.9
+    scale = float(np.abs(d).max())
+    loss = start[1]
+
+    def point(t: float) -> Point:
+        f, g = at(t)
+        return t, f, g, float(g @ d)
+
+    now, before, calls, tries = point(t), start, 1, 0
+    while tries < most:
+        if now[1] > loss + c1 * now[0] * slope or (tries > 1 and now[1] >= before[1]):
+            break
+        if abs(now[3]) <= -c2 * slope:
+            return now, calls
+        if now[3] >= 0:
+            break
+        t = _cubic(before, now, (now[0] + 0.01 * (now[0] - before[0]), now[0] * 10))
+        before, now = now, point(t)
+        calls, tries = calls + 1, tries + 1
+    else:
+        before = start
+    bracket, stuck = [before, now], False
+    best, worst = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+    while tries < most:
+        a, b = bracket
+        if abs(b[0] - a[0]) * scale < tolerance:
+            break
+        t = _cubic(a, b)
+        low, high = min(a[0], b[0]), max(a[0], b[0])
+        margin = 0.1 * (high - low)
+        if min(high - t, t - low) < margin:
+            if stuck or t >= high or t <= low:
+                t = high - margin if abs(t - high) < abs(t - low) else low + margin
+                stuck = False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        new = point(t)
+        calls, tries = calls + 1, tries + 1
+        if new[1] > loss + c1 * t * slope or new[1] >= bracket[best][1]:
+            bracket[worst] = new
+            best, worst = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+            continue
+        done = abs(new[3]) <= -c2 * slope
+        if not done and new[3] * (bracket[worst][0] - bracket[best][0]) >= 0:
+            bracket[worst] = bracket[best]
+        bracket[best] = new
+        if done:
+            break
+    return bracket[best], calls
+
+
+class LBFGS(Optimizer):
+    """L-BFGS. `step` needs a closure that computes the loss and the gradients, and calls it many times."""
+
+    __module__ = "torch.optim.lbfgs"
+    _defaults = {
+        "lr": 1, "max_iter": 20, "max_eval": None, "tolerance_grad": 1e-7, "tolerance_change": 1e-9, "history_size": 100,
+        "line_search_fn": None,
+    }  # fmt: skip
+    _positional = tuple(_defaults)
+
+    def _check(self, o: dict[str, Any]) -> None:
+        super()._check(o)
+        o["max_eval"] = o["max_iter"] * 5 // 4 if o["max_eval"] is None else o["max_eval"]
+
+    def _ready(self) -> None:
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params = self.param_groups[0]["params"]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._ready()
+
+    def _gradient(self) -> Array:
+        return np.concatenate([(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
+
+    def _move(self, t: float, d: Array) -> None:
+        start = 0
+        for p in self._params:
+            p._a += (t * d[start : start + p._a.size]).reshape(p._a.shape)
+            p._ver[0] += 1
+            start += p._a.size
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to `max_iter` iterations. Returns the loss at the start."""
+        if closure is None:
+            raise TypeError("LBFGS.step() missing 1 required positional argument: 'closure'")
+        self._opt_called = True
+        o, s = self.param_groups[0], self.state[self._params[0]]
+        lr, search = number(o["lr"]), o["line_search_fn"]
+        if search not in (None, "strong_wolfe"):
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        s.setdefault("func_evals", 0)
+        s.setdefault("n_iter", 0)
+
+        def evaluate() -> Any:
+            with enable_grad():
+                return closure()
+
+        first = evaluate()
+        loss, evaluations = float(first), 1
+        s["func_evals"] += 1
+        g = self._gradient()
+        if np.abs(g).max() <= o["tolerance_grad"]:
+            return first
+        old = {k: s.get(k) for k in ("d", "t", "prev_flat_grad", "prev_loss")}
+        d, t = None if old["d"] is None else old["d"]._a, old["t"]
+        t = None if t is None else number(t)
+        changes, steps, ro = ([x._a for x in s.get(k, [])] for k in ("old_dirs", "old_stps", "ro"))
+        scale = number(s.get("H_diag", 1))
+        g_before = None if old["prev_flat_grad"] is None else old["prev_flat_grad"]._a
+        loss_before = old["prev_loss"]
+        iterations = 0
+        while iterations < o["max_iter"]:
+            iterations += 1
+            s["n_iter"] += 1
+            if s["n_iter"] == 1 or d is None or t is None:
+                d, changes, steps, ro, scale = -g, [], [], [], 1
+            else:
+                change, moved = g - g_before, d * d.dtype.type(t)
+                curvature = float(change @ moved)
+                if curvature > 1e-10:
+                    if len(changes) == o["history_size"]:
+                        for row in (changes, steps, ro):
+                            row.pop(0)
+                    changes.append(change)
+                    steps.append(moved)
+                    ro.append(np.asarray(1.0 / curvature, g.dtype))
+                    scale = curvature / float(change @ change)
+                q = -g
+                alphas = []
+                for y, x, r in zip(reversed(changes), reversed(steps), reversed(ro)):
+                    alphas.append((x @ q) * r)
+                    q = q - alphas[-1] * y
+                d = q * q.dtype.type(scale)
+                for y, x, r, a in zip(changes, steps, ro, reversed(alphas)):
+                    d = d + x * (a - (y @ d) * r)
+            g_before, loss_before = g.copy(), loss
+            t = min(1.0, 1.0 / float(np.abs(g).sum())) * lr if s["n_iter"] == 1 else lr
+            slope = float(g @ d)
+            if slope > -o["tolerance_change"]:
+                break
+            calls = 0
+            if search is not None:
+                start = [p._a.copy() for p in self._params]
+
+                def at(t: float, start: Any = start, d: Any = d) -> tuple[float, Array]:
+                    self._move(t, d)
+                    f = float(evaluate())
+                    found = self._gradient()
+                    for p, a in zip(self._params, start):
+                        p._a[...] = a
+                    return f, found
+
+                (t, loss, g, _), calls = _search(at, t, d, (0.0, loss, g, slope), slope, o["tolerance_change"])
+                self._move(t, d)
+            else:
+                self._move(t, d)
+                if iterations != o["max_iter"]:
+                    loss = float(evaluate())
+                    g = self._gradient()
+                    calls = 1
+            evaluations += calls
+            s["func_evals"] += calls
+            if (
+                evaluations >= o["max_eval"]
+                or np.abs(g).max() <= o["tolerance_grad"]
+                or np.abs(d * t).max() <= o["tolerance_change"]
+                or abs(loss - loss_before) < o["tolerance_change"]
+            ):
+                break
+        s.update(
+            d=wrap(d), t=t, old_dirs=list(map(wrap, changes)), old_stps=list(map(wrap, steps)), ro=list(map(wrap, ro)), H_diag=scale,
+            prev_flat_grad=wrap(g_before), prev_loss=loss_before,
+        )  # fmt: skip
+        return first

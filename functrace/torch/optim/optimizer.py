@@ -1,0 +1,236 @@
+"""`Optimizer`: groups of parameters with options, what is remembered of each parameter, and the step that subclasses fill in."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._engine import Handle
+from functrace.torch._modes import enable_grad
+from functrace.torch._tensor import Tensor, wrap
+
+Array = Any
+State = dict[str, Any]
+_UNSUPPORTED = ("capturable", "differentiable")  # that they are True; `foreach` and `fused` only choose an implementation
+
+
+def number(x: Any) -> float:
+    """An option that may be a 0-d tensor."""
+    return float(x.item()) if isinstance(x, Tensor) else x
+
+
+class Optimizer:
+    """The base of all optimisers. A subclass states its options in `_defaults`, and `_update` for one parameter.
+
+    >>> import functrace.torch as torch
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> optimizer = torch.optim.SGD([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    __module__ = "torch.optim.optimizer"
+    _defaults: dict[str, Any] = {}
+    _positional: tuple[str, ...] = ()
+    _opt_called = False
+
+    def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
+        self.defaults = defaults or {}
+        self.state: Any = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self._before, self._after = OrderedDict[int, Any](), OrderedDict[int, Any]()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch." + params.dtype.storage
+            )
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(dict(group))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own, positional = cls.__dict__.get("_defaults"), cls._positional
+        if own is None:
+            return
+        keywords = [k for k in own if k not in positional]
+        signature = inspect.Signature(
+            [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+            + [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=own[k]) for k in positional]
+            + [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=own[k]) for k in keywords]
+        )
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                given = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+            given.apply_defaults()
+            options = {k: given.arguments[k] for k in own}
+            self._check(options)
+            Optimizer.__init__(self, given.arguments["params"], options)
+            self._ready()
+
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
+
+    def _check(self, o: dict[str, Any]) -> None:
+        """Refuse options that are out of range, or that are not honoured here."""
+        for name in _UNSUPPORTED:
+            if o.get(name):
+                raise NotImplementedError(f"{type(self).__name__}: {name}=True is not in functrace.torch: leave it False.")
+        names = {"lr": "learning rate", "momentum": "momentum value", "eps": "epsilon value", "weight_decay": "weight_decay value",
+                 "alpha": "alpha value", "rho": "rho value", "lr_decay": "lr_decay value", "momentum_decay": "momentum_decay value",
+                 "initial_accumulator_value": "initial_accumulator_value value"}  # fmt: skip
+        for name, what in names.items():
+            if name in o and not number(o[name]) >= 0:
+                raise ValueError(f"Invalid {what}: {o[name]}")
+        for k, beta in enumerate(o.get("betas", ())):
+            if not 0.0 <= number(beta) < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+
+    def _ready(self) -> None:
+        """What is left to do when the groups are known."""
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__ + " ("]
+        for k, group in enumerate(self.param_groups):
+            lines += ["", f"Parameter Group {k}"] if k else [f"Parameter Group {k}"]
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([*lines, ")"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _before=OrderedDict(), _after=OrderedDict())
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, with options of their own where the group has them."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between "
+                "runs. Please use a list instead."
+            )
+        params = [params] if isinstance(params, Tensor) else list(params)
+        if params and all(isinstance(p, tuple) for p in params):
+            param_group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        param_group["params"] = params
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if not p.is_leaf and not p.retains_grad:
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, value in self.defaults.items():
+            param_group.setdefault(name, value)
+        if len(set(params)) != len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see "
+                "github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        if not {p for group in self.param_groups for p in group["params"]}.isdisjoint(params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or write zeros there."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None:
+                    if set_to_none:
+                        p._grad = None
+                    else:
+                        p._grad = p._grad.detach().zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change each parameter that has a gradient. `closure` computes the loss, and the gradients, first."""
+        for hook in list(self._before.values()):
+            hook(self, (closure,) if closure else (), {})
+        self._opt_called = True
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                g = p._grad
+                if g is not None:
+                    a = g._a
+                    self._update(group, p._a, -a if group.get("maximize") else a, self.state[p])
+                    p._ver[0] += 1
+        for hook in list(self._after.values()):
+            hook(self, (closure,) if closure else (), {})
+        return loss
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        raise NotImplementedError
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before each step."""
+        return Handle(self._before, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return Handle(self._after, hook)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of each parameter, by number, and the groups' options."""
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers.setdefault(id(p), len(numbers))
+            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": [numbers[id(p)] for p in group["params"]]})
+        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items() if v}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take what `state_dict` gave. Raises ValueError unless the groups are of the same sizes."""
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        params = {k: p for a, b in zip(saved, self.param_groups) for k, p in zip(a["params"], b["params"])}
+
+        def fitted(key: str, x: Any, p: Any) -> Any:
+            if isinstance(x, Tensor):
+                return wrap(x._a.astype(p._a.dtype if key != "step" and x._a.dtype.kind == "f" else x._a.dtype))
+            return {k: fitted(k, v, p) for k, v in x.items()} if isinstance(x, dict) else copy.deepcopy(x)
+
+        self.state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            p = params.get(key)
+            self.state[key if p is None else p] = copy.deepcopy(value) if p is None else fitted("", value, p)
+        for old, new in zip(self.param_groups, saved):
+            options = {k: copy.deepcopy(v) for k, v in new.items() if k != "params"}
+            old.update(options)
+
+
+def moment(s: State, name: str, like: Array, fill: float = 0.0) -> Array:
+    """An array that is remembered of a parameter, made when first asked for."""
+    if name not in s:
+        s[name] = wrap(np.full_like(like, fill))
+    return s[name]._a
+
+
+def count(s: State) -> float:
+    """One more step: how many there were."""
+    if "step" not in s:
+        s["step"] = wrap(np.zeros((), np.float32))
+    s["step"]._a += 1
+    return float(s["step"]._a)

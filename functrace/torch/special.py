@@ -1,0 +1,79 @@
+"""`torch.special`: names for functions of `torch.`, and SciPy's, which need `pip install 'functrace[scipy]'`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._apply import call
+from functrace.torch._bind import bind
+from functrace.torch._elementwise import scipy
+from functrace.torch._missing import missing
+from functrace.torch._operators import DIGITS
+from functrace.torch._ops import FUNCTIONS
+
+_SAME = (
+    "digamma erf erfc erfinv exp2 expit=sigmoid expm1 gammainc=igamma gammaincc=igammac gammaln=lgamma i0 log1p log_softmax logit "
+    "logsumexp multigammaln=mvlgamma polygamma psi=digamma sinc softmax xlogy"
+)
+_ONE = (
+    "bessel_j0=j0 bessel_j1=j1 bessel_y0=y0 bessel_y1=y1 entr erfcx i0e i1 i1e log_ndtr modified_bessel_i0=i0 modified_bessel_i1=i1 "
+    "modified_bessel_k0=k0 modified_bessel_k1=k1 ndtr ndtri scaled_modified_bessel_k0=k0e scaled_modified_bessel_k1=k1e"
+)
+_POLYNOMIALS = (
+    "chebyshev_polynomial_t=chebyt chebyshev_polynomial_u=chebyu hermite_polynomial_h=hermite hermite_polynomial_he=hermitenorm "
+    "laguerre_polynomial_l=laguerre legendre_polynomial_p=legendre"
+)
+
+
+def _pairs(names: str) -> list[tuple[str, str]]:
+    return [(a, b or a) for a, _, b in (word.partition("=") for word in names.split())]
+
+
+def _one(name: str) -> Callable[..., Any]:
+    function = scipy(name)
+    return lambda input: function(input)
+
+
+def _two(name: str) -> Callable[..., Any]:
+    function = scipy(name)
+    return lambda input, other: function(input, other)
+
+
+def _polynomial(family: str, shifted: bool = False) -> Callable[..., Any]:
+    function = scipy("eval_" + family)
+    return lambda input, n: function(np.asarray(n, int), 2 * input - 1 if shifted else input)
+
+
+def _third(sign: int, shifted: bool = False) -> Callable[..., Any]:
+    """Chebyshev's polynomials of the third and fourth kind (DLMF 18.7.5, 18.7.6)."""
+    second = _polynomial("chebyu", shifted)
+    return lambda input, n: second(input, n) + sign * np.where(np.asarray(n) > 0, second(input, np.maximum(n, 1) - 1), 0)
+
+
+def _node(name: str) -> str:
+    return "Special" + name.title().replace("_", "")
+
+
+_space: dict[str, Any] = {name: FUNCTIONS[theirs] for name, theirs in _pairs(_SAME)}
+_rows = {name: (_node(name), _one(theirs)) for name, theirs in _pairs(_ONE)}
+_rows["airy_ai"] = ("SpecialAiryAi", lambda x: scipy("airy")(x)[0])
+_rows["spherical_bessel_j0"] = ("SpecialSphericalBesselJ0", lambda x: scipy("spherical_jn")(0, x))
+bind(_rows, space=_space, floating=True)
+bind({name: (_node(name), _two(name)) for name in ("xlog1py", "zeta")}, space=_space, operands=2, floating=True)
+_rows = {name: (_node(name), _polynomial(theirs)) for name, theirs in _pairs(_POLYNOMIALS)}
+for _letter, _fun in (
+    ("t", _polynomial("chebyt", True)),
+    ("u", _polynomial("chebyu", True)),
+    ("v", _third(-1, True)),
+    ("w", _third(1, True)),
+):
+    _rows[f"shifted_chebyshev_polynomial_{_letter}"] = (_node(f"shifted_chebyshev_polynomial_{_letter}"), _fun)
+_rows["chebyshev_polynomial_v"] = (_node("chebyshev_polynomial_v"), _third(-1))
+_rows["chebyshev_polynomial_w"] = (_node("chebyshev_polynomial_w"), _third(1))
+bind(_rows, space=_space, floating=True)
+_space["round"] = lambda input, *, decimals=0: call(DIGITS, (input,), (decimals,))
+globals().update(_space)
+__getattr__ = missing("torch.special")

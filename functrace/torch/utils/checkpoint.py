@@ -1,0 +1,155 @@
+"""`torch.utils.checkpoint`: what backward needs is not kept but computed again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from functrace.torch._backward import backward
+from functrace.torch._modes import enable_grad
+from functrace.torch._random import default_generator
+from functrace.torch._tensor import Tensor
+from functrace.torch.autograd.function import Function
+from functrace.torch.autograd.graph import saved_tensors_hooks
+
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+
+_ASK = (
+    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
+    "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current "
+    "default behavior, you "
+    "can pass use_reentrant=True. Refer to docs for more details on the differences between the two variants."
+)
+Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of the function saved other tensors than the first."""
+
+
+def _nothing() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    return nullcontext(), nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Contexts = _nothing,
+    determinism_check: str = "default",
+    debug: bool = False,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, whose saved tensors are not kept: backward runs the function again.
+
+    With `use_reentrant=False` any tensors may need gradients, those that the function closes over too, and `autograd.grad` works.
+    """
+    if use_reentrant is None:
+        warnings.warn(_ASK, stacklevel=2)
+        use_reentrant = True
+    state = default_generator.get_state() if preserve_rng_state else None
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not _nothing or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return CheckpointFunction.apply(function, state, *args)
+    first, again = context_fn()
+    saved: list[Any] = []
+    computed: dict[int, Any] = {}
+
+    def pack(t: Any) -> int:
+        saved.append((t._a.shape, t._a.dtype))
+        return len(saved) - 1
+
+    def repack(t: Any) -> None:
+        computed[len(computed)] = t.detach()
+
+    def unpack(k: int) -> Any:
+        if k not in computed:
+            computed.clear()
+            with _random_from(state), enable_grad(), again, saved_tensors_hooks(repack, lambda t: t):
+                function(*args, **kwargs)
+            if len(computed) != len(saved):
+                raise CheckpointError(
+                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                    "recomputation.\nNumber of "
+                    f"tensors saved during forward: {len(saved)}\nNumber of tensors saved during recomputation: {len(computed)}."
+                )
+            if determinism_check == "default":
+                for j, (t, then) in enumerate(zip(computed.values(), saved)):
+                    if (t._a.shape, t._a.dtype) != then:
+                        raise CheckpointError(
+                            "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
+                            f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: "
+                            f"{(t._a.shape, t._a.dtype)}"
+                        )
+        return computed.pop(k)
+
+    with saved_tensors_hooks(pack, unpack), first:
+        return function(*args, **kwargs)
+
+
+class _random_from:
+    """The random numbers of an earlier moment."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __enter__(self) -> None:
+        self.now = default_generator.get_state()
+        if self.state is not None:
+            default_generator.set_state(self.state)
+
+    def __exit__(self, *exc: object) -> None:
+        if self.state is not None:
+            default_generator.set_state(self.now)
+
+
+class CheckpointFunction(Function):
+    """The older form: one node, whose backward runs the function, and backward through it."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Any, state: Any, *args: Any) -> Any:
+        """Run the function without recording."""
+        ctx.function, ctx.state, ctx.args = function, state, [None if isinstance(a, Tensor) else a for a in args]
+        ctx.save_for_backward(*(a if isinstance(a, Tensor) else None for a in args))
+        return function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *gs: Any) -> Any:
+        """Run it again, recording."""
+        saved = ctx.saved_tensors
+        inputs = [a if t is None else t.detach().requires_grad_(t.requires_grad) for a, t in zip(ctx.args, saved)]
+        with _random_from(ctx.state), enable_grad():
+            outs = ctx.function(*inputs)
+        pairs = [(o, g) for o, g in zip(outs if isinstance(outs, tuple) else (outs,), gs) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([o for o, _ in pairs], [g for _, g in pairs])
+        return None, None, *(t.grad if isinstance(t, Tensor) else None for t in inputs)
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+    """A chain of modules in `segments` parts, all but the last under `checkpoint`."""
+    if use_reentrant is None:
+        warnings.warn(_ASK, stacklevel=2)
+        use_reentrant = True
+    steps: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(steps) // segments
+
+    def chain(start: int, end: int) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for step in steps[start:end]:
+                x = step(x)
+            return x
+
+        return run
+
+    place = 0
+    for place in range(0, size * (segments - 1), size or 1):
+        input = checkpoint(chain(place, place + size), input, use_reentrant=use_reentrant, **kwargs)
+    return chain(size * (segments - 1), len(steps))(input)

@@ -1,0 +1,401 @@
+"""`torch.utils.data`: data sets, samplers, and loaders of batches, which draw the same orders as PyTorch's from the same seed.
+
+A loader works in the calling process: `num_workers` other than 0 is taken with a warning and makes no difference to the batches.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _random
+from functrace.torch._create import as_tensor, tensor
+from functrace.torch._index import stack
+from functrace.torch._missing import missing
+from functrace.torch._tensor import Tensor, wrap
+
+
+class Dataset:
+    """The base of data sets with `__getitem__` and, for most uses, `__len__`."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Any) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """The base of data sets with `__iter__` only."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+
+class TensorDataset(Dataset):
+    """Tensors of one length; an example is a tuple of their rows."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __init__(self, *tensors: Any) -> None:
+        if any(len(t) != len(tensors[0]) for t in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class StackDataset(Dataset):
+    """Data sets of one length, side by side: examples are tuples, or dicts."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.datasets: Any = kwargs or args
+        lengths = {len(d) for d in (kwargs.values() if kwargs else args)}
+        if len(lengths) != 1 or (args and kwargs):
+            raise ValueError("Size mismatch between datasets" if lengths else "At least one dataset should be passed")
+        self._length = lengths.pop()
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {k: d[index] for k, d in self.datasets.items()}
+        return tuple(d[index] for d in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class ConcatDataset(Dataset):
+    """Data sets one after another."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        k = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
+
+
+class Subset(Dataset):
+    """Some examples of a data set."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[[self.indices[i] for i in index] if isinstance(index, list) else self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+    """A data set in parts at random; the lengths are numbers of examples, or fractions of the whole."""
+    total = len(dataset)
+    sizes: list[Any] = list(lengths)
+    if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:
+        for k, part in enumerate(sizes):
+            if not 0 <= part <= 1:
+                raise ValueError(f"Fraction at index {k} is not between 0 and 1")
+        sizes = [math.floor(total * part) for part in sizes]
+        for k in range(total - sum(sizes)):
+            sizes[k % len(sizes)] += 1
+        for k, n in enumerate(sizes):
+            if n == 0:
+                warnings.warn(f"Length of split at index {k} is 0. This might result in an empty dataset.", stacklevel=2)
+    if sum(sizes) != total:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = (generator or _random.default_generator).permutation(total).tolist()
+    return [Subset(dataset, order[end - n : end]) for end, n in zip(itertools.accumulate(sizes), sizes)]
+
+
+# samplers
+
+
+def _seed(generator: Any = None) -> int:
+    """A seed as PyTorch draws it: 63 bits."""
+    return int((generator or _random.default_generator).doublewords(1)[0]) & ((1 << 63) - 1)
+
+
+class Sampler:
+    """The base of samplers: an iterator over numbers of examples."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, data_source: Any = None) -> None:
+        pass
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+
+class SequentialSampler(Sampler):
+    """In order."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, data_source: Any) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """In random order; with `replacement`, or `num_samples` of them."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None) -> None:
+        if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+
+    @property
+    def num_samples(self) -> int:
+        """How many numbers there will be."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        source = self.generator or _random.Generator().manual_seed(_seed())
+        n, wanted = len(self.data_source), self.num_samples
+        if self.replacement:
+            for _ in range(wanted // 32):
+                yield from source.below(0, n, 32).tolist()
+            yield from source.below(0, n, wanted % 32).tolist()
+            return
+        for _ in range(wanted // n):
+            yield from source.permutation(n).tolist()
+        yield from source.permutation(n).tolist()[: wanted % n]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """Given numbers in random order."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        for k in (self.generator or _random.default_generator).permutation(len(self.indices)).tolist():
+            yield self.indices[k]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Numbers drawn with given weights."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
+        self.weights = as_tensor(weights).double()
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.weights.multinomial(self.num_samples, self.replacement, generator=self.generator).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """The numbers of another sampler in lists of one length."""
+
+    __module__ = "torch.utils.data.sampler"
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        numbers = iter(self.sampler)
+        while batch := list(itertools.islice(numbers, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        n = len(self.sampler)
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+
+# loaders
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Examples as one batch: tensors and numbers are stacked, containers keep their form."""
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch), 0)
+    if isinstance(first, (np.ndarray, np.generic)):
+        if first.dtype.kind in "SUO":
+            raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
+        return stack([as_tensor(np.asarray(x)) for x in batch], 0) if first.shape else as_tensor(np.asarray(batch))
+    if isinstance(first, float):
+        return tensor(list(batch)).double()
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return {k: default_collate([x[k] for x in batch]) for k in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(default_collate(column) for column in zip(*batch)))
+    if isinstance(first, Sequence):
+        if any(len(x) != len(first) for x in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return [default_collate(column) for column in zip(*batch)]
+    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+
+
+def default_convert(data: Any) -> Any:
+    """Arrays as tensors, containers keep their form."""
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "SUO":
+        return as_tensor(np.asarray(data))
+    if isinstance(data, Mapping):
+        return {k: default_convert(x) for k, x in data.items()}
+    return [default_convert(x) for x in data] if isinstance(data, (list, tuple)) else data
+
+
+def _rows(dataset: Any, numbers: list[int]) -> list[Any] | None:
+    """The batch of a `TensorDataset`, or a subset of one, by one index for each tensor: what collating its examples gives."""
+    while type(dataset) is Subset:
+        dataset, numbers = dataset.dataset, [dataset.indices[k] for k in numbers]
+    if type(dataset) is not TensorDataset or any(t._rg or type(t) is not Tensor for t in dataset.tensors):
+        return None
+    return [wrap(t._a[numbers]) for t in dataset.tensors]
+
+
+class DataLoader:
+    """Batches of a data set, in order or shuffled.
+
+    >>> import functrace.torch as torch
+    >>> from functrace.torch.utils.data import DataLoader
+    >>> list(DataLoader([1.0, 2.0, 3.0], batch_size=2))
+    [tensor([1., 2.], dtype=torch.float64), tensor([3.], dtype=torch.float64)]
+    """
+
+    __module__ = "torch.utils.data.dataloader"
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        if num_workers:
+            warnings.warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.", stacklevel=2)
+        streamed = isinstance(dataset, IterableDataset)
+        if streamed and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}")
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+        if batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        if sampler is None and not streamed:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        self.dataset, self.sampler, self.generator, self.drop_last = dataset, sampler, generator, drop_last
+        self.num_workers, self.pin_memory, self.timeout = num_workers, pin_memory, timeout
+        self.batch_size = None if batch_sampler is not None else batch_size
+        self.batch_sampler = batch_sampler
+        if batch_sampler is None and batch_size is not None:
+            self.batch_sampler = BatchSampler(itertools.repeat(None) if streamed else sampler, batch_size, drop_last)
+        self.collate_fn = collate_fn or (default_collate if self.batch_sampler is not None else default_convert)
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __iter__(self) -> Iterator[Any]:
+        _seed(self.generator)  # PyTorch draws a seed for its workers here, before the sampler draws its own
+        return self._batches()
+
+    def _batches(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            examples = iter(self.dataset)
+            if self.batch_size is None:
+                yield from map(self.collate_fn, examples)
+                return
+            while batch := list(itertools.islice(examples, self.batch_size)):
+                if len(batch) < self.batch_size and self.drop_last:
+                    return
+                yield self.collate_fn(batch)
+            return
+        if self.batch_sampler is None:
+            yield from (self.collate_fn(self.dataset[k]) for k in self.sampler)
+            return
+        whole = getattr(self.dataset, "__getitems__", None)
+        plain = self.collate_fn is default_collate
+        for numbers in self.batch_sampler:
+            rows = _rows(self.dataset, numbers) if plain else None
+            yield rows if rows is not None else self.collate_fn(whole(numbers) if whole else [self.dataset[k] for k in numbers])
+
+    def __len__(self) -> int:
+        if isinstance(self.dataset, IterableDataset):
+            n = len(self.dataset)  # type: ignore[arg-type]
+            return n if self.batch_size is None else n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+
+__getattr__ = missing("torch.utils.data")

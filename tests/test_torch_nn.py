@@ -1,0 +1,723 @@
+"""`functrace.torch`'s nn, optim and utils.data, held against PyTorch where it is installed, and against first principles everywhere."""
+
+import collections
+import copy
+import gc
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import functrace.torch as shim
+import functrace.torch.func
+import functrace.torch.nn
+import functrace.torch.optim
+import functrace.torch.utils.data
+
+try:
+    import torch as oracle
+except ImportError:
+    oracle = None
+with_oracle = pytest.mark.skipif(
+    oracle is None or not oracle.__version__.startswith("2.13"), reason="PyTorch 2.13, the oracle, is not installed"
+)
+rng = np.random.default_rng(0)
+
+
+def n(*shape):
+    return rng.normal(size=shape)
+
+
+def plain(x):
+    """A result as arrays, texts and containers of them."""
+    if isinstance(x, (list, tuple)):
+        return [plain(y) for y in x]
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    return x.detach().numpy(force=True).copy() if hasattr(x, "detach") else x
+
+
+def outcome(f, torch):
+    torch.manual_seed(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return plain(f(torch))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+
+def close(got, want, rtol, atol, where=""):
+    if isinstance(want, dict):
+        assert list(got) == list(want), where
+        got, want = list(got.values()), list(want.values())
+    if isinstance(want, list):
+        assert len(got) == len(want), where
+        for k, (a, b) in enumerate(zip(got, want)):
+            close(a, b, rtol, atol, f"{where}[{k}]")
+    elif isinstance(want, (np.ndarray, float)):
+        assert not isinstance(got, str), got
+        assert np.asarray(got).dtype == np.asarray(want).dtype and np.shape(got) == np.shape(want), where
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=where)
+    else:
+        assert got == want, where
+
+
+def same(f, rtol=1e-6, atol=1e-8):
+    """A function of the module `torch` gives the same with both, or raises the same."""
+    close(outcome(f, shim), outcome(f, oracle), rtol, atol)
+
+
+# functional: (name, arguments, keywords); arrays of floats are differentiated
+
+X, Y, P, Q = n(3, 4), n(3, 4), rng.uniform(0.1, 0.9, (3, 4)), rng.uniform(0.1, 0.9, (3, 4))
+T, W = np.array([0, 2, 3]), rng.uniform(0.2, 2, 4)
+IMAGE, GRID = n(2, 4, 7, 6), rng.uniform(-1.2, 1.2, (2, 5, 6, 2))
+CALLS = [(name, (3 * X,), {}) for name in (
+    "relu relu6 elu selu celu leaky_relu gelu silu mish logsigmoid hardtanh hardswish hardshrink softshrink tanhshrink softsign "
+    "softplus sigmoid tanh glu rrelu normalize"
+).split()]  # fmt: skip
+CALLS += [
+    ("gelu", (X,), {"approximate": "tanh"}), ("threshold", (X, 0.1, 20), {}), ("prelu", (X, n(4)), {}), ("softmax", (X, 1), {}),
+    ("softmin", (X, 0), {}), ("log_softmax", (X, -1), {}), ("softplus", (X,), {"beta": 2, "threshold": 1}), ("celu", (X,), {"alpha": 0.5}),
+    ("linear", (X, n(2, 4), n(2)), {}), ("linear", (n(2, 3, 4), n(2, 4), n(2)), {}), ("linear", (n(4), n(2, 4), n(2)), {}),
+    ("bilinear", (X, n(3, 5), n(2, 4, 5), n(2)), {}), ("embedding", (np.array([[1, 2, 1], [0, 4, 1]]), n(5, 3)), {"padding_idx": 1}),
+    ("one_hot", (np.array([1, 0, 3]), 5), {}), ("cosine_similarity", (X, Y), {}), ("pairwise_distance", (X, Y), {}),
+    ("batch_norm", (n(2, 6, 3, 4), None, None, n(6), n(6), True), {}), ("instance_norm", (n(2, 6, 5),), {"weight": n(6), "bias": n(6)}),
+    ("layer_norm", (X, (4,), n(4), n(4)), {}), ("layer_norm", (n(2, 3, 4), (3, 4)), {}), ("group_norm", (n(2, 6, 5), 3, n(6), n(6)), {}),
+    ("rms_norm", (X, (4,), n(4)), {}), ("local_response_norm", (n(2, 6, 4, 5), 3), {"alpha": 0.5, "k": 2.0}),
+    ("pixel_shuffle", (n(2, 8, 3, 4), 2), {}), ("pixel_unshuffle", (n(2, 2, 6, 4), 2), {}), ("channel_shuffle", (n(2, 6, 3), 3), {}),
+    ("unfold", (n(2, 3, 6, 5), 2), {"dilation": 2, "padding": 1, "stride": 2}), ("fold", (n(2, 12, 20), (5, 6), 2), {}),
+    ("affine_grid", (n(2, 2, 3), [2, 3, 4, 5]), {}), ("conv3d", (n(1, 2, 4, 4, 4), n(3, 2, 2, 3, 2), n(3)), {"padding": 1}),
+    ("max_pool3d", (n(1, 2, 4, 4, 4), 2), {}), ("avg_pool3d", (n(1, 2, 4, 4, 4), 2), {}),
+    ("interpolate", (n(2, 3, 4), 7), {"mode": "linear"}),
+    ("scaled_dot_product_attention", (n(2, 3, 4, 5), n(2, 3, 6, 5), n(2, 3, 6, 7), n(4, 6)), {}),
+    ("scaled_dot_product_attention", (n(2, 4, 5), n(2, 6, 5), n(2, 6, 5), rng.random((4, 6)) > 0.4), {}),
+    ("scaled_dot_product_attention", (n(2, 4, 5), n(2, 6, 5), n(2, 6, 5)), {"is_causal": True, "scale": 0.3}),
+]  # fmt: skip
+for _r in ("none", "mean", "sum"):
+    _o = {"reduction": _r}
+    CALLS += [(name, (X, Y), _o) for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")]
+    CALLS += [
+        ("smooth_l1_loss", (X, Y), {**_o, "beta": 0.3}), ("binary_cross_entropy", (P, Q), _o), ("binary_cross_entropy", (P, Q, X.astype(int)), _o),
+        ("binary_cross_entropy_with_logits", (X, Q), {**_o, "weight": Y, "pos_weight": W}), ("nll_loss", (X, T), _o),
+        ("nll_loss", (X, T), {**_o, "weight": W, "ignore_index": 2}), ("nll_loss", (n(2, 3, 4, 5), rng.integers(0, 3, (2, 4, 5))), _o),
+        ("cross_entropy", (X, T), {**_o, "label_smoothing": 0.1, "weight": W, "ignore_index": 2}), ("cross_entropy", (X, P), _o),
+        ("cross_entropy", (X, P), {**_o, "label_smoothing": 0.1, "weight": W}), ("cross_entropy", (n(3), np.array(1)), _o),
+        ("kl_div", (X, P), _o), ("kl_div", (X, Y), {**_o, "log_target": True}), ("poisson_nll_loss", (X, 3 * P), {**_o, "full": True}),
+        ("gaussian_nll_loss", (X, Y, P), {**_o, "full": True, "eps": 0.5}), ("triplet_margin_loss", (X, Y, n(3, 4)), {**_o, "swap": True}),
+        ("multilabel_soft_margin_loss", (X, (Y > 0) * 1.0), _o),
+    ]  # fmt: skip
+for _d in (1, 2):
+    _x, _k = (IMAGE[..., 0], IMAGE)[_d - 1], (3, 2)[:_d]
+    CALLS += [
+        (f"conv{_d}d", (_x, n(6, 4, *_k), n(6)), {"stride": s, "padding": p, "dilation": d}) for s in (1, 2) for p in (0, 1) for d in (1, 2)
+    ]
+    CALLS += [
+        (f"conv_transpose{_d}d", (_x, n(4, 3, *_k), n(3)), {"stride": s, "padding": p, "output_padding": s - 1})
+        for s in (1, 2)
+        for p in (0, 1)
+    ]
+    CALLS += [
+        (f"conv{_d}d", (_x, n(6, 2, *_k), n(6)), {"groups": 2}), (f"conv{_d}d", (_x[0], n(6, 4, *_k)), {"padding": "same"}),
+        (f"adaptive_avg_pool{_d}d", (_x, 3), {}), (f"adaptive_avg_pool{_d}d", (_x, 1), {}), (f"lp_pool{_d}d", (_x**2, 2, 2), {}),
+        (f"adaptive_max_pool{_d}d", (_x, 3), {"return_indices": True}),
+    ]  # fmt: skip
+    for _g in ((2, None, 0, 1, False), (3, 2, 1, 1, True), (2, 2, 1, 2, False), (3, 2, 0, 1, True)):
+        CALLS += [(f"max_pool{_d}d", (_x, *_g), {}), (f"max_pool{_d}d", (np.sign(_x), *_g), {"return_indices": True})]
+    CALLS += [(f"avg_pool{_d}d", (_x, 3, 2, 1, c, i), {}) for c in (False, True) for i in (False, True)]
+    CALLS += [("pad", (_x, (1, 2, 2, 1)[: 2 * _d], mode), {}) for mode in ("constant", "reflect", "replicate", "circular")]
+CALLS += [("pad", (IMAGE, (-1, 2), "constant", 3.5), {})]
+CALLS += [("interpolate", (n(2, 3, 4, 6), (5, 9)), {"mode": m}) for m in ("nearest", "nearest-exact", "bilinear", "bicubic", "area")]
+CALLS += [("interpolate", (n(2, 3, 4, 6),), {"mode": m, "scale_factor": f}) for m in ("nearest", "bilinear", "bicubic") for f in (2, 0.6)]
+CALLS += [("interpolate", (n(2, 3, 4, 6), 7), {"mode": m, "align_corners": True}) for m in ("bilinear", "bicubic")]
+CALLS += [
+    ("grid_sample", (n(2, 3, 4, 7), GRID, m, p, a), {}) for m in ("bilinear", "nearest") for p in ("zeros", "border") for a in (True, False)
+]
+ONCE = [  # not twice differentiable in PyTorch
+    ("hardsigmoid", (3 * X,), {}),
+    ("multi_margin_loss", (X, T), {"p": 2, "margin": 0.5, "weight": W}), ("multi_margin_loss", (n(4), np.array(2)), {}),
+    ("multilabel_margin_loss", (X, np.array([[3, 0, -1, 1], [0, -1, 1, 2], [-1, 0, 0, 0]])), {}), ("max_unpool2d", (n(1, 2, 2, 2), np.array([[[[0, 3], [9, 11]], [[5, 6], [8, 14]]]]), 2), {}),
+    ("cosine_embedding_loss", (X, Y, np.array([1.0, -1, 1])), {"margin": 0.1}), ("margin_ranking_loss", (n(5), n(5), np.sign(n(5))), {"margin": 0.3}),
+    ("hinge_embedding_loss", (X, np.sign(Y)), {}), ("soft_margin_loss", (X, np.sign(Y).astype(int)), {}),
+]  # fmt: skip
+
+
+def derivatives(name, args, kwargs, order):
+    def run(torch):
+        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+        leaves = [t.requires_grad_() for t in tensors if isinstance(t, torch.Tensor) and t.dtype == torch.float64]
+        named = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
+        out = getattr(torch.nn.functional, name)(*tensors, **named)
+        results = list(out) if isinstance(out, tuple) else [out]
+        floating = [r for r in results if r.requires_grad]
+        if floating:
+            weights = np.random.default_rng(3)
+            total = sum((r * torch.tensor(weights.normal(size=tuple(r.shape)))).sum() for r in floating)
+            grads = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+            results += [g for g in grads if g is not None]
+            twice = sum((g * g).sum() for g in grads if g is not None)
+            if order > 1 and getattr(twice, "grad_fn", None):
+                seconds = torch.autograd.grad(twice, leaves, allow_unused=True)
+                results += [torch.zeros_like(t) if g is None else g * 1 for g, t in zip(seconds, leaves)]
+            elif order > 1:
+                results += [torch.zeros_like(t) for t in leaves]
+        return results
+
+    return run
+
+
+@with_oracle
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS}))
+def test_functions_and_two_derivatives_are_pytorchs(name):
+    for _, args, kwargs in [call for call in CALLS if call[0] == name]:
+        same(derivatives(name, args, kwargs, 2))
+
+
+@with_oracle
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in ONCE}))
+def test_functions_and_their_derivative_are_pytorchs(name):
+    for _, args, kwargs in [call for call in ONCE if call[0] == name]:
+        same(derivatives(name, args, kwargs, 1))
+
+
+DIFFERENCES = [
+    ("conv2d", (n(1, 2, 4, 4), n(2, 1, 2, 2), n(2)), {"stride": 2, "padding": 1, "groups": 2}), ("conv_transpose1d", (n(1, 2, 3), n(2, 1, 2)), {"stride": 2}),
+    ("max_pool2d", (n(1, 1, 4, 4), 2), {}), ("avg_pool1d", (n(1, 2, 5), 3, 2, 1), {}), ("interpolate", (n(1, 1, 2, 3),), {"scale_factor": 2, "mode": "bilinear"}),
+    ("layer_norm", (n(2, 3), (3,), n(3), n(3)), {}), ("batch_norm", (n(3, 2, 2), None, None, n(2), n(2), True), {}), ("cross_entropy", (n(3, 4), np.array([0, 2, 3])), {"label_smoothing": 0.1}),
+    ("scaled_dot_product_attention", (n(2, 3), n(4, 3), n(4, 2)), {}), ("gelu", (n(4),), {}), ("embedding", (np.array([1, 0, 1]), n(3, 2)), {}), ("glu", (n(2, 4),), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs"), DIFFERENCES, ids=[name for name, _, _ in DIFFERENCES])
+def test_two_derivatives_are_limits_of_differences(name, args, kwargs):
+    given = [shim.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+    leaves = [k for k, t in enumerate(given) if isinstance(t, shim.Tensor) and t.dtype == shim.float64]
+
+    def function(*tensors):
+        row = list(given)
+        for k, t in zip(leaves, tensors):
+            row[k] = t
+        return getattr(shim.nn.functional, name)(*row, **kwargs)
+
+    inputs = tuple(given[k].requires_grad_() for k in leaves)
+    assert shim.autograd.gradcheck(function, inputs) and shim.autograd.gradgradcheck(function, inputs)
+
+
+REFUSED = [
+    ("nll_loss", (X, np.array([0, 2, 4]))), ("nll_loss", (X, np.array([0, 2]))), ("cross_entropy", (X, n(3, 3))), ("cross_entropy", (X, np.array([[1]]))),
+    ("mse_loss", (X, n(3, 3))), ("mse_loss", (X, Y, None, None, "most")), ("binary_cross_entropy", (X, P)), ("binary_cross_entropy_with_logits", (X, n(3))),
+    ("linear", (X, n(2, 5), n(2))), ("embedding", (np.array([4]), n(4, 3))), ("embedding", (X, n(4, 3))), ("one_hot", (np.array([3]), 2)), ("one_hot", (X,)),
+    ("conv2d", (n(2, 3, 7, 6), n(6, 4, 3, 2))), ("conv2d", (n(4), n(6, 4, 3, 2))), ("conv2d", (IMAGE, n(6, 4, 9, 9))), ("conv2d", (IMAGE, n(6, 4, 3, 2), None, 2, "same")),
+    ("conv2d", (IMAGE.astype("f"), n(6, 4, 3, 2))), ("conv_transpose2d", (n(2, 5, 7, 6), n(4, 3, 3, 2))), ("conv_transpose2d", (IMAGE, n(4, 3, 3, 2), None, 1, 0, 1)),
+    ("max_pool2d", (n(3, 3), 2)), ("max_pool2d", (IMAGE, 2, 2, 2)), ("max_pool2d", (IMAGE, 9)), ("fold", (n(2, 12, 20), (6, 6), 2)), ("pad", (IMAGE, (9,))),
+    ("pad", (IMAGE, (9, 9), "reflect")), ("pad", (IMAGE, (9, 9, 9, 9), "circular")), ("interpolate", (IMAGE,)), ("interpolate", (IMAGE[0], 7, None, "bilinear")), ("prelu", (X, n(3))),
+    ("batch_norm", (X, None, None, None, None, False)), ("layer_norm", (X, (3,))), ("group_norm", (n(2, 3), 2)), ("dropout", (X, 1.5)), ("gelu", (X, "x")), ("glu", (n(3),)),
+]  # fmt: skip
+
+
+@with_oracle
+@pytest.mark.parametrize(("name", "args"), REFUSED, ids=[name for name, _ in REFUSED])
+def test_refused_with_pytorchs_words(name, args):
+    def run(torch):
+        return getattr(torch.nn.functional, name)(*(torch.tensor(a) if isinstance(a, np.ndarray) else a for a in args))
+
+    assert isinstance(outcome(run, shim), str)
+    same(run)
+
+
+def test_what_is_not_honoured_is_refused():
+    F, x = shim.nn.functional, shim.zeros(2, 3, 4, 4)
+    for call in (
+        lambda: F.interpolate(x, 8, mode="bilinear", antialias=True),
+        lambda: F.embedding(shim.tensor([0]), shim.zeros(2, 2), sparse=True),
+        lambda: F.grid_sample(x, shim.zeros(2, 4, 4, 2), padding_mode="reflection"),
+        lambda: shim.nn.LSTM(2, 3, proj_size=2),
+        lambda: shim.optim.Adam([shim.zeros(1)], differentiable=True),
+        lambda: F.ctc_loss,
+    ):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+# modules
+
+PRINTED = """ReLU() ReLU(True) LeakyReLU() GELU('tanh') Softshrink() Hardsigmoid() Threshold(0.1,20) PReLU() RReLU() Softmax() Softmax2d() Dropout(0.2)
+Identity() Flatten() Unflatten(1,(2,3)) Linear(2,3) Bilinear(2,3,4) Embedding(5,3) Embedding(5,3,padding_idx=0,max_norm=1.) Conv1d(2,4,3)
+Conv2d(2,4,(3,5),stride=2,padding=1,dilation=2,groups=2,bias=False,padding_mode='circular') ConvTranspose2d(2,4,3,stride=2,output_padding=1)
+MaxPool1d(2) MaxPool2d((2,3),stride=(1,2),padding=1,ceil_mode=True) AvgPool1d(2) AvgPool2d(2) AdaptiveAvgPool2d((1,1)) AdaptiveMaxPool2d((5,None))
+LPPool2d(2,3) MaxUnpool2d(2) BatchNorm1d(4) BatchNorm2d(4,affine=False) LayerNorm((3,4),elementwise_affine=False) GroupNorm(2,4)
+InstanceNorm1d(4) RMSNorm(4) LocalResponseNorm(2) RNN(2,3) LSTM(2,3,2,batch_first=True,bidirectional=True,dropout=0.1) GRU(2,3,bias=False)
+RNNCell(2,3,nonlinearity='relu') GRUCell(2,3,bias=False) MultiheadAttention(4,2) Transformer(4,2,2,2,8) CrossEntropyLoss(label_smoothing=0.1)
+TripletMarginLoss() CosineSimilarity() PixelShuffle(2) Upsample(scale_factor=2) Upsample((3,4),mode='bilinear',align_corners=True)
+UpsamplingNearest2d(scale_factor=2) ZeroPad2d(1) ConstantPad1d(2,3.5) Fold((4,5),(2,2)) Sequential(nn.Linear(2,3),nn.ReLU()) Sequential()
+ModuleList([nn.Linear(2,3),nn.Linear(2,3),nn.ReLU()]) ModuleDict({'a':nn.Linear(2,3)}) ParameterList([nn.Parameter(torch.zeros(2,3))])
+ParameterDict({'a':nn.Parameter(torch.zeros(2,3))})""".split()
+
+
+@with_oracle
+def test_modules_print_as_pytorchs():
+    for made in PRINTED:
+        same(lambda torch, made=made: repr(eval(f"nn.{made}", {"nn": torch.nn, "torch": torch})))
+
+
+def f(*shape):
+    return n(*shape).astype(np.float32)
+
+
+MODULES = {
+    "linear": (lambda nn: nn.Linear(5, 3), [f(2, 4, 5)]),
+    "bilinear": (lambda nn: nn.Bilinear(3, 4, 2), [f(5, 3), f(5, 4)]),
+    "embedding": (lambda nn: nn.Embedding(7, 3, padding_idx=2), [np.array([[1, 2], [6, 2]])]),
+    "conv1d": (lambda nn: nn.Conv1d(4, 6, 3, padding="same", padding_mode="reflect", bias=False), [f(2, 4, 9)]),
+    "conv2d": (lambda nn: nn.Conv2d(4, 6, 3, padding=2, padding_mode="circular", stride=2), [f(2, 4, 9, 8)]),
+    "transposed": (lambda nn: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1), [f(2, 4, 5, 4)]),
+    "batch norm": (lambda nn: nn.BatchNorm1d(4), [f(3, 4, 5)]),
+    "batch norm, average": (lambda nn: nn.BatchNorm2d(4, momentum=None, affine=False), [f(3, 4, 5, 2)]),
+    "batch norm, untracked": (lambda nn: nn.BatchNorm2d(4, track_running_stats=False), [f(3, 4, 5, 2)]),
+    "instance norm": (lambda nn: nn.InstanceNorm1d(4, affine=True, track_running_stats=True), [f(3, 4, 5)]),
+    "layer norm": (lambda nn: nn.LayerNorm((3, 4)), [f(2, 3, 4)]),
+    "prelu": (lambda nn: nn.PReLU(4), [f(2, 4)]),
+    "rnn": (lambda nn: nn.RNN(3, 5, nonlinearity="relu"), [f(6, 2, 3)]),
+    "lstm": (lambda nn: nn.LSTM(3, 5, 2, batch_first=True, bidirectional=True), [f(2, 6, 3)]),
+    "lstm, one example": (lambda nn: nn.LSTM(3, 5, bias=False), [f(6, 3)]),
+    "gru": (lambda nn: nn.GRU(3, 5, 2), [f(6, 2, 3), f(2, 2, 5)]),
+    "lstm cell": (lambda nn: nn.LSTMCell(3, 5), [f(2, 3)]),
+    "gru cell": (lambda nn: nn.GRUCell(3, 5), [f(3)]),
+    "attention": (lambda nn: nn.MultiheadAttention(6, 2), [f(4, 2, 6), f(5, 2, 6), f(5, 2, 6)]),
+    "attention, other sizes": (
+        lambda nn: nn.MultiheadAttention(6, 2, kdim=3, vdim=4, add_bias_kv=True, add_zero_attn=True, batch_first=True),
+        [f(2, 4, 6), f(2, 5, 3), f(2, 5, 4)],
+    ),
+    "encoder": (
+        lambda nn: nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, 0.0, "gelu", batch_first=True, norm_first=True), 2),
+        [f(2, 4, 6)],
+    ),
+    "transformer": (lambda nn: nn.Transformer(6, 2, 1, 1, 8, dropout=0.0), [f(4, 2, 6), f(5, 2, 6)]),
+}
+
+
+@with_oracle
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_compute_what_pytorchs_do(name, training):
+    make, inputs = MODULES[name]
+
+    def run(torch):
+        module = make(torch.nn).train(training)
+        first = {k: v.clone() for k, v in module.state_dict().items()}
+        tensors = [torch.tensor(x) for x in inputs]
+        flat = [o for o in _leaves(module(*tensors)) if o is not None]
+        if any(o.requires_grad for o in flat):
+            sum((o * o * (k + 1)).sum() for k, o in enumerate(flat)).backward()
+        return first, flat, {k: p.grad for k, p in module.named_parameters()}, module.state_dict()
+
+    close(outcome(run, shim), outcome(run, oracle), 2e-4, 2e-5)
+
+
+def _leaves(x):
+    return [y for item in x for y in _leaves(item)] if isinstance(x, tuple) else [x]
+
+
+@with_oracle
+@pytest.mark.parametrize("fill", ["uniform_", "xavier_uniform_", "kaiming_uniform_"])
+def test_first_values_are_pytorchs_to_the_last_bit(fill):
+    for shape in ((3, 4), (7, 5), (4, 2, 3)):
+        same(lambda torch, shape=shape: getattr(torch.nn.init, fill)(torch.empty(*shape)), 0, 0)
+    same(lambda torch: list(torch.nn.Linear(6, 5).parameters()) + list(torch.nn.Conv2d(3, 4, 3).parameters()), 0, 0)
+
+
+@with_oracle
+def test_other_first_values_are_pytorchs():
+    for fill in ("normal_", "xavier_normal_", "kaiming_normal_", "orthogonal_"):
+        for shape in ((3, 3), (7, 5)):
+            same(lambda torch, fill=fill, shape=shape: getattr(torch.nn.init, fill)(torch.empty(*shape)), 2e-6, 2e-6)
+    for options in ({"std": 0.02}, {"std": 2.0, "a": -1, "b": 1.5}, {"mean": 3.0}):
+        same(lambda torch, options=options: torch.nn.init.trunc_normal_(torch.empty(5, 4), **options), 1e-5, 1e-6)
+    same(lambda torch: torch.nn.init.sparse_(torch.empty(5, 4), 0.5), 1e-5, 1e-6)
+    same(lambda torch: torch.nn.functional.gumbel_softmax(torch.ones(4, 5), 0.7), 1e-5, 1e-6)
+    same(lambda torch: torch.nn.functional.rrelu(torch.linspace(-1, 1, 20), training=True), 1e-5, 1e-6)
+    same(lambda torch: torch.nn.init.dirac_(torch.empty(4, 4, 3), 2))
+    same(lambda torch: [torch.nn.init.calculate_gain(*a) for a in (("relu",), ("leaky_relu", 0.2), ("tanh",), ("conv2d",))])
+
+
+def network(torch):
+    nn = torch.nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(2, 3)
+            self.b = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+            self.register_buffer("c", torch.ones(3))
+            self.register_buffer("d", torch.ones(1), persistent=False)
+            self.tied = self.a
+
+        def forward(self, x):
+            return self.b(self.a(x)) * self.c
+
+    return Net()
+
+
+@with_oracle
+def test_parts_of_a_module_are_named_as_in_pytorch():
+    def run(torch):
+        net = network(torch)
+        return [
+            [k for k, _ in net.named_parameters()], [k for k, _ in net.named_parameters(remove_duplicate=False)], [k for k, _ in net.named_buffers()],
+            [k for k, _ in net.named_modules()], [k for k, _ in net.named_children()], list(net.state_dict()), dict(net.state_dict()._metadata),
+            str(net), net.get_parameter("b.0.bias"), str(net.get_submodule("b.1")), str(net.load_state_dict(net.state_dict())),
+            [p.requires_grad for p in net.requires_grad_(False).parameters()], str(net.double().a.weight.dtype), "training" in dir(net), net.eval().b.training,
+        ]  # fmt: skip
+
+    same(run)
+
+
+@with_oracle
+def test_mistakes_with_modules_are_told_in_pytorchs_words():
+    def broken(torch, change):
+        state = collections.OrderedDict(network(torch).state_dict())
+        change(torch, state)
+        return network(torch).load_state_dict(state)
+
+    class Late:
+        def __new__(cls, torch, value):
+            def init(self):
+                self.a = value
+
+            return type("Late", (torch.nn.Module,), {"__init__": init})()
+
+    for run in (
+        lambda torch: broken(torch, lambda torch, s: (s.pop("c"), s.update({"e": torch.ones(1), "a.weight": torch.ones(3)}))),
+        lambda torch: broken(torch, lambda torch, s: s.update(c=3)),
+        lambda torch: network(torch).load_state_dict(3),
+        lambda torch: Late(torch, torch.nn.Parameter(torch.ones(1))),
+        lambda torch: Late(torch, torch.nn.ReLU()),
+        lambda torch: network(torch).nothing,
+        lambda torch: setattr(network(torch), "a", 3),
+        lambda torch: setattr(network(torch), "c", 3),
+        lambda torch: setattr(network(torch).a, "weight", torch.ones(3, 2)),
+        lambda torch: network(torch).register_buffer("a", torch.ones(1)),
+        lambda torch: network(torch).register_parameter("x.y", None),
+        lambda torch: network(torch).register_parameter("k", torch.nn.Parameter(torch.ones(2)) * 2),
+        lambda torch: network(torch).add_module("z", 3),
+        lambda torch: network(torch).get_submodule("a.x"),
+        lambda torch: network(torch).get_parameter("c"),
+        lambda torch: network(torch).train(3),
+        lambda torch: network(torch).to(torch.int32),
+        lambda torch: torch.nn.Module()(1),
+        lambda torch: torch.nn.Sequential(3),
+        lambda torch: torch.nn.Sequential(torch.nn.ReLU())[2],
+        lambda torch: torch.nn.Conv2d(3, 4, 3, groups=2),
+        lambda torch: torch.nn.Dropout(1.5),
+        lambda torch: torch.nn.MultiheadAttention(5, 2),
+        lambda torch: torch.nn.LSTM(2, 3)(torch.zeros(4, 5)),
+        lambda torch: torch.nn.LSTM(2, 3)(torch.zeros(4)),
+        lambda torch: torch.nn.BatchNorm1d(3)(torch.zeros(1, 3)),
+        lambda torch: torch.nn.BatchNorm2d(3)(torch.zeros(3, 3)),
+    ):
+        assert isinstance(outcome(run, shim), (str, type(None)))
+        same(run)
+
+
+def _hooks(torch):
+    seen, net = [], network(torch)
+    handles = [
+        net.a.register_forward_pre_hook(lambda m, args: (args[0] * 2,)),
+        net.a.register_forward_hook(lambda m, args, out: out + 1),
+        net.b.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].sum().item(), go[0].sum().item()))),
+        net.b.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,)),
+        net.a.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0] is None, go[0].sum().item()))),
+    ]
+    x = torch.tensor([[0.5, -1.0]])
+    out = net(x)
+    out.sum().backward()
+    grads = [p.grad for p in net.parameters()]
+    for handle in handles:
+        handle.remove()
+    return [out, grads, [list(map(float, row)) for row in seen], net(x)]
+
+
+@with_oracle
+def test_hooks_see_and_change_what_pytorchs_do():
+    close(outcome(_hooks, shim), outcome(_hooks, oracle), 1e-5, 1e-6)
+
+
+def test_modules_are_copied_and_pickled_with_their_state():
+    net = network(shim)
+    x = shim.ones(1, 2)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(shim.nn.Sequential(net.a, net.b)))):
+        assert shim.equal(other(x), net(x) if hasattr(other, "c") else net.b(net.a(x)))
+        assert next(other.parameters()) is not net.a.weight
+    net.a.weight.data.zero_()
+    assert float(net.state_dict()["a.weight"].abs().sum()) == 0
+
+
+def test_a_convolution_is_the_sum_that_defines_it():
+    x, w = n(2, 4, 6, 5), n(6, 2, 3, 2)
+    got = shim.nn.functional.conv2d(shim.tensor(x), shim.tensor(w), stride=(2, 1), padding=1, dilation=(1, 2), groups=2).numpy()
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    want = np.zeros(got.shape)
+    for b, o, i, j in np.ndindex(*want.shape):
+        for c, p, q in np.ndindex(*w.shape[1:]):
+            want[b, o, i, j] += w[o, c, p, q] * padded[b, 2 * (o // 3) + c, 2 * i + p, j + 2 * q]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_per_example_gradients_of_a_network_by_vmap_agree_with_a_loop():
+    nn, func = shim.nn, functrace.torch.func
+    net = nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(8), nn.Linear(8, 3)).double()
+    x, y = shim.tensor(n(4, 1, 5, 5)), shim.tensor([0, 2, 1, 1])
+    parameters = {k: p.detach() for k, p in net.named_parameters()}
+
+    def loss(parameters, example, label):
+        return nn.functional.cross_entropy(func.functional_call(net, parameters, (example.unsqueeze(0),)), label.unsqueeze(0))
+
+    each = func.vmap(func.grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    for k in range(4):
+        net.zero_grad()
+        nn.functional.cross_entropy(net(x[k : k + 1]), y[k : k + 1]).backward()
+        for name, p in net.named_parameters():
+            np.testing.assert_allclose(each[name][k].numpy(), p.grad.numpy(), atol=1e-12)
+
+
+@with_oracle
+def test_sequences_are_packed_and_padded_as_in_pytorch():
+    x, rows = f(6, 3, 4), [f(3, 2), f(5, 2), f(1, 2)]
+
+    def run(torch):
+        rnn = torch.nn.utils.rnn
+        packed = rnn.pack_padded_sequence(torch.tensor(x), [3, 6, 2], enforce_sorted=False)
+        out, last = torch.nn.GRU(4, 5, 2, bidirectional=True)(packed)
+        tensors = list(map(torch.tensor, rows))
+        return [
+            list(packed), list(out), last, list(rnn.pad_packed_sequence(out, padding_value=0.5, total_length=7)),
+            rnn.pad_sequence(tensors, True, -1.0), list(rnn.pack_sequence(tensors, enforce_sorted=False)),
+            rnn.unpad_sequence(torch.tensor(x), torch.tensor([2, 6, 1])),
+        ]  # fmt: skip
+
+    close(outcome(run, shim), outcome(run, oracle), 1e-5, 1e-6)
+
+
+@with_oracle
+def test_gradients_are_clipped_as_in_pytorch():
+    def run(torch):
+        weights = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 2))]
+        utils = torch.nn.utils
+        results = []
+        for norm in (2.0, 1.0, float("inf")):
+            for k, w in enumerate(weights):
+                w.grad = torch.full_like(w, float(k + 1))
+            results += [utils.clip_grad_norm_(weights, 1.5, norm), weights[0].grad.clone(), weights[1].grad.clone()]
+        utils.clip_grad_value_(weights, 0.3)
+        vector = utils.parameters_to_vector(weights)
+        utils.vector_to_parameters(vector * 2, weights)
+        return [*results, weights[1].grad, vector, weights[1]]
+
+    same(run, 1e-6, 1e-7)
+
+
+def test_training_leaves_nothing_behind_with_the_collector_off():
+    nn = shim.nn
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 8), nn.Dropout(0.1)
+    )
+    rnn = nn.LSTM(8, 4)
+    net[1].register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    optimizer = shim.optim.Adam([*net.parameters(), *rnn.parameters()])
+    loader = shim.utils.data.DataLoader(shim.utils.data.TensorDataset(shim.randn(8, 1, 8, 8)), 4, shuffle=True)
+
+    def epoch():
+        for (x,) in loader:
+            optimizer.zero_grad()
+            rnn(net(x))[0].pow(2).sum().backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+
+    epoch()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            epoch()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+# optimisers
+
+STEPS = [
+    ("SGD", {"lr": 0.1}), ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3}),
+    ("SGD", {"lr": 0.01, "maximize": True}), ("Adam", {}), ("Adam", {"lr": 0.1, "betas": (0.3, 0.5), "weight_decay": 0.1, "amsgrad": True}), ("AdamW", {"lr": 0.1}),
+    ("RMSprop", {}), ("RMSprop", {"momentum": 0.5, "centered": True, "weight_decay": 0.1}), ("Adagrad", {"lr": 0.3, "lr_decay": 0.1, "initial_accumulator_value": 0.2}),
+    ("Adadelta", {"rho": 0.5, "weight_decay": 0.1}), ("Adamax", {"lr": 0.1, "weight_decay": 0.1}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}), ("ASGD", {"lr": 0.1, "t0": 3}), ("Rprop", {}), ("LBFGS", {"lr": 0.1, "max_iter": 5}), ("LBFGS", {"line_search_fn": "strong_wolfe"}),
+]  # fmt: skip
+
+
+def trained(torch, name, options, steps=8):
+    weights = [torch.nn.Parameter(torch.tensor(np.cos(np.arange(k * k, dtype=float)).reshape(k, k))) for k in (3, 2)]
+    optimizer = getattr(torch.optim, name)([{"params": weights[:1]}, {"params": weights[1:]}] if name != "LBFGS" else weights, **options)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = ((weights[0] @ weights[0] - 1) ** 2).sum() * 0.1 + (weights[1].sum() * weights[0].sum()).sin()
+        loss.backward()
+        return loss
+
+    return weights, [float(optimizer.step(closure)) for _ in range(steps)], optimizer
+
+
+@with_oracle
+@pytest.mark.parametrize(("name", "options"), STEPS, ids=[name for name, _ in STEPS])
+def test_optimisers_take_pytorchs_steps(name, options):
+    def run(torch):
+        weights, losses, optimizer = trained(torch, name, options)
+        state = optimizer.state_dict()
+        return [weights, losses, state if name != "LBFGS" else sorted(state), str(optimizer)]
+
+    close(outcome(run, shim), outcome(run, oracle), 1e-7, 1e-9)
+
+
+def test_the_first_step_of_adam_is_the_learning_rate():
+    w = shim.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    optimizer = shim.optim.Adam([w], lr=0.25)
+    (w * shim.tensor([5.0, -0.1, 2.0])).sum().backward()
+    optimizer.step()
+    np.testing.assert_allclose(w.detach().numpy(), [0.75, -1.75, 2.75], rtol=1e-5)
+    assert w._version == 1
+
+
+@with_oracle
+def test_mistakes_with_optimisers_are_told_in_pytorchs_words():
+    for call in (
+        lambda o, w, torch: o.SGD([]), lambda o, w, torch: o.SGD(w), lambda o, w, torch: o.SGD([3]), lambda o, w, torch: o.SGD([w * 2]), lambda o, w, torch: o.SGD([w], lr=-1),
+        lambda o, w, torch: o.Adam([w], betas=(1, 2)), lambda o, w, torch: o.SGD([w], nesterov=True), lambda o, w, torch: o.SGD([w]).add_param_group({"params": [w]}),
+        lambda o, w, torch: o.SGD([w]).load_state_dict(o.SGD([w, torch.nn.Parameter(w.detach())]).state_dict()), lambda o, w, torch: o.SGD([{"params": [w]}, {"params": {w}}]),
+        lambda o, w, torch: o.LBFGS([{"params": [w]}, {"params": [torch.nn.Parameter(w.detach())]}]), lambda o, w, torch: o.lr_scheduler.StepLR(3, 1),
+        lambda o, w, torch: o.lr_scheduler.StepLR(o.SGD([w]), 1, last_epoch=3), lambda o, w, torch: o.lr_scheduler.OneCycleLR(o.SGD([w]), 1.0),
+    ):  # fmt: skip
+        run = lambda torch, call=call: call(torch.optim, torch.nn.Parameter(torch.ones(2)), torch)
+        assert isinstance(outcome(run, shim), str)
+        same(run)
+
+
+@with_oracle
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
+def test_training_goes_on_from_a_saved_state(name):
+    def run(torch):
+        weights, _, optimizer = trained(torch, name, {"lr": 0.05}, 3)
+        other = [torch.nn.Parameter(w.detach().clone()) for w in weights]
+        resumed = getattr(torch.optim, name)([{"params": other[:1]}, {"params": other[1:]}], lr=1.0)
+        resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        for w, v in zip(weights, other):
+            w.grad = v.grad = torch.ones_like(w)
+        optimizer.step()
+        resumed.step()
+        assert all(torch.equal(w, v) for w, v in zip(weights, other))
+        return other
+
+    same(run)
+
+
+SCHEDULES = [
+    ("StepLR", {"step_size": 3}), ("MultiStepLR", {"milestones": [2, 5, 5, 9], "gamma": 0.3}), ("ConstantLR", {}), ("LinearLR", {"start_factor": 0.2, "total_iters": 7}),
+    ("ExponentialLR", {"gamma": 0.9}), ("PolynomialLR", {"total_iters": 6, "power": 2.0}), ("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2}), ("OneCycleLR", {"max_lr": [1.0, 2.0], "total_steps": 30}),
+    ("OneCycleLR", {"max_lr": 1.0, "total_steps": 30, "three_phase": True, "anneal_strategy": "linear"}), ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.4, "step_size_up": 4, "mode": "triangular2"}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.4, "step_size_up": 4, "mode": "exp_range", "gamma": 0.9}), ("LambdaLR", {"lr_lambda": lambda k: 0.9**k}),
+    ("MultiplicativeLR", {"lr_lambda": lambda k: 0.95}), ("ReduceLROnPlateau", {"patience": 2, "cooldown": 1, "min_lr": 0.001}),
+    ("SequentialLR", lambda L, o: L.SequentialLR(o, [L.LinearLR(o, 0.1, total_iters=4), L.CosineAnnealingLR(o, 6), L.ExponentialLR(o, 0.9)], [4, 10])),
+    ("ChainedScheduler", lambda L, o: L.ChainedScheduler([L.ConstantLR(o, 0.5, 3), L.ExponentialLR(o, 0.9)])),
+]  # fmt: skip
+
+
+@with_oracle
+@pytest.mark.parametrize(("name", "options"), SCHEDULES, ids=[name for name, _ in SCHEDULES])
+def test_learning_rates_are_pytorchs(name, options):
+    def run(torch):
+        w, v = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.SGD([{"params": [w]}, {"params": [v], "lr": 0.2}], lr=0.5, momentum=0.9)
+        L = torch.optim.lr_scheduler
+        scheduler = options(L, optimizer) if callable(options) else getattr(L, name)(optimizer, **options)
+        rates = []
+        for k in range(22):
+            optimizer.step()
+            scheduler.step(*([abs(k - 5) * 0.1] if name == "ReduceLROnPlateau" else []))
+            rates.append([*map(float, scheduler.get_last_lr()), float(optimizer.param_groups[0]["momentum"])])
+        return rates
+
+    same(run, 1e-12, 1e-15)
+
+
+def test_a_scheduler_before_the_optimiser_warns():
+    optimizer = shim.optim.SGD([shim.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.warns(UserWarning, match="Detected call of `lr_scheduler.step\\(\\)` before `optimizer.step\\(\\)`"):
+        shim.optim.lr_scheduler.StepLR(optimizer, 1).step()
+
+
+# data
+
+
+@with_oracle
+def test_data_are_drawn_and_collated_as_in_pytorch():
+    def run(torch):
+        D = torch.utils.data
+
+        class Examples(D.Dataset):
+            def __len__(self):
+                return 11
+
+            def __getitem__(self, i):
+                return {"x": torch.arange(3) + i, "y": i * 0.5, "n": np.float32(i), "s": str(i), "t": (i, np.arange(2) * i)}
+
+        class Stream(D.IterableDataset):
+            def __iter__(self):
+                return iter(range(5))
+
+        pairs = D.TensorDataset(torch.arange(20.0).view(10, 2), torch.arange(10))
+        first, second = D.random_split(pairs, [7, 3])
+        parts = D.random_split(pairs, [0.5, 0.3, 0.2], generator=torch.Generator().manual_seed(3))
+        shuffled = D.DataLoader(second, 2, shuffle=True, generator=torch.Generator().manual_seed(5))
+        return [
+            list(D.DataLoader(Examples(), 4, shuffle=True)), [list(D.DataLoader(pairs, 3, shuffle=True, drop_last=True)) for _ in range(2)],
+            first.indices, [part.indices for part in parts], list(D.DataLoader(first, 2)), [list(shuffled), list(shuffled)],
+            list(D.RandomSampler(range(5), replacement=True, num_samples=40)), list(D.RandomSampler(range(5), num_samples=8)),
+            list(D.SubsetRandomSampler([4, 7, 9])), list(D.WeightedRandomSampler([0.1, 0.9, 0.4], 6)),
+            list(D.BatchSampler(D.SequentialSampler(range(7)), 3, False)), (first + second)[8], D.ConcatDataset([first, second])[-1],
+            list(D.DataLoader(Stream(), 2)), list(D.DataLoader(Stream(), None)), len(D.DataLoader(pairs, 3)), list(D.DataLoader([[1, 2], [3, 4]], 2)),
+            torch.rand(2),
+        ]  # fmt: skip
+
+    same(run)
+
+
+def test_every_example_is_loaded_once():
+    loader = shim.utils.data.DataLoader(shim.utils.data.TensorDataset(shim.arange(23)), batch_size=4, shuffle=True)
+    assert sorted(int(k) for (batch,) in loader for k in batch) == list(range(23)) and len(loader) == 6
+    with pytest.warns(UserWarning, match="num_workers=2 is ignored"):
+        shim.utils.data.DataLoader([1], num_workers=2)
+
+
+@with_oracle
+@pytest.mark.parametrize("p", [0.2, 0.5])
+def test_dropout_is_pytorchs(p):
+    for name, shape in (
+        ("dropout", (20, 5)),
+        ("dropout2d", (3, 8, 2, 2)),
+        ("alpha_dropout", (20, 5)),
+        ("feature_alpha_dropout", (3, 8, 2, 2)),
+    ):
+        same(lambda torch, name=name, shape=shape: getattr(torch.nn.functional, name)(torch.ones(*shape), p, True), 1e-5, 1e-6)
+
+
+def test_dropout_keeps_the_mean():
+    shim.manual_seed(0)
+    x = shim.ones(4000, requires_grad=True)
+    out = shim.nn.functional.dropout(x, 0.25)
+    assert np.allclose(np.unique(out.detach().numpy()), [0, 4 / 3]) and abs(float(out.detach().mean()) - 1) < 0.05
+    out.sum().backward()
+    assert shim.equal(x.grad, out.detach())
+    assert shim.nn.functional.dropout(x, 0.25, training=False) is x
