@@ -8,7 +8,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "CONTRIBUTING.md"
-FOLDERS = ("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/numpy", "functrace/torch", "examples", "docs")
+FOLDERS = (
+    *("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/compile", "functrace/debug", "functrace/numpy"),
+    *(
+        "functrace/scipy",
+        "functrace/torch",
+        "functrace/torch/autograd",
+        "functrace/torch/nn",
+        "functrace/torch/optim",
+        "functrace/torch/utils",
+    ),
+    *("examples", "examples/torch", "docs"),
+)
 _READING_ORDER = ("tracer", "primitive", "tape", "reverse", "forward", "batch")
 _LISTED = re.compile(r"(<!-- files: [^>]*-->\n).*?(<!-- end of files -->)", re.DOTALL)
 

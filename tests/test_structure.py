@@ -92,6 +92,14 @@ def test_only_the_declared_dependencies_are_imported(path):
         assert module.split(".")[0] in allowed, f"{path}:{line}: imports {module}"
 
 
+def test_functrace_torch_meets_the_library_in_one_file():
+    public = {"functrace", "functrace.errors", "functrace.tree", "functrace.numpy"}
+    for path in (PACKAGE / "torch").rglob("*.py"):
+        for module, line, _ in imports(path) if path.name != "_contact.py" else ():
+            inside = module.startswith("functrace.") and not module.startswith(("functrace.torch", "functrace.scipy"))
+            assert not inside or module in public, f"{path}:{line}: {module} is reached past _contact"
+
+
 def test_inside_the_core_imports_follow_the_reading_order():
     order = ["tracer", "primitive", "tape", "reverse", "forward", "batch"]
     assert {p.stem for p in (PACKAGE / "core").glob("*.py")} == {*order, "__init__"}

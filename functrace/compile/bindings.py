@@ -18,7 +18,6 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.locks import COPY, Lock
 
-SMALL = 1 << 12  # bytes of an array that is compared in full
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _OPAQUE = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, np.dtype)
@@ -187,8 +186,8 @@ class Watched:
 
 
 def digest(x: Any) -> bytes:
-    """The elements of a small array, 64 elements of a large one."""
-    if x.nbytes <= SMALL:
+    """The elements of an array that is not locked, 64 elements of a larger one."""
+    if x.nbytes <= COPY:
         return x.tobytes()  # type: ignore[no-any-return]
     return bytes(np.ascontiguousarray(x.reshape(-1)[:: x.size // 64] if x.flags.c_contiguous else x.flat[:: x.size // 64]))
 

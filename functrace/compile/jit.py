@@ -358,8 +358,8 @@ def jit(
         `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
 
     What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, their attributes
-    and items, as far as 2000 objects; arrays up to 4 kB by all elements, larger ones by 64 of them (those that take part in the
-    program are locked, so that a write raises). If something changed, `f` is recorded anew. What is not noticed: changes behind
+    and items, as far as 2000 objects; arrays up to 256 kB by all elements, larger ones by 64 of them (those that take part in
+    the program are locked, so that a write raises). If something changed, `f` is recorded anew. What is not noticed: changes behind
     calls into other libraries, files and clocks. What `f` does besides (printing, appending to a list) is done when it is recorded,
     and `explain` names the variables it sets; a function that draws random numbers or writes to an outer array is not compiled.
 

@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.batch import batched
-from functrace.core.primitive import Primitive, bind
-from functrace.ops.kinds import jvp_from_vjp
 from functrace.torch import _dtypes
-from functrace.torch._contact import Tracer, fit, looks
+from functrace.torch._contact import Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
 from functrace.torch._modes import recording

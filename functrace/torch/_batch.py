@@ -169,7 +169,7 @@ def _outer(trace: Any, start: int, node: Any) -> bool:
 
 def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequence[int | None], size: int, out_axes: Any) -> list[Any]:
     """Run `fun`, which takes and returns tensors, once for all examples. `out_axes(results)` gives an axis for each result."""
-    from functrace.core.batch import BranchSplit
+    from functrace.torch._contact import BranchSplit
 
     trace, start = BatchTrace("vmap", size), next_number()
     results: list[Any] = []

@@ -11,19 +11,23 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace import custom_vjp, stop_gradient, tree, value, vjp, vmap
-from functrace.core.batch import BatchTrace
-from functrace.core.primitive import looks_into
+from functrace.core.batch import BatchTrace, BranchSplit, batched
+from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.contract import matmul
+from functrace.ops.index import index_add, index_set
 from functrace.ops.inplace import View, linked
+from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
 from functrace.ops.registry import rules
 
 __all__ = [
-    "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "Tracer", "View", "custom_vjp", "fit",
-    "linked", "looks", "rules", "stop_gradient", "tree", "value", "vjp", "vmap",
+    "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
+    "View",
+    "batched", "bind", "custom_vjp", "fit", "index_add", "index_set", "jvp_from_vjp", "linear", "linked", "looks", "rules", "stop_gradient",
+    "tree", "undeclared", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.kinds import undeclared
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import rules
+from functrace.torch._contact import rules, undeclared
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.index import index_add
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import SUM
+from functrace.torch._contact import SUM, index_add
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import along, axes_of, clone, need, to

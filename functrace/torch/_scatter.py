@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.index import index_add, index_set
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import stop_gradient
+from functrace.torch._contact import index_add, index_set, stop_gradient
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrace import value
-from functrace.ops.index import index_add
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._contact import index_add
 from functrace.torch._missing import missing
 from functrace.torch._tensor import wrap
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from functrace import value
-from functrace.core.primitive import Primitive
 from functrace.torch._bind import LinAlgError, bind, leading_failure
+from functrace.torch._contact import Primitive
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import vector_norm

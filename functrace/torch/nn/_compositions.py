@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import value
 from functrace.torch._apply import call
+from functrace.torch._contact import value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
 from functrace.torch.nn._activations import softplus_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import Tracer, value
 from functrace.torch._apply import call
+from functrace.torch._contact import Tracer, value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
 from functrace.torch.nn._activations import log_softmax, softplus_of

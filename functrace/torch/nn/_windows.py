@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.kinds import linear
 from functrace.torch._apply import call
+from functrace.torch._contact import linear
 from functrace.torch._nodes import Op
 
 Sizes = tuple[int, ...]

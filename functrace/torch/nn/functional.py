@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import Tracer, value
 from functrace.torch._apply import call
-from functrace.torch._contact import GETITEM
+from functrace.torch._contact import GETITEM, Tracer, value
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import wrap
