@@ -1,18 +1,26 @@
-"""Writes `docs/support.md` from the declarations: `python -m docs.support`."""
+"""Writes `docs/support.md` and `docs/scipy.md` from the declarations: `python -m docs.support`."""
 
 from __future__ import annotations
 
-import inspect
+import importlib
+import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import functrace  # the declarations are made by importing it
+import functrace.scipy
 from functrace.ops.coverage import PLAIN, REFUSED
-from functrace.ops.protocol import FUNCTIONS
+from functrace.ops.protocol import FUNCTIONS, load_late
 from functrace.ops.registry import TABLE, Declared
 
 PAGE = Path(__file__).with_name("support.md")
+SCIPY_PAGE = Path(__file__).with_name("scipy.md")
+
+load_late()
+SUBPACKAGES = {
+    name: importlib.import_module(f"functrace.scipy.{name}")
+    for name in sorted(m.name for m in pkgutil.iter_modules(functrace.scipy.__path__) if not m.name.startswith("_"))
+}
 
 _HEAD = """# What is supported
 
@@ -70,7 +78,7 @@ def _reasons(title: str, table: dict[str, str]) -> str:
 
 def _others() -> str:
     declared = {id(f) for d in TABLE.values() for f in (d.numpy if isinstance(d.numpy, tuple) else (d.numpy,))}
-    names = sorted({f.__name__ for f in FUNCTIONS if id(f) not in declared})
+    names = sorted({f.__name__ for f in FUNCTIONS if id(f) not in declared and not f.__module__.startswith("scipy")})
     classes = "`poly1d` `polynomial.Polynomial` `Chebyshev` `Legendre` `Hermite` `HermiteE` `Laguerre` `vectorize` `r_` `c_` `ndenumerate`"
     return (
         "## Not in the sweep\n\nFunctions that write into their argument, or give dtypes, text or indices, have tests of their own: "
@@ -80,14 +88,70 @@ def _others() -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
-    assert inspect.ismodule(functrace)
-    differentiable = _table("Differentiable", (d for d in TABLE.values() if not d.constant))
-    constant = _table("Constant", (d for d in TABLE.values() if d.constant))
-    rest = f"{_others()}\n{_reasons('Plain', PLAIN)}\n{_reasons('Refused', REFUSED)}"
-    return f"{_HEAD}\n{differentiable}\n{constant}\n{rest}"
+    """What `support.md` should be."""
+    ours = [d for name, d in TABLE.items() if not name.startswith("scipy.")]
+    differentiable = _table("Differentiable", (d for d in ours if not d.constant))
+    constant = _table("Constant", (d for d in ours if d.constant))
+    return f"{_HEAD}\n{differentiable}\n{constant}\n{_others()}\n{_reasons('Plain', PLAIN)}\n{_reasons('Refused', REFUSED)}"
 
+
+_SCIPY_HEAD = """# SciPy: what is supported
+
+<!-- Written by `python -m docs.support` from functrace.ops.registry.TABLE. Don't edit. -->
+
+Each function is available as `functrace.scipy.SUBPACKAGE.NAME`, and as SciPy's own after `functrace.scipy.install()`. SciPy's ufuncs
+(nearly all of `scipy.special`) need no installing. The columns are those of [what is supported of NumPy](support.md): every function
+here is right in reverse, forward, batched and to any order. A refused function raises when it is called on a traced value, and is
+SciPy's own, untouched, on any other. Functions without samples have tests of their own.
+"""
+
+
+def _laws(rows: list[Declared]) -> str:
+    """The methods of distributions, a line for each distribution."""
+    laws = dict[str, list[Declared]]()
+    for d in rows:
+        laws.setdefault(d.name.split(".")[2], []).append(d)
+    head = f"### Distributions: {len(laws)}, with {len(rows)} methods\n\n| distribution | methods | samples |\n|---|---|---|\n"
+    return head + "".join(
+        f"| `{law}` | {' '.join(sorted(d.name.split('.')[3] for d in laws[law]))} | {sum(len(d.samples) for d in laws[law])} |\n"
+        for law in sorted(laws)
+    )
+
+
+def _subpackage(name: str) -> str:
+    module: Any = SUBPACKAGES[name]
+    rows = sorted((d for key, d in TABLE.items() if key.startswith(f"scipy.{name}.")), key=lambda d: d.name)
+    methods = [d for d in rows if d.name.count(".") == 3]
+    rows = [d for d in rows if d.name.count(".") == 2]
+    out = f"## scipy.{name}: {len(rows) + len(methods)} covered, {len(module.REFUSED)} refused\n\n"
+    out += "| function | domain | samples | note |\n|---|---|---|---|\n"
+    for d in rows:
+        note = "; ".join(filter(None, ("constant" if d.constant else "", d.note.replace("|", "\\|"))))
+        out += f"| `{d.name.split('.')[2]}` | {_domain(d)} | {len(d.samples)} | {note} |\n"
+    if methods:
+        out += "\n" + _laws(methods)
+    theirs = importlib.import_module(f"scipy.{name}")
+    shown = {d.name.split(".")[2] for d in rows + methods} | set(module.REFUSED)
+    also = [n for n in sorted(theirs.__all__) if n in vars(module) and n not in shown and vars(module)[n] is not getattr(theirs, n)]
+    if also:
+        out += f"\nAlso: {' '.join(f'`{n}`' for n in also)}.\n"
+    if getattr(module, "CONSTANT", ()):
+        out += f"\nWithout an argument to differentiate: {' '.join(f'`{n}`' for n in sorted(module.CONSTANT))}.\n"
+    reasons = dict[str, list[str]]()
+    for refused, reason in module.REFUSED.items():
+        reasons.setdefault(reason, []).append(f"`{refused}`")
+    out += "\n| refused | why |\n|---|---|\n"
+    return out + "".join(f"| {' '.join(sorted(names))} | {reason} |\n" for reason, names in sorted(reasons.items()))
+
+
+def scipy_page() -> str:
+    """What `scipy.md` should be."""
+    return _SCIPY_HEAD + "".join(f"\n{_subpackage(name)}" for name in SUBPACKAGES)
+
+
+WRITTEN = {PAGE: page, SCIPY_PAGE: scipy_page}
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE}: {len(TABLE)} functions")
+    for path, text in WRITTEN.items():
+        path.write_text(text(), encoding="utf-8")
+        print(path)

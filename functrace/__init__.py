@@ -11,14 +11,7 @@ from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
 from functrace.core.tracer import value as value
-from functrace.optimize import ravel_pytree as ravel_pytree
-from functrace.optimize import scipy_objective as scipy_objective
-from functrace.testing import check_grads as check_grads
 from functrace.transforms.batching import vmap as vmap
-from functrace.transforms.custom import checkpoint as checkpoint
-from functrace.transforms.custom import custom_jvp as custom_jvp
-from functrace.transforms.custom import custom_vjp as custom_vjp
-from functrace.transforms.custom import stop_gradient as stop_gradient
 from functrace.transforms.derivatives import grad as grad
 from functrace.transforms.derivatives import hessian as hessian
 from functrace.transforms.derivatives import hvp as hvp
@@ -29,7 +22,6 @@ from functrace.transforms.derivatives import jvp as jvp
 from functrace.transforms.derivatives import linearize as linearize
 from functrace.transforms.derivatives import value_and_grad as value_and_grad
 from functrace.transforms.derivatives import vjp as vjp
-from functrace.transforms.tracing import trace as trace
 
 if TYPE_CHECKING:
     from functrace.compile.export import load as load
@@ -40,12 +32,23 @@ if TYPE_CHECKING:
     from functrace.debug import debug_nans as debug_nans
     from functrace.debug import explain as explain
     from functrace.debug import profile as profile
+    from functrace.optimize import fixed_point as fixed_point
+    from functrace.optimize import implicit_root as implicit_root
+    from functrace.optimize import linear_solve as linear_solve
+    from functrace.optimize import ravel_pytree as ravel_pytree
+    from functrace.optimize import scipy_objective as scipy_objective
+    from functrace.testing import check_grads as check_grads
     from functrace.transforms.control import cond as cond
     from functrace.transforms.control import fori_loop as fori_loop
     from functrace.transforms.control import map as map
     from functrace.transforms.control import scan as scan
     from functrace.transforms.control import switch as switch
     from functrace.transforms.control import while_loop as while_loop
+    from functrace.transforms.custom import checkpoint as checkpoint
+    from functrace.transforms.custom import custom_jvp as custom_jvp
+    from functrace.transforms.custom import custom_vjp as custom_vjp
+    from functrace.transforms.custom import stop_gradient as stop_gradient
+    from functrace.transforms.tracing import trace as trace
 
 __version__ = "0.1.0"
 
@@ -53,7 +56,11 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.compile.export": "load save",
     "functrace.compile.jit": "jit",
     "functrace.debug": "checks debug_infs debug_nans explain profile",
+    "functrace.optimize": "fixed_point implicit_root linear_solve ravel_pytree scipy_objective",
+    "functrace.testing": "check_grads",
     "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
+    "functrace.transforms.custom": "checkpoint custom_jvp custom_vjp stop_gradient",
+    "functrace.transforms.tracing": "trace",
 }
 
 
@@ -64,7 +71,7 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             found = globals()[name] = getattr(import_module(module), name)
             return found
-    if name in ("debug", "scipy", "torch"):
+    if name in ("compile", "debug", "optimize", "scipy", "testing", "torch"):
         return import_module(f"functrace.{name}")
     raise AttributeError(f"module 'functrace' has no attribute {name!r}")
 

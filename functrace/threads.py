@@ -7,18 +7,23 @@ One pool for the whole process, made when it is first needed, of as many threads
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 
 class _Pool:
     """Threads that wait for jobs. A job is its pieces, which whoever is free takes one by one, the caller too."""
 
     def __init__(self) -> None:
+        from queue import SimpleQueue
+
         self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.started = 0
         self.starting = threading.Lock()
@@ -36,7 +41,9 @@ class _Pool:
             self.jobs.get()()
 
 
-_pool = _Pool()
+@functools.cache
+def _pool() -> _Pool:
+    return _Pool()
 
 
 def _cpus() -> int:
@@ -83,6 +90,8 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
         for piece in todo:
             task(piece)
         return
+    from queue import SimpleQueue  # here: a program of small arrays needs none of this
+
     begun = [0] * helpers
     done: SimpleQueue[BaseException | None] = SimpleQueue()
 
@@ -106,10 +115,11 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
 
         return job
 
-    if _pool.started < helpers:
-        _pool.start(helpers)
+    pool = _pool()
+    if pool.started < helpers:
+        pool.start(helpers)
     for k in range(helpers):
-        _pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
+        pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
     raised = take()
     for _ in range(sum(begun)):
         raised = done.get() or raised
@@ -117,10 +127,5 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
         raise raised
 
 
-def _after_fork() -> None:
-    global _pool
-    _pool = _Pool()  # the threads stayed with the parent
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads stayed with the parent

@@ -14,6 +14,7 @@ from functrace.ops.coverage import PLAIN, REFUSED
 from functrace.ops.polynomials import FAMILIES
 from functrace.ops.protocol import FUNCTIONS, UFUNCS
 from functrace.ops.registry import TABLE
+from tests.helpers import of_numpy
 
 PLAIN_NAMES = {name for names in PLAIN.values() for name in names.split()}
 REFUSED_NAMES = {name for names in REFUSED.values() for name in names.split()}
@@ -122,8 +123,10 @@ def test_functrace_numpy_has_every_name_of_numpy():
 
 
 def test_the_page_shows_every_name():
-    page = support.page()
-    for name in [*TABLE, *PLAIN_NAMES, *REFUSED_NAMES]:
+    page, scipy = support.page(), support.scipy_page()
+    for name in [*of_numpy(TABLE), *PLAIN_NAMES, *REFUSED_NAMES]:
         assert f"`{name}`" in page
+    for name in TABLE.keys() - of_numpy(TABLE).keys():
+        assert f"`{name.split('.')[2]}`" in scipy
     for function in FUNCTIONS:
-        assert function.__name__ in page
+        assert function.__name__ in (scipy if (function.__module__ or "").startswith("scipy") else page)

@@ -10,16 +10,16 @@ the Python array API standard, and the one that `x.__array_namespace__()` of a t
 np.float64(0.0)
 """
 
+from importlib import import_module as _import_module
 from typing import Any
 
 import numpy as _numpy
 
 from functrace.core.tracer import Tracer as _Tracer
-from functrace.numpy import fft as fft
 from functrace.numpy import linalg as linalg
-from functrace.numpy import polynomial as polynomial
 from functrace.ops.blank import making as _making
 from functrace.ops.inplace import at
+from functrace.ops.protocol import load_late as _load_late
 from functrace.ops.rebased import MAKERS as _MAKERS
 from functrace.ops.rebased import Namespace as _Namespace
 from functrace.ops.rebased import rebased as _rebased
@@ -33,10 +33,8 @@ for _name in _MAKERS:
 for _name, _declared in _TABLE.items():
     _ufunc = getattr(_numpy, _name, None)
     if isinstance(_ufunc, _numpy.ufunc):
-        for _method in ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "identity", "signature", "types"):
-            setattr(_declared.function, _method, getattr(_ufunc, _method))
-
-emath = _Namespace(_numpy.emath, "emath.")
+        for _shown in ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "identity", "signature"):
+            vars(_declared.function)[_shown] = getattr(_ufunc, _shown)
 
 
 def ndenumerate(arr: Any) -> Any:
@@ -73,10 +71,23 @@ def __getattr__(name: str) -> Any:
         from functrace.ops.vectorized import vectorize
 
         globals()[name] = vectorize
+    elif name in ("fft", "polynomial"):
+        globals()[name] = _import_module(f"functrace.numpy.{name}")
+    elif name in _late():
+        globals()[name] = _TABLE[name].function
+    elif name == "emath":
+        globals()[name] = _Namespace(_numpy.emath, "emath.")
     else:
         return getattr(_numpy, name)
     return globals()[name]
 
 
+def _late() -> set[str]:
+    """The names that are declared when they are first asked for."""
+    _load_late()
+    return {name for name in _TABLE if "." not in name} - globals().keys()
+
+
 def __dir__() -> list[str]:
+    globals().update({name: _TABLE[name].function for name in _late()})
     return sorted({*globals(), *(n for n in dir(_numpy) if not n.startswith("_"))})

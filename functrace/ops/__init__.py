@@ -1,4 +1,7 @@
-"""The one place where ops are declared. See `kinds` for how, `registry` for what becomes of a declaration."""
+"""The one place where ops are declared. See `kinds` for how, `registry` for what becomes of a declaration.
+
+`fourier` and `polynomials` are imported when one of their functions is first met: see `protocol.LATE`.
+"""
 
 from functrace.ops import arrange as arrange
 from functrace.ops import calculus as calculus
@@ -11,7 +14,6 @@ from functrace.ops import decompositions as decompositions
 from functrace.ops import einsum as einsum
 from functrace.ops import elementary as elementary
 from functrace.ops import elementwise as elementwise
-from functrace.ops import fourier as fourier
 from functrace.ops import functions as functions
 from functrace.ops import index as index
 from functrace.ops import inplace as inplace
@@ -22,11 +24,9 @@ from functrace.ops import methods as methods
 from functrace.ops import nanfunctions as nanfunctions
 from functrace.ops import norms as norms
 from functrace.ops import pad as pad
-from functrace.ops import polynomials as polynomials
 from functrace.ops import products as products
 from functrace.ops import quantiles as quantiles
 from functrace.ops import ranges as ranges
-from functrace.ops import rebased as rebased
 from functrace.ops import reduce as reduce
 from functrace.ops import registry as registry
 from functrace.ops import select as select

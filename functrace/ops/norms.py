@@ -92,9 +92,13 @@ _MATRIX = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 def _away(*shape: int) -> Any:
     """Arguments away from 0, where most norms have a kink, and whose rows and columns have no equal sums."""
-    steps = np.arange(math.prod(shape)).reshape(shape) * 0.8
-    signs = np.resize([1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0], shape)
-    return lambda rng: (signs * (0.6 + steps + rng.uniform(0, 0.05, size=shape)),)
+
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        steps = np.arange(math.prod(shape)).reshape(shape) * 0.8
+        signs = np.resize([1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0], shape)
+        return (signs * (0.6 + steps + rng.uniform(0, 0.05, size=shape)),)
+
+    return draw
 
 
 _NORM = [

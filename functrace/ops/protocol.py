@@ -19,7 +19,10 @@ from functrace.core.tracer import Tracer
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
-LATE = {"scipy.special": "functrace.scipy.special"}  # modules with ufuncs of their own, and who declares them
+LATE = {  # modules of ours that are imported when a function of these is met that nobody has declared yet
+    "numpy": ("functrace.ops.fourier", "functrace.ops.polynomials"),
+    "scipy.special": ("functrace.scipy.special",),
+}
 
 
 def stamp(out: Any) -> Any:
@@ -35,12 +38,17 @@ def stamp(out: Any) -> Any:
     return out
 
 
-def _late(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """The op of a ufunc, after those libraries that the program has loaded by now have been declared."""
+def load_late() -> None:
+    """Declare all that the libraries which the program has loaded by now have to offer."""
     for theirs, ours in LATE.items():
         if theirs in sys.modules:
-            import_module(ours)
-    return UFUNCS.get(ufunc)
+            for module in ours:
+                import_module(module)
+
+
+def _late(function: Any) -> Callable[..., Any] | None:
+    load_late()
+    return UFUNCS.get(function) or FUNCTIONS.get(function)
 
 
 def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -51,7 +59,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
 
 
 def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    implementation = FUNCTIONS.get(func)
+    implementation = FUNCTIONS.get(func) or _late(func)
     if implementation is None:
         raise errors.UnsupportedError(
             f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"

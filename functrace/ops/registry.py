@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -92,7 +91,6 @@ def holds_tracer(x: Any) -> bool:
 def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, but NumPy's own where nothing is traced: its speed, its results and its exceptions."""
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for a in args:
             if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
@@ -102,6 +100,8 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
                 return function(*args, **kwargs)
         return numpy(*args, **kwargs)
 
+    call.__name__, call.__qualname__ = function.__name__, function.__qualname__  # functools.wraps, in a quarter of its time
+    call.__module__, call.__doc__, call.__wrapped__ = function.__module__, function.__doc__, function  # type: ignore[attr-defined]
     return call
 
 

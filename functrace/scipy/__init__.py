@@ -20,7 +20,7 @@ from functrace.ops.registry import TABLE, plain_first
 
 __all__ = ["install", "uninstall"]
 
-_REFUSED: dict[str, tuple[Any, Callable[..., Any]]] = {}  # "special.lqn" -> SciPy's function, and ours, which raises
+_REFUSED: dict[str, tuple[Any, Callable[..., Any]]] = {}  # "scipy.special.lqn" -> SciPy's function, and ours, which raises
 _PATCHED: list[tuple[Any, str, Any, bool]] = []  # owner, attribute, what it was, whether it was in the owner's own __dict__
 _LOCK = threading.Lock()
 
@@ -54,10 +54,9 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
 
 def _replacements(names: tuple[str, ...]) -> Iterator[tuple[str, Any, Callable[..., Any]]]:
     """Where SciPy keeps a function, as a dotted name; the function; and ours."""
-    for name, declared in list(TABLE.items()):
+    for path, declared in list(TABLE.items()):
         theirs = declared.numpy[0] if isinstance(declared.numpy, tuple) and declared.numpy else declared.numpy
-        path = name if name.startswith("scipy.") else f"scipy.{name}"
-        if callable(theirs) and not isinstance(theirs, np.ufunc) and path.split(".")[1] in names:
+        if path.startswith("scipy.") and callable(theirs) and not isinstance(theirs, np.ufunc) and path.split(".")[1] in names:
             wrapped = hasattr(declared.function, "__wrapped__")
             yield path, theirs, declared.function if wrapped else plain_first(theirs, declared.function)
     for path, (theirs, ours) in _REFUSED.items():

@@ -19,7 +19,7 @@ from functrace.scipy.signal import _product
 
 
 def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"ndimage.{name}", **more)
+    return implements(getattr(_scipy, name), samples, name=f"scipy.ndimage.{name}", **more)
 
 
 _MODES = ("reflect", "constant", "nearest", "mirror", "wrap")

@@ -86,7 +86,7 @@ def _nth(name: str, f: Any, phase: int = -1, sign: int = 1) -> None:
         return sum(sign**n * phase**k * comb(n, k) * f(v - n + 2 * k, z) for k in range(n + 1)) / 2**n
 
     function.__doc__ = f"`scipy.special.{name}`."
-    implements(getattr(s, name), [drawn(*_ORDER), drawn(*_ORDER, n=2)], name=f"special.{name}")(function)
+    implements(getattr(s, name), [drawn(*_ORDER), drawn(*_ORDER, n=2)], name=f"scipy.special.{name}")(function)
 
 
 for _name, _f, *_signs in (
@@ -111,7 +111,7 @@ def _spherical(name: str, below: int, above: int) -> None:
 
     function.__doc__ = f"`scipy.special.{name}`."
     samples = [drawn((0, 3), (0.5, 3.0)), drawn((0, 3), (0.5, 3.0), derivative=True)]
-    implements(theirs, samples, name=f"special.{name}")(function)
+    implements(theirs, samples, name=f"scipy.special.{name}")(function)
 
 
 _spherical("spherical_jn", 1, -1)

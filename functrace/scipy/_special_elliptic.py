@@ -257,13 +257,13 @@ def _harmonic(which: int) -> Map:
 if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     _harmonics = hidden("sph_harm_y", s.sph_harm_y, INTEGER, INTEGER, _harmonic(0), _harmonic(1))
 
-    @implements(s.sph_harm_y, [drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE)], name="special.sph_harm_y")
+    @implements(s.sph_harm_y, [drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE)], name="scipy.special.sph_harm_y")
     def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_harm_y`, differentiable in the angles."""
         only("sph_harm_y", diff_n=diff_n or None)
         return _harmonics(n, m, theta, phi)
 
-    @implements(s.legendre_p, [drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2)], name="special.legendre_p")
+    @implements(s.legendre_p, [drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2)], name="scipy.special.legendre_p")
     def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.legendre_p`: the polynomial and its derivatives up to `diff_n`, stacked. DLMF 18.9.19."""
         rows = [float(prod(range(1, 2 * k, 2))) * s.eval_gegenbauer(n - k, k + 0.5, z) for k in range(1, diff_n + 1)]
@@ -281,7 +281,9 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
         return _ladder(_polar_nth(n, m + 1, theta, k - 1), _polar_nth(n, m - 1, theta, k - 1), n, m) if k else _polar(n, m, theta)
 
     @implements(
-        s.sph_legendre_p, [drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (0.2, 2.9), diff_n=2)], name="special.sph_legendre_p"
+        s.sph_legendre_p,
+        [drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (0.2, 2.9), diff_n=2)],
+        name="scipy.special.sph_legendre_p",
     )
     def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_legendre_p`, differentiable in the angle."""
@@ -299,7 +301,7 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     @implements(
         s.assoc_legendre_p,
         [drawn((2, 4), (-2, 2), UNIT), drawn((2, 4), (0, 2), UNIT, norm=True), drawn((2, 4), (0, 2), (1.2, 2.0), branch_cut=3)],
-        name="special.assoc_legendre_p",
+        name="scipy.special.assoc_legendre_p",
     )
     def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
         """`scipy.special.assoc_legendre_p`, differentiable in z."""

@@ -44,7 +44,7 @@ def _lse_batch(size: int, flags: Any, args: Any, params: Any) -> Any:
 
 
 _logsumexp = general(
-    "special.logsumexp",
+    "scipy.special.logsumexp",
     _lse,
     _lse_a,
     _lse_b,
@@ -65,7 +65,7 @@ _TAIL = Sample(lambda rng: (np.array([[0.5, -np.inf, 1.0], [0.1, 0.2, -np.inf]])
         Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(-2, -0.5, size=(2, 3)), True, True), wrt=(0, 2)),
         _TAIL,
     ],
-    name="special.logsumexp",
+    name="scipy.special.logsumexp",
     note="shares sum to 1, at infinite ties too",
 )
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
@@ -92,14 +92,14 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
 _ROWS = [Sample(normal((2, 3))), Sample(normal((2, 3)), {"axis": -1}), Sample(normal((2, 3, 2)), {"axis": (0, 1)})]
 
 
-@implements(s.log_softmax, _ROWS, name="special.log_softmax")
+@implements(s.log_softmax, _ROWS, name="scipy.special.log_softmax")
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """`scipy.special.log_softmax`."""
     x = as_float(lift(x))
     return x - logsumexp(x, axis, keepdims=True)
 
 
-@implements(s.softmax, _ROWS, name="special.softmax")
+@implements(s.softmax, _ROWS, name="scipy.special.softmax")
 def softmax(x: Any, axis: Any = None) -> Any:
     """`scipy.special.softmax`."""
     return np.exp(log_softmax(x, axis))
@@ -107,14 +107,14 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 if hasattr(s, "softplus"):  # SciPy 1.15
 
-    @implements(s.softplus, [Sample(normal((2, 3)))], name="special.softplus")
+    @implements(s.softplus, [Sample(normal((2, 3)))], name="scipy.special.softplus")
     def softplus(x: Any, **kwargs: Any) -> Any:
         """`scipy.special.softplus`."""
         return np.logaddexp(0, x, **kwargs)
 
 
 # gamma functions of whole arguments
-@implements(s.multigammaln, [Sample(lambda rng: (rng.uniform(2, 4, size=2), 3))], name="special.multigammaln")
+@implements(s.multigammaln, [Sample(lambda rng: (rng.uniform(2, 4, size=2), 3))], name="scipy.special.multigammaln")
 def multigammaln(a: Any, d: Any) -> Any:
     """`scipy.special.multigammaln`."""
     a = lift(a)
@@ -130,7 +130,7 @@ def _inexact(name: str, exact: Any) -> None:
         raise errors.UnsupportedError(f"{name}(exact=True) takes integers only.\n  At {errors.user_line()}.\n  Use exact=False.")
 
 
-@implements(s.comb, [drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True)], name="special.comb")
+@implements(s.comb, [drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True)], name="scipy.special.comb")
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """`scipy.special.comb` with `exact=False`."""
     _inexact("comb", exact)
@@ -141,7 +141,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     return np.where(inside, s.binom(safe(N, ~inside, 1.0), safe(k, ~inside, 0.0)), 0)
 
 
-@implements(s.perm, [drawn((4.0, 6.0), POSITIVE)], name="special.perm")
+@implements(s.perm, [drawn((4.0, 6.0), POSITIVE)], name="scipy.special.perm")
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     """`scipy.special.perm` with `exact=False`."""
     _inexact("perm", exact)
@@ -150,7 +150,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     return np.where(inside, s.poch(safe(N, ~inside, 1.0) - safe(k, ~inside, 0.0) + 1, safe(k, ~inside, 0.0)), 0)
 
 
-@implements(s.factorial, [drawn(POSITIVE)], name="special.factorial")
+@implements(s.factorial, [drawn(POSITIVE)], name="scipy.special.factorial")
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """`scipy.special.factorial` of real numbers, with `exact=False`."""
     _inexact("factorial", exact)
@@ -162,7 +162,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     return np.where(n < 0, 0, s.gamma(safe(n, n < 0, 0.0) + 1))
 
 
-@implements(s.assoc_laguerre, [drawn(POSITIVE, (0, 4), (0.5, 2.0))], name="special.assoc_laguerre")
+@implements(s.assoc_laguerre, [drawn(POSITIVE, (0, 4), (0.5, 2.0))], name="scipy.special.assoc_laguerre")
 def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
     """`scipy.special.assoc_laguerre`."""
     return s.eval_genlaguerre(n, k, x)
@@ -172,7 +172,9 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
 _lambertw = hidden("lambertw", s.lambertw, lambda t, ans, z, k, _tol: t * np.exp(-ans) / (1 + ans), INTEGER, "it is a tolerance")
 
 
-@implements(s.lambertw, [drawn(POSITIVE), drawn(POSITIVE, k=-1), Sample(lambda rng: (np.array([0.0, 1e-3]),))], name="special.lambertw")
+@implements(
+    s.lambertw, [drawn(POSITIVE), drawn(POSITIVE, k=-1), Sample(lambda rng: (np.array([0.0, 1e-3]),))], name="scipy.special.lambertw"
+)
 def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
     """`scipy.special.lambertw`; complex, also of real numbers."""
     return _lambertw(z, k, tol)

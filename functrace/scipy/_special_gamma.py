@@ -168,7 +168,7 @@ _hurwitz: Any = hidden(
 )
 
 
-@implements(s.zeta, [drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5))], name="special.zeta")
+@implements(s.zeta, [drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5))], name="scipy.special.zeta")
 def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     """`scipy.special.zeta`; of complex numbers without `q`."""
     only("zeta", out=out)

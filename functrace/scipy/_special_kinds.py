@@ -65,7 +65,9 @@ def _enter(name: str, function: Any, maps: Sequence[Any], domain: Domain, sample
     ranges = tuple([(float(lo), float(hi)) for lo, hi in domain])
     public = function if isinstance(theirs, np.ufunc) else plain_first(theirs, _by_name(theirs, function))
     declare(
-        Declared(f"special.{name}", public, theirs, (*calls, *samples), domain=ranges, primitive=rules(function), note="; ".join(notes))
+        Declared(
+            f"scipy.special.{name}", public, theirs, (*calls, *samples), domain=ranges, primitive=rules(function), note="; ".join(notes)
+        )
     )
 
 
@@ -102,7 +104,7 @@ def hidden(name: str, fun: Any, *maps: Map | str, jvps: tuple[Map, ...] | None =
     """The op that `op` declares, for use in other functions."""
     partials = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
     pulls = (_fitted(partials[0]),) if len(maps) == 1 else partials
-    return undeclared(f"special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
+    return undeclared(f"scipy.special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
 
 
 def _fitted(m: Map) -> Map:
@@ -138,7 +140,7 @@ def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None,
         return lambda t, ans, *args: tuple([spread(t * d, y) for d, y in zip(m(ans, *args), ans)])
 
     function = general(
-        f"special.{name}",
+        f"scipy.special.{name}",
         theirs,
         *(pulls or [pull(k, m) for k, m in enumerate(maps)]),
         jvps=pushes or tuple(push(k, m) for k, m in enumerate(maps)),
@@ -151,7 +153,7 @@ def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None,
 
 def flat(name: str, arity: int = 1) -> None:
     """Declare a piecewise constant function."""
-    constant(f"special.{name}", getattr(s, name), arity)
+    constant(f"scipy.special.{name}", getattr(s, name), arity)
 
 
 # Central differences of order 16: the derivative of an analytic function to about 1e-13 of its size, when the step is a small part

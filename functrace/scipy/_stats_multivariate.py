@@ -40,7 +40,7 @@ def _declare(name: str, methods: str, args: Callable[..., Any], wrt: tuple[int, 
         for method in methods.split() if own is not None else ():
             plain = function if method.startswith("log") or " " not in methods else (lambda *a, **k: np.exp(function(*a, **k)))
             plain.__name__, plain.__doc__ = method, f"`scipy.stats.{name}.{method}`."
-            implements(getattr(own, method), [Sample(args, wrt=wrt)], name=f"stats.{name}.{method}")(plain)
+            implements(getattr(own, method), [Sample(args, wrt=wrt)], name=f"scipy.stats.{name}.{method}")(plain)
         return function
 
     return enter

@@ -16,7 +16,7 @@ from functrace.ops.registry import Sample, apart, implements, normal
 
 
 def _declared(name: str, *samples: Sample, **kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name, None), samples, name=f"stats.{name}", **kwargs)
+    return implements(getattr(_scipy, name, None), samples, name=f"scipy.stats.{name}", **kwargs)
 
 
 def _real(x: Any) -> Any:

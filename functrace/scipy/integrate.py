@@ -33,11 +33,11 @@ from functrace.scipy.optimize import face
 
 
 def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"integrate.{name}", **more)
+    return implements(getattr(_scipy, name), samples, name=f"scipy.integrate.{name}", **more)
 
 
 def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
-    return face(_scipy, "integrate.", *samples, note=note)
+    return face(_scipy, "scipy.integrate.", *samples, note=note)
 
 
 def _x(*shape: int, **kwargs: Any) -> Sample:
@@ -444,4 +444,4 @@ _REASONS = {
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 CONSTANT = ("newton_cotes", "lebedev_rule")
 
-__getattr__ = late("integrate.", _scipy, REFUSED)
+__getattr__ = late("scipy.integrate.", _scipy, REFUSED)

@@ -46,7 +46,7 @@ __all__ = [
 
 
 def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"interpolate.{name}", **more)
+    return implements(getattr(_scipy, name), samples, name=f"scipy.interpolate.{name}", **more)
 
 
 _TABLE: Any = lambda rng: (np.array([0.0, 0.9, 2.1, 2.8, 4.0]), rng.normal(size=5), np.array([0.4, 1.7, 3.3]))
@@ -293,4 +293,4 @@ _REASONS = {
 }
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-__getattr__ = late("interpolate.", _scipy, REFUSED)
+__getattr__ = late("scipy.interpolate.", _scipy, REFUSED)

@@ -309,4 +309,4 @@ _REASONS = {
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 CONSTANT = ("generate_binary_structure", "iterate_structure")
 
-__getattr__ = late("ndimage.", _scipy, REFUSED)
+__getattr__ = late("scipy.ndimage.", _scipy, REFUSED)

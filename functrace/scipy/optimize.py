@@ -65,7 +65,7 @@ def face(module: Any, prefix: str, *samples: Sample, note: str = "") -> Callable
 
 
 def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
-    return face(_scipy, "optimize.", *samples, note=note)
+    return face(_scipy, "scipy.optimize.", *samples, note=note)
 
 
 def _args(args: Any) -> tuple[Any, ...]:
@@ -361,7 +361,7 @@ def curve_fit(
     return popt, cov if absolute_sigma else cov * (np.sum(rest * rest) / (rest.shape[0] - count))
 
 
-@implements(_scipy.nnls, [Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1))], name="optimize.nnls")
+@implements(_scipy.nnls, [Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1))], name="scipy.optimize.nnls")
 def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
     """`scipy.optimize.nnls`; what is zero stays zero."""
     a, b = lift(A).astype(float), lift(b).astype(float)
@@ -371,7 +371,7 @@ def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
     return x, np.linalg.norm(a @ x - b)
 
 
-@implements(_scipy.isotonic_regression, name="optimize.isotonic_regression", note="the blocks are constant")
+@implements(_scipy.isotonic_regression, name="scipy.optimize.isotonic_regression", note="the blocks are constant")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """`scipy.optimize.isotonic_regression`: weighted means of blocks, found by SciPy."""
     y = lift(y)
@@ -386,21 +386,21 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
     return _scipy.OptimizeResult(x=(same @ (w * y)) / (same @ w), weights=same @ w)
 
 
-@implements(_scipy.linear_sum_assignment, [Sample(normal((3, 3)))], name="optimize.linear_sum_assignment", constant=True)
+@implements(_scipy.linear_sum_assignment, [Sample(normal((3, 3)))], name="scipy.optimize.linear_sum_assignment", constant=True)
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     """`scipy.optimize.linear_sum_assignment`: indices."""
     both = opaque(lambda c: np.stack(_scipy.linear_sum_assignment(c, maximize)), lift(cost_matrix))
     return both[0], both[1]
 
 
-@implements(_scipy.rosen, [Sample(normal((4,)))], name="optimize.rosen")
+@implements(_scipy.rosen, [Sample(normal((4,)))], name="scipy.optimize.rosen")
 def rosen(x: Any) -> Any:
     """`scipy.optimize.rosen`."""
     x = lift(x)
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
 
 
-_rosen: Any = lambda name, *samples: implements(getattr(_scipy, name), samples, name=f"optimize.{name}")
+_rosen: Any = lambda name, *samples: implements(getattr(_scipy, name), samples, name=f"scipy.optimize.{name}")
 rosen_der = _rosen("rosen_der", Sample(normal((4,))))(lambda x: grad(rosen)(lift(x)))
 rosen_hess = _rosen("rosen_hess", Sample(normal((4,))))(lambda x: hessian(rosen)(lift(x)))
 rosen_hess_prod = _rosen("rosen_hess_prod", Sample(normal((4,), (4,)), {}, (0, 1)))(lambda x, p: hessian(rosen)(lift(x)) @ p)
@@ -421,4 +421,4 @@ _OBJECTS = (
 )
 CONSTANT = tuple(_OBJECTS.split())
 
-__getattr__ = late("optimize.", _scipy, REFUSED)
+__getattr__ = late("scipy.optimize.", _scipy, REFUSED)

@@ -25,7 +25,7 @@ from functrace.transforms.batching import vmap
 
 
 def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"signal.{name}", **more)
+    return implements(getattr(_scipy, name), samples, name=f"scipy.signal.{name}", **more)
 
 
 def _both(a: Any, b: Any, **kwargs: Any) -> Sample:
@@ -444,7 +444,7 @@ def _no_cval(**kwargs: Any) -> None:
 
 
 _signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
-_linear = functools.partial(linear_along, _scipy, "signal.")
+_linear = functools.partial(linear_along, _scipy, "scipy.signal.")
 _linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]))
 _linear("hilbert", _signal(), Sample(normal((9, 2)), {"axis": 0}))
 _linear("resample", _signal(7), Sample(normal((6, 2)), {"num": 9}))
@@ -480,4 +480,4 @@ _PLAIN = (  # designs and objects of plain numbers
 )
 CONSTANT = tuple(_PLAIN.split())
 
-__getattr__ = late("signal.", _scipy, REFUSED)
+__getattr__ = late("scipy.signal.", _scipy, REFUSED)

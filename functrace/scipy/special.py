@@ -41,8 +41,8 @@ _REASONS = {
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
 globals().update(_refuse(_scipy, REFUSED))
-globals().update({name.removeprefix("special."): d.function for name, d in _TABLE.items() if name.startswith("special.")})
-globals().update(sinc=_TABLE["sinc"].function, digamma=_TABLE["special.psi"].function, jn=_TABLE["special.jv"].function)
+globals().update({name.removeprefix("scipy.special."): d.function for name, d in _TABLE.items() if name.startswith("scipy.special.")})
+globals().update(sinc=_TABLE["sinc"].function, digamma=_TABLE["scipy.special.psi"].function, jn=_TABLE["scipy.special.jv"].function)
 
 
 def __getattr__(name: str) -> Any:

@@ -164,7 +164,7 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
 
     count = len(law.shapes.split())
     maps = [lambda t, ans, _q, *shapes: t / slope(ans, shapes), *(shape_map(k) for k in range(count))]
-    op = undeclared(f"stats.{name}.{what}", lambda q, *shapes: np.asarray(scipy_method(q, *shapes))[()], *maps)
+    op = undeclared(f"scipy.stats.{name}.{what}", lambda q, *shapes: np.asarray(scipy_method(q, *shapes))[()], *maps)
 
     def method(q: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
@@ -194,7 +194,7 @@ def _declare(name: str, law: Law) -> None:
             continue
         method = (_quantile if what in ("ppf", "isf") else _density)(name, law, what)
         method.__name__, method.__doc__ = what, f"`scipy.stats.{name}.{what}`."
-        implements(getattr(own, what), _samples(law, what), name=f"stats.{name}.{what}")(method)
+        implements(getattr(own, what), _samples(law, what), name=f"scipy.stats.{name}.{what}")(method)
 
 
 for _name, _each in {**LAWS, **MASSES}.items():
@@ -212,7 +212,7 @@ class Distribution:
         return Distribution(self._name, self._own, args, kwargs)
 
     def __getattr__(self, method: str) -> Any:
-        found = TABLE.get(f"stats.{self._name}.{method}")
+        found = TABLE.get(f"scipy.stats.{self._name}.{method}")
         fixed, named = self._args, self._kwargs
         if found is not None:
             function = found.function
@@ -241,7 +241,7 @@ _PLAIN = (  # objects, plots, and SciPy's newer distributions, which take plain 
     "order_statistic"
 )
 CONSTANT = tuple(_PLAIN.split())
-_find = late("stats.", _scipy, REFUSED)
+_find = late("scipy.stats.", _scipy, REFUSED)
 
 
 def __getattr__(name: str) -> Any:
