@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -71,8 +72,49 @@ DIFFERENCES = (
     ("`randn` in float16 of 16 numbers and more; `normal_` into a tensor that is not contiguous", "other numbers", "PyTorch takes another "
      "path"),
     ("`poisson`, `binomial`", "are not here", "PyTorch's rejection samplers are not reproduced"),
-    ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here", "NumPy does not have them"),
+    ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
+     "NumPy does not have them"),
+    ("`Tensor.numpy()`, `np.asarray` of a tensor that requires grad", "give a read-only array; PyTorch raises", "nothing can go wrong"),
+    ("NumPy's functions and operators on tensors", "give tensors, with their history", "PyTorch leaves some of them to NumPy"),
+    ("`torch.device(\"cuda\")`, `.cuda()`, `.to(\"cuda\")`", "raise RuntimeError at once", "there is only the CPU"),
+    ("functions without a PyTorch-like number of arguments", "the TypeError is Python's, shorter than PyTorch's list of signatures",
+     "there are no overloads"),
+    ("`sin`, `exp`, `tanh` and the like in float32", "the last digit may differ from PyTorch's", "PyTorch takes them from "
+     "Intel's library, whose last digit depends on the processor; ours are rounded from float64 up to 16 000 elements"),
+    ("`grad_fn` of RNN, LSTM and GRU", "is the last operation of the unrolled loop; PyTorch has one node for a layer on some processors",
+     "they are loops here"),
+    ("zeros in Jacobians and Hessians", "may have another sign", "gradients that are structurally zero are not multiplied out"),
+    ("`autograd.Function` without `setup_context` or `vmap` under `torch.func`", "works; PyTorch raises", "the graph runs through it"),
+    ("`forward_ad`: `no_grad` inside a dual level", "raises", "tangents follow the recorded graph here"),
+    ("an in-place write to an inference tensor outside of the mode", "raises before it writes; PyTorch after", "errors come first"),
+    ("`torch.compile`", "runs pure functions of tensors as programs of `functrace.jit`, all else as it is; modules come back as they are",
+     "the result is the same either way"),
+    ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "
+     "`python -m functrace.torch` sees to it", "nobody else pays for it"),
+    ("`DataLoader(num_workers=n)`", "loads in the calling process, and warns", "batches and their order are the same"),
 )  # fmt: skip
+
+_TESTS = Path(__file__).parent.parent / "tests"
+_PROBED = """
+## Behaviours that were probed
+
+Each is a program in `tests/`, with what PyTorch printed, or a test of its own; the name says what holds.
+
+"""
+
+
+def behaviours() -> str:
+    """The names of the tests of the shim, by file."""
+    rows = []
+    for path in sorted(_TESTS.glob("test_torch_*.py")):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^## (\w+)$|^def test_(\w+)\(", text, re.M)
+        names = [(program or test).replace("_", " ") for program, test in found]
+        names = [n for n in dict.fromkeys(names) if "pytorchs" not in n and "what pytorch prints" not in n]
+        if names:
+            rows.append(textwrap.fill(f"- `{path.name}`: " + "; ".join(names) + ".", 140, break_long_words=False, break_on_hyphens=False))
+    return _PROBED + "\n".join(rows) + "\n"
+
 
 _REASONS = {  # words that occur in the names
     "sparse tensors": "sparse _indices_copy ccol_ crow_ col_indices row_indices coalesce hsmm hspmm smm spmm sspaddmm saddmm dsmm indices "
@@ -155,7 +197,7 @@ def page() -> str:
         parts.append(f"\n## {title}\n\nHere: {_names(here)}" + (f"\nNot here:\n\n{_missing(absent)}" if absent else ""))
     version = ".".join(importlib.import_module("torch").__version__.split(".")[:2])
     differences = "".join(f"| {where} | {what} | {why} |\n" for where, what, why in DIFFERENCES)
-    return _HEAD.format(version=version, table="".join(rows)) + differences + "".join(parts)
+    return _HEAD.format(version=version, table="".join(rows)) + differences + behaviours() + "".join(parts)
 
 
 if __name__ == "__main__":

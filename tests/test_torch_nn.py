@@ -233,7 +233,6 @@ def test_what_is_not_honoured_is_refused():
         lambda: F.interpolate(x, 8, mode="bilinear", antialias=True),
         lambda: F.embedding(shim.tensor([0]), shim.zeros(2, 2), sparse=True),
         lambda: F.grid_sample(x, shim.zeros(2, 4, 4, 2), padding_mode="reflection"),
-        lambda: shim.nn.LSTM(2, 3, proj_size=2),
         lambda: shim.optim.Adam([shim.zeros(1)], differentiable=True),
         lambda: F.ctc_loss,
     ):

@@ -795,11 +795,57 @@ def test_what_is_not_there_names_an_alternative():
             getattr(torch, name)
 
 
-def test_a_compiled_function_is_the_function():
-    def f(x):
-        return x * 2
+def test_a_compiled_function_is_a_program_where_it_is_pure():
+    def program(compiled):
+        (found,) = compiled.programs.values()
+        return found and found.cache_info()
 
-    assert torch.compile(f) is f and torch.compile(dynamic=True)(f) is f
+    x, w = torch.arange(3.0), torch.ones(3)
+    pure = torch.compile(lambda a, k=2: torch.sin(a) * k + w if a.sum() > 0 else -a)
+    for given in (x, -x, x, x):
+        assert torch.equal(pure(given), torch.sin(given) * 2 + w if given.sum() > 0 else -given)
+    assert program(pure)["recorded"] == 2 and program(pure)["hits"] >= 2
+    w.add_(1)
+    assert torch.equal(pure(x), torch.sin(x) * 2 + 2) and torch.equal(pure(x, 3), torch.sin(x) * 3 + 2)
+
+
+def test_a_compiled_function_that_is_not_pure_runs_as_it_is():
+    calls, x = [], torch.ones(3)
+
+    @torch.compile(dynamic=True)
+    def noting(a):
+        calls.append(1)
+        return a * 2
+
+    @torch.compile
+    def drawing(a):
+        return a + torch.rand(3)
+
+    @torch.compile
+    def writing(a):
+        a += 1
+        return a * 2
+
+    @torch.compile
+    def aliasing(a):
+        return a.view(3, 1)
+
+    noting(x), noting(x)
+    torch.manual_seed(0)
+    first, second = drawing(x), drawing(x)
+    torch.manual_seed(0)
+    assert len(calls) == 2 and torch.equal(first, x + torch.rand(3)) and torch.equal(second, x + torch.rand(3))
+    assert writing(x).tolist() == [4.0] * 3 and writing(x).tolist() == [6.0] * 3 and x.tolist() == [3.0] * 3
+    aliasing(x)
+    aliasing(x)[0] = 9
+    assert x[0] == 9
+    leaf = torch.ones(3, requires_grad=True)
+    noting(leaf).sum().backward()
+    assert leaf.grad.tolist() == [2.0] * 3
+    layer = torch.nn.Linear(2, 2)
+    assert torch.compile(layer) is layer
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        torch.compile(noting, speed=3)
 
 
 def test_what_scripts_seldom_need_is_not_imported():

@@ -12,6 +12,7 @@ from typing import Any as _Any
 from functrace.torch import _backward as _backward
 from functrace.torch import _create as _create
 from functrace.torch import _device as _device
+from functrace.torch import _draws as _draws
 from functrace.torch import _dtypes as _dtypes
 from functrace.torch import _index as _index
 from functrace.torch import _operators as _operators
@@ -22,6 +23,8 @@ from functrace.torch import _select as _select
 from functrace.torch import _shape as _shape
 from functrace.torch import autograd as autograd
 from functrace.torch._attributes import from_dlpack as from_dlpack
+from functrace.torch._border import trim_methods as _trim_methods
+from functrace.torch._border import trimmed as _trimmed
 from functrace.torch._dtypes import Size as Size
 from functrace.torch._dtypes import can_cast as can_cast
 from functrace.torch._dtypes import channels_last as channels_last
@@ -31,6 +34,8 @@ from functrace.torch._dtypes import dtype as dtype
 from functrace.torch._dtypes import finfo as finfo
 from functrace.torch._dtypes import get_default_dtype as get_default_dtype
 from functrace.torch._dtypes import iinfo as iinfo
+from functrace.torch._dtypes import layout as layout
+from functrace.torch._dtypes import memory_format as memory_format
 from functrace.torch._dtypes import preserve_format as preserve_format
 from functrace.torch._dtypes import promote_types as promote_types
 from functrace.torch._dtypes import result_type as result_type
@@ -60,6 +65,8 @@ globals().update(_dtypes.NAMES)
 globals().update(_device.ALL)
 globals().update(_create.LEGACY)
 globals().update({name: f for name, f in _ops.FUNCTIONS.items() if not name.startswith("_")})
+globals().update(_trimmed({name: f for name, f in globals().items() if not name.startswith("_")}))
+_trim_methods(Tensor)
 
 
 def is_tensor(obj: _Any) -> bool:
@@ -78,7 +85,16 @@ def set_rng_state(state: _Any) -> None:
 
 
 def install() -> None:
-    """Let `import torch` find this module from now on."""
+    """Let `import torch` find this module from now on: `python -m functrace.torch script.py` does it for a script.
+
+    Raises:
+        RuntimeError: PyTorch itself is imported already.
+
+    >>> import subprocess, sys
+    >>> code = "import functrace.torch; functrace.torch.install(); import torch; print(torch.ones(2))"
+    >>> print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="")
+    tensor([1., 1.])
+    """
     from functrace.torch._importer import install as put
 
     put(_sys.modules[__name__])
@@ -87,6 +103,7 @@ def install() -> None:
 _LAZY = _names(
     func="vmap",
     _serialization="save load",
+    _compile="compile compiler",
     nn="",
     optim="",
     linalg="",
@@ -95,7 +112,9 @@ _LAZY = _names(
     utils="",
     random="",
     serialization="",
+    overrides="",
 )
+_LAZY["return_types"] = "_reduce"
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"))
 _IN_FUNCTIONAL = """
     adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv_transpose1d

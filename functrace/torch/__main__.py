@@ -35,6 +35,10 @@ def main(argv: list[str]) -> int:
             return 2
         sys.argv, sys.path[0] = argv, os.path.dirname(os.path.abspath(filename))
     functrace.torch.install()
+    if "__torch_function__" in (
+        source if isinstance(source, str) else source.decode("utf-8", "replace")
+    ):  # for classes that are not tensors, too
+        functrace.torch.overrides.install()
     np.seterr(all="ignore")  # PyTorch does not warn of 1/0; this process is the script's alone
     module = ModuleType("__main__")
     module.__dict__.update(__file__=filename, __builtins__=__builtins__)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes
+from functrace.errors import trim
+from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
+from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
 from functrace.torch._tensor import Tensor, new, settled, wrap
@@ -24,8 +26,18 @@ from functrace.torch._views import bad_argument, mismatch, view_of, viewed
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """Apply a row to tensors (or arrays and numbers) and parameters."""
-    arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
-    grad = bool(recording()) and any(isinstance(t, Tensor) and t._rg for t in inputs)
+    arrays: list[Any] = []
+    grad = traced = False
+    for t in inputs:
+        if isinstance(t, Tensor):
+            a = t._a
+            grad = grad or t._rg
+        else:
+            a = t
+        if a.__class__ is not np.ndarray:
+            traced = traced or _traced((a,))
+        arrays.append(a)
+    grad = grad and bool(recording())
     if grad and op.rules is None:
         which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
         fun = op.fun
@@ -36,7 +48,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
 
         results = pull_node(op, op.node, whole, inputs, arrays, which)
         return results if op.many else results[0]
-    ruled = op.rules and not op.view and _traced(arrays) and not _traced(params)  # a view is one of functrace too, so that writes pass
+    ruled = traced and op.rules and not op.view and not _traced(params)  # a view is one of functrace too, so that writes pass
     ans = bind(_primitive(op), tuple(arrays), params) if ruled else op.fun(*arrays, *params)
     if op.many:
         return _several(op, inputs, arrays, ans, params, grad)
@@ -50,6 +62,8 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     t._rg = False
     if grad and ans.dtype.kind in "fc":
         t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver), 0)
+    elif _modes.depth:
+        _modes.mark(t)
     return t
 
 
@@ -133,59 +147,74 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
     def general(x: Any) -> Any:
         if not isinstance(x, Tensor):
             raise bad_argument(name, "input", 1, x)
+        if name in LIMITS:
+            refuse(name, x._a.dtype)
         if floating and x._a.dtype.kind in "biu":
             return wrap(fun(x._a.astype(_dtypes.get_default_dtype().np)))
         return call(op, (x,))
 
     def function(input: Any, *, out: Any = None) -> Any:
-        if input.__class__ is not Tensor or out is not None:
-            return general(input) if out is None else out.copy_(general(input))
-        a = input._a
-        d = a.dtype
-        if (d is not F32 and d is not F64) or (a.__class__ is not np.ndarray and isinstance(a, Tracer)):
-            return general(input)
-        r = fun(a)
-        if r.dtype is not d:
-            return general(input)
-        if r.__class__ is not np.ndarray:
-            r = np.asarray(r)
-        t = new(Tensor)
-        t._a = r
-        cell = t._ver = [0]
-        if input._rg and recording():
-            node = new(cls)
-            edge = input._edge
-            node.edges = (edge,)
-            node.number = next_number()
-            if saves_x:
-                version = input._ver
-                node.saved = (a,), r, (), ((version, version[0], 0),)
-            elif saves_r:
-                node.saved = (a if a.size <= LARGE else Like(a),), r, (), ((cell, 0, -1),)
+        try:
+            if input.__class__ is not Tensor or out is not None:
+                return general(input) if out is None else out.copy_(general(input))
+            a = input._a
+            d = a.dtype
+            if (d is not F32 and d is not F64) or (a.__class__ is not np.ndarray and isinstance(a, Tracer)):
+                return general(input)
+            r = fun(a)
+            if r.dtype is not d:
+                return general(input)
+            if r.__class__ is not np.ndarray:
+                r = np.asarray(r)
+            t = new(Tensor)
+            t._a = r
+            cell = t._ver = [0]
+            if input._rg and recording():
+                node = new(cls)
+                edge = input._edge
+                node.edges = (edge,)
+                node.number = next_number()
+                if saves_x:
+                    version = input._ver
+                    node.saved = (a,), r, (), ((version, version[0], 0),)
+                elif saves_r:
+                    node.saved = (a if a.size <= LARGE else Like(a),), r, (), ((cell, 0, -1),)
+                else:
+                    node.saved = (a if a.size <= LARGE else Like(a),), r if r.size <= LARGE else Like(r), (), ()
+                t._rg = True
+                t._edge = (node, 0)
             else:
-                node.saved = (a if a.size <= LARGE else Like(a),), r if r.size <= LARGE else Like(r), (), ()
-            t._rg = True
-            t._edge = (node, 0)
-        else:
-            t._rg = False
-        return t
+                t._rg = False
+                if _modes.depth:
+                    _modes.mark(t)
+            return t
+        except Exception as error:
+            trim(error)
+            raise
 
     if saves_x and saves_r:
         function = _plain(general)
     function.__name__ = function.__qualname__ = name
+    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 def _plain(general: Callable[..., Any]) -> Callable[..., Any]:
     def function(input: Any, *, out: Any = None) -> Any:
-        return general(input) if out is None else out.copy_(general(input))
+        try:
+            return general(input) if out is None else out.copy_(general(input))
+        except Exception as error:
+            trim(error)
+            raise
 
     return function
 
 
-def promoted(op: Op, x: Any, y: Any, floating: bool = False) -> Any:
+def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "") -> Any:
     """Apply a row of two arguments under PyTorch's type promotion. `floating`: integers give the default dtype."""
     d = _dtypes.result_type(x, y)
+    if name in LIMITS:
+        refuse(name, d.np)
     if floating and d.category < _dtypes.FLOAT:
         d = _dtypes.get_default_dtype()
     fun, target = op.fun, d.np
@@ -216,62 +245,68 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
         wants[case] = (any(r[1] for r in rows), any(r[2] for r in rows), any(r[0] for r in rows))
 
     def general(x: Any, y: Any) -> Any:
-        return promoted(op, x, y, floating)
+        return promoted(op, x, y, floating, name)
 
     def function(input: Any, other: Any) -> Any:
-        a = input._a
-        if other.__class__ is Tensor or isinstance(other, Tensor):
-            b = other._a
-            if a.dtype is not b.dtype:
-                return general(input, other)
-            rg = other._rg
-        elif other.__class__ in NUMBERS:
-            b, rg = other, False
-        elif isinstance(other, np.generic):
-            return general(input, other.item())
-        else:
-            return NotImplemented
         try:
-            r = fun(a, b)
-        except ValueError:
-            return general(input, other)
-        if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
-            return general(input, other)
-        if r.__class__ is not np.ndarray:
-            if isinstance(r, Tracer):
+            a = input._a
+            if other.__class__ is Tensor or isinstance(other, Tensor):
+                b = other._a
+                if a.dtype is not b.dtype:
+                    return general(input, other)
+                rg = other._rg
+            elif other.__class__ in NUMBERS:
+                b, rg = other, False
+            elif isinstance(other, np.generic):
+                return general(input, other.item())
+            else:
+                return NotImplemented
+            try:
+                r = fun(a, b)
+            except (ValueError, TypeError):
                 return general(input, other)
-            r = np.asarray(r)
-        t = new(Tensor)
-        t._a = r
-        cell = t._ver = [0]
-        if (rg or input._rg) and recording():
-            node = new(cls)
-            if input._rg:
-                if rg:
-                    node.edges, (save_x, save_y, save_r) = (input._edge, other._edge), wants[3]
+            if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
+                return general(input, other)
+            if r.__class__ is not np.ndarray:
+                if isinstance(r, Tracer):
+                    return general(input, other)
+                r = np.asarray(r)
+            t = new(Tensor)
+            t._a = r
+            cell = t._ver = [0]
+            if (rg or input._rg) and recording():
+                node = new(cls)
+                if input._rg:
+                    if rg:
+                        node.edges, (save_x, save_y, save_r) = (input._edge, other._edge), wants[3]
+                    else:
+                        node.edges, (save_x, save_y, save_r) = (input._edge, None), wants[1]
                 else:
-                    node.edges, (save_x, save_y, save_r) = (input._edge, None), wants[1]
+                    node.edges, (save_x, save_y, save_r) = (None, other._edge), wants[2]
+                node.number = next_number()
+                if r.size > LARGE or save_r or (save_x and save_y and b is other):
+                    node = record(op, (input, other), (a, b), r, (), cell)
+                elif save_x and save_y:
+                    u, v = input._ver, other._ver
+                    node.saved = (a, b), r, (), ((u, u[0], 0), (v, v[0], 1))
+                elif save_x:
+                    u = input._ver
+                    node.saved = (a, b), r, (), ((u, u[0], 0),)
+                elif save_y and b is not other:
+                    v = other._ver
+                    node.saved = (a, b), r, (), ((v, v[0], 1),)
+                else:
+                    node.saved = (a, b), r, (), ()
+                t._rg = True
+                t._edge = (node, 0)
             else:
-                node.edges, (save_x, save_y, save_r) = (None, other._edge), wants[2]
-            node.number = next_number()
-            if r.size > LARGE or save_r or (save_x and save_y and b is other):
-                node = record(op, (input, other), (a, b), r, (), cell)
-            elif save_x and save_y:
-                u, v = input._ver, other._ver
-                node.saved = (a, b), r, (), ((u, u[0], 0), (v, v[0], 1))
-            elif save_x:
-                u = input._ver
-                node.saved = (a, b), r, (), ((u, u[0], 0),)
-            elif save_y and b is not other:
-                v = other._ver
-                node.saved = (a, b), r, (), ((v, v[0], 1),)
-            else:
-                node.saved = (a, b), r, (), ()
-            t._rg = True
-            t._edge = (node, 0)
-        else:
-            t._rg = False
-        return t
+                t._rg = False
+                if _modes.depth:
+                    _modes.mark(t)
+            return t
+        except Exception as error:
+            trim(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function

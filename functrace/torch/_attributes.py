@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, tree
+from functrace.torch._missing import MissingNameError, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
 from functrace.torch._tensor import Tensor, new, wrap
@@ -82,7 +84,72 @@ def _recorded(leaves: Any) -> bool:
     return bool(recording()) and any(isinstance(t, Tensor) and t._rg for t in leaves)
 
 
+def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) not in memo:
+        t = memo[id(self)] = wrap(self._a.copy(), type(self))
+        t._rg = self._rg
+        t._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        t.__dict__.update(copy.deepcopy({k: x for k, x in self.__dict__.items() if k[0] != "_"}, memo))
+    return memo[id(self)]
+
+
+def _reduce(self: Any, protocol: Any) -> Any:
+    return _rebuild, (
+        np.ascontiguousarray(self._a).reshape(self._a.shape),
+        self.is_leaf and self._rg,
+        None if type(self) is Tensor else type(self),
+        {k: x for k, x in self.__dict__.items() if k[0] != "_"},
+    )
+
+
+def _rebuild(a: Any, requires_grad: bool, cls: type[Tensor] | None, attributes: Any = ()) -> Any:
+    t = wrap(a, cls or Tensor)
+    t._rg = requires_grad
+    t.__dict__.update(attributes)
+    return t
+
+
+Tensor.__deepcopy__, Tensor.__reduce_ex__ = _deepcopy, _reduce  # type: ignore[attr-defined, method-assign]
+_ABSENT = frozenset(
+    "bfloat16 ccol_indices chalf coalesce col_indices crow_indices dense_dim dequantize geqrf indices int_repr ormqr q_per_channel_axis "
+    "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme record_stream row_indices set_ smm sparse_dim sparse_mask "
+    "sparse_resize_ sspaddmm storage to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+    "to_sparse_csr untyped_storage values".split()
+)
+
+
+def _absent(self: Any, name: str) -> Any:
+    if name in _ABSENT:
+        raise MissingNameError(f"'{type(self).__name__}' object has no attribute '{name}' {in_place_of(name)}")
+    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+Tensor.__getattr__ = _absent  # type: ignore[attr-defined]
+
+
+def _map_(self: Any, tensor: Any, callable: Any) -> Any:
+    return self.copy_(wrap(np.reshape([callable(x, y) for x, y in zip(self.flatten().tolist(), tensor.flatten().tolist())], self.shape)))
+
+
+def _of_functional(name: str) -> Any:
+    def method(self: Any, *args: Any) -> Any:
+        from functrace.torch.nn import functional
+
+        return getattr(functional, name)(self, *args)
+
+    return method
+
+
 METHODS: dict[str, Any] = {
+    "map_": _map_,
+    "prelu": _of_functional("prelu"),
+    "hardshrink": _of_functional("hardshrink"),
     "__array_function__": _array_function,
     "as_subclass": _as_subclass,
     "cuda": _cuda,
@@ -95,7 +162,6 @@ METHODS: dict[str, Any] = {
     "is_set_to": lambda self, other: self.data_ptr() == other.data_ptr() and self.stride() == other.stride() and self.shape == other.shape,
     "is_pinned": lambda self, device=None: False,
     "is_shared": lambda self: False,
-    "is_inference": lambda self: False,
     "is_coalesced": lambda self: False,
     "share_memory_": lambda self: self,
     "pin_memory": lambda self, device=None: self,

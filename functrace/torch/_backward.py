@@ -107,6 +107,9 @@ def grad(
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = _gradients(outputs, grad_outputs)
+    for k, t in enumerate(outputs):
+        if not t._rg:
+            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
     edges = [_edge_of(t) for t in inputs]
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:

@@ -275,6 +275,7 @@ def _random(randomness: str) -> Iterator[None]:
     before = default_generator.get_state() if randomness == "error" else None
     yield
     if before is not None and not np.array_equal(before, default_generator.get_state()):
+        default_generator.set_state(wrap(before))
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on "
             "vmap or perform the randomness operation out of vmap"

@@ -11,8 +11,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
+from functrace.torch._index_checks import checked
+from functrace.torch._limits import limited
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public
@@ -64,14 +67,25 @@ LinAlgError.__module__, LinAlgError.__name__, LinAlgError.__qualname__ = "torch.
 
 
 def leading_failure(a: Any, why: str) -> int:
-    """The number of the first leading minor of a matrix for which a decomposition fails, 0 if none."""
-    find = np.linalg.cholesky if "positive" in why else np.linalg.inv
-    for k in range(1, len(a) + 1):
-        try:
-            find(a[:k, :k] if "positive" in why or k == len(a) else np.eye(1))
-        except np.linalg.LinAlgError:
-            return k
+    """The number of the first leading minor, or pivot, of a matrix for which a decomposition fails, 0 if none."""
+    if "positive" in why:
+        return next((k for k in range(1, len(a) + 1) if not _definite(a[:k, :k])), 0)
+    a = np.array(a, np.complex128 if a.dtype.kind == "c" else np.float64)
+    for k in range(len(a)):  # elimination with row exchanges, as LAPACK does it
+        p = k + int(np.argmax(np.abs(a[k:, k])))
+        if a[p, k] == 0:
+            return k + 1
+        a[[k, p]] = a[[p, k]]
+        a[k + 1 :] -= np.outer(a[k + 1 :, k] / a[k, k], a[k])
     return 0
+
+
+def _definite(a: Any) -> bool:
+    try:
+        np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _refused(name: str, a: Any, why: str) -> LinAlgError:
@@ -108,74 +122,78 @@ def bound(
     kind: list[Any] = []
 
     def function(*args: Any, out: Any = None, **named: Any) -> Any:
-        given = list(args)
-        if named or len(given) != len(names):
-            given = _filled(name, names, defaults, given, named)
-        spots: list[tuple[int, int]] = []
-        inputs: list[Any] = []
-        for k, x in enumerate(given):
-            if isinstance(x, Tensor):
-                spots.append((k, -1))
-                inputs.append(x)
-            elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
-                spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
-                inputs.extend(y for y in x if isinstance(y, Tensor))
-                given[k] = list(x)
-        if not inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
-            raise bad_argument(name, names[0], 1, given[0])
-        target = None
-        if operands > 1 or floating:
-            first = [y for x in given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None]
-            d = _dtypes.result_type(*first)
-            target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
-            for k in range(operands):
-                if isinstance(given[k], SCALARS):
-                    given[k] = np.asarray(given[k], target)
-        lifted = False
-        if place >= 0 and given[place] is not None:
-            ndim = inputs[0]._a.ndim
-            dim = given[place]
-            given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(int(dim), ndim)
-            lifted = not ndim
-        along = place >= 0 and given[place] is not None
-        if along not in rows:
-            rows[along] = Op(node.split("|")[-along], fun, frees=True)
-        op = rows[along]
-        many: list[bool] = []
+        try:
+            given = list(args)
+            if named or len(given) != len(names):
+                given = _filled(name, names, defaults, given, named)
+            spots: list[tuple[int, int]] = []
+            inputs: list[Any] = []
+            for k, x in enumerate(given):
+                if isinstance(x, Tensor):
+                    spots.append((k, -1))
+                    inputs.append(x)
+                elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
+                    spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
+                    inputs.extend(y for y in x if isinstance(y, Tensor))
+                    given[k] = list(x)
+            if not inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
+                raise bad_argument(name, names[0], 1, given[0])
+            target = None
+            if operands > 1 or floating:
+                first = [y for x in given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None]
+                d = _dtypes.result_type(*first)
+                target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
+                for k in range(operands):
+                    if isinstance(given[k], SCALARS):
+                        given[k] = np.asarray(given[k], target)
+            lifted = False
+            if place >= 0 and given[place] is not None:
+                ndim = inputs[0]._a.ndim
+                dim = given[place]
+                given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(int(dim), ndim)
+                lifted = not ndim
+            along = place >= 0 and given[place] is not None
+            if along not in rows:
+                rows[along] = Op(node.split("|")[-along], fun, frees=True)
+            op = rows[along]
+            many: list[bool] = []
 
-        def whole(*arrays: Any) -> tuple[Any, ...]:
-            full = [list(x) if isinstance(x, list) else x for x in given]
-            for (k, j), a in zip(spots, arrays):
-                if target is not None and k < operands and a.dtype != target:
-                    a = a.astype(target)
-                if lifted and not a.ndim:
-                    a = np.reshape(a, (1,))
-                if j < 0:
-                    full[k] = a
-                else:
-                    full[k][j] = a
-            try:
-                found = fun(*full)
-            except np.linalg.LinAlgError as error:
-                raise _refused(name, inputs[0]._a, str(error)) from None
-            many.append(isinstance(found, (tuple, list)))
-            found = tuple(found) if many[0] else (found,)
-            if target is not None:
-                found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
-            return tuple(np.reshape(x, ()) for x in found) if lifted else found
+            def whole(*arrays: Any) -> tuple[Any, ...]:
+                full = [list(x) if isinstance(x, list) else x for x in given]
+                for (k, j), a in zip(spots, arrays):
+                    if target is not None and k < operands and a.dtype != target:
+                        a = a.astype(target)
+                    if lifted and not a.ndim:
+                        a = np.reshape(a, (1,))
+                    if j < 0:
+                        full[k] = a
+                    else:
+                        full[k][j] = a
+                try:
+                    found = fun(*full)
+                except np.linalg.LinAlgError as error:
+                    raise _refused(name, inputs[0]._a, str(error)) from None
+                many.append(isinstance(found, (tuple, list)))
+                found = tuple(found) if many[0] else (found,)
+                if target is not None:
+                    found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
+                return tuple(np.reshape(x, ()) for x in found) if lifted else found
 
-        arrays = [t._a for t in inputs]
-        if not constant and recording() and any(t._rg for t in inputs):
-            which = [k for k, t in enumerate(inputs) if t._rg]
-            results = pull_node(op, op.node, whole, inputs, arrays, which, False)
-        else:
-            results = tuple(wrap(x) for x in whole(*arrays))
-            if constant == "none" and recording() and any(t._rg for t in inputs):
-                results = tuple(call(_underivable(name), (t, *inputs), ()) for t in results)
-        if many[0] and not kind:
-            kind.append(result_class(name, *fields.split()) if fields else tuple)
-        result = kind[0](results) if many[0] else results[0]
-        return result if out is None else written_to(name, out, result, inputs)
+            arrays = [t._a for t in inputs]
+            if not constant and recording() and any(t._rg for t in inputs):
+                which = [k for k, t in enumerate(inputs) if t._rg]
+                results = pull_node(op, op.node, whole, inputs, arrays, which, False)
+            else:
+                results = tuple(wrap(x) for x in whole(*arrays))
+                if constant == "none" and recording() and any(t._rg for t in inputs):
+                    results = tuple(call(_underivable(name), (t, *inputs), ()) for t in results)
+            if many[0] and not kind:
+                kind.append(result_class(name, *fields.split()) if fields else tuple)
+            result = kind[0](results) if many[0] else results[0]
+            return result if out is None else written_to(name, out, result, inputs)
+        except Exception as error:
+            trim(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -205,6 +223,6 @@ def bind(
         first, *_ = every = names.split()
         function = bound(prefix + first, node, fun, **options)
         if space is not None:
-            space.update(dict.fromkeys(every, function))
+            space.update(dict.fromkeys(every, checked(prefix + first, limited(prefix + first, function))))
         else:
             public(function, *every, method=method, torch=torch)

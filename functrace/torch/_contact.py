@@ -22,12 +22,14 @@ from functrace.ops.index import index_add, index_set
 from functrace.ops.inplace import View, linked
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
 from functrace.ops.registry import rules
+from functrace.pool import empty as buffer
+from functrace.pool import holds as is_buffer
+from functrace.pool import product
 
 __all__ = [
     "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View",
-    "batched", "bind", "custom_vjp", "fit", "index_add", "index_set", "jvp_from_vjp", "linear", "linked", "looks", "rules", "stop_gradient",
-    "tree", "undeclared", "value", "vjp", "vmap",
+    "View", "batched", "bind", "buffer", "custom_vjp", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked",
+    "looks", "product", "rules", "stop_gradient", "tree", "undeclared", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

@@ -10,28 +10,52 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _inplace, _random
+from functrace.errors import level
+from functrace.torch import _dtypes, _inplace
 from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import to_shape
 from functrace.torch._index import stack
+from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument
 
 
-def _finish(a: Any, requires_grad: bool) -> Any:
+def finish(a: Any, requires_grad: bool) -> Any:
     t = wrap(a)
     if requires_grad:
         t._set_requires_grad(True, "Only Tensors of floating point and complex dtype can require gradients")
     return t
 
 
-def _np(dtype: Any, otherwise: Any = None) -> Any:
+_PYTHON = {bool: _dtypes.bool_, int: _dtypes.int64, float: _dtypes.float64, complex: _dtypes.complex128}
+_LAYOUT = frozenset(("layout", "pin_memory", "memory_format", "names"))  # options that change nothing here
+
+
+def numpy_dtype(dtype: Any, otherwise: Any = None, name: str = "tensor") -> Any:
     if dtype is None:
         return (otherwise or _dtypes.get_default_dtype()).np
     if not isinstance(dtype, _dtypes.dtype):
-        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        if dtype not in _PYTHON:
+            raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        dtype = _PYTHON[dtype]
     return dtype.np
+
+
+def keywords(name: str, options: dict[str, Any]) -> None:
+    """Raise for a keyword that PyTorch does not have."""
+    for option in options:
+        if option not in _LAYOUT:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{option}'")
+
+
+def written(out: Any, a: Any) -> Any:
+    """An array written to what was given as `out=`, which is resized to fit."""
+    if out._a.dtype != a.dtype:
+        raise RuntimeError(f"dtype {_dtypes.of(a.dtype).scalar} does not match dtype of out parameter ({out.dtype.scalar})")
+    if out._a.shape != a.shape:
+        out._a = np.empty(a.shape, a.dtype)
+    return out.copy_(wrap(a))
 
 
 def _leaves(data: Any) -> tuple[tuple[int, ...], list[Any]]:
@@ -55,11 +79,11 @@ def _leaves(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 def _array(data: Any, dtype: Any) -> Any:
     """A new array with the elements of data, of the dtype that PyTorch infers unless one is given."""
     if isinstance(data, Tensor):
-        return data._a.astype(_np(dtype, data.dtype))
+        return data._a.astype(numpy_dtype(dtype, data.dtype))
     if isinstance(data, (np.ndarray, np.generic, Tracer)):
         given: Any = data
         a = np.copy(given)
-        return a.astype(_np(dtype, _dtypes.of(a.dtype)))
+        return a.astype(numpy_dtype(dtype, _dtypes.of(a.dtype)))
     shape, items = _leaves(data)
     if items and isinstance(items[0], np.ndarray):
         return _array(np.array(data), dtype)
@@ -74,18 +98,18 @@ def _array(data: Any, dtype: Any) -> Any:
         d = _dtypes.of(x.dtype) if isinstance(x, np.generic) else _dtypes.of_scalar(x)
         kind = d if kind is None else _dtypes.promote_types(kind, d)
     try:
-        return np.array(items, _np(dtype, kind)).reshape(shape)
+        return np.array(items, numpy_dtype(dtype, kind)).reshape(shape)
     except OverflowError:
         raise ValueError("Overflow when unpacking long long") from None
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
     """A new tensor with a copy of `data`: numbers, nested sequences, arrays."""
-    _device(device)
-    return _finish(_array(data, dtype), requires_grad)
+    device_of(device)
+    return finish(_array(data, dtype), requires_grad)
 
 
-def _device(device: Any) -> None:
+def device_of(device: Any) -> None:
     if device is not None:
         _dtypes.device(device)
 
@@ -107,10 +131,21 @@ def from_numpy(ndarray: Any) -> Any:
     if not isinstance(ndarray, (np.ndarray, Tracer)):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     _dtypes.of(ndarray.dtype)
+    if isinstance(ndarray, np.ndarray):
+        if not ndarray.dtype.isnative:
+            raise ValueError(
+                "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not "
+                "supported."
+            )
+        if any(s < 0 for s in ndarray.strides):
+            raise ValueError(
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+                "(You can probably work around this by making a copy of your array  with array.copy().) "
+            )
     return wrap(ndarray)
 
 
-def _shape(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ...]:
+def shape_of(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ...]:
     size = size if named is None else (named,)
     try:
         shape = to_shape(size)
@@ -118,6 +153,8 @@ def _shape(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ...]
         bad = size[0][0] if isinstance(size[0], (list, tuple)) else size[0]
         raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(bad).__name__}") from None
     if any(n < 0 for n in shape):
+        if name in ("zeros", "ones", "full"):
+            raise RuntimeError(f"{name}: Dimension size must be non-negative.")
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 
@@ -126,14 +163,29 @@ Maker = Callable[..., Any]
 
 
 def _filled(name: str, make: Any) -> tuple[Maker, Maker]:
-    def plain(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, out: Any = None, **_options: Any) -> Any:
-        _device(device)
-        return _finish(make(_shape(name, size, _options.get("size")), _np(dtype)), requires_grad)
+    def plain(
+        *shape: Any,
+        size: Any = None,
+        dtype: Any = None,
+        requires_grad: bool = False,
+        device: Any = None,
+        out: Any = None,
+        **options: Any,
+    ) -> Any:
+        device_of(device)
+        if options:
+            keywords(name, options)
+        d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
+        a = make(shape_of(name, shape, size), d)
+        return finish(a, requires_grad) if out is None else written(out, a)
 
-    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **_options: Any) -> Any:
+    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
+        device_of(device)
+        if options:
+            keywords(f"{name}_like", options)
         if not isinstance(input, Tensor):
             raise bad_argument(f"{name}_like", "input", 1, input)
-        return _finish(make(input._a.shape, _np(dtype, input.dtype)), requires_grad)
+        return finish(make(input._a.shape, numpy_dtype(dtype, input.dtype, f"{name}_like")), requires_grad)
 
     plain.__name__, like.__name__ = name, f"{name}_like"
     return plain, like
@@ -144,27 +196,41 @@ ones, ones_like = _filled("ones", np.ones)
 empty, empty_like = _filled("empty", np.empty)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, out: Any = None, **options: Any
+) -> Any:
     """One number everywhere; its kind decides the dtype unless one is given."""
+    device_of(device)
+    keywords("full", options)
     if isinstance(size, int):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _finish(np.full(_shape("full", (size,)), value, _np(dtype, _dtypes.of_scalar(value))), requires_grad)
+    if not isinstance(value, SCALARS):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+    kind = dtype if dtype is not None or out is None else out.dtype
+    a = np.full(shape_of("full", (size,)), value, numpy_dtype(kind, _dtypes.of_scalar(value), "full"))
+    return finish(a, requires_grad) if out is None else written(out, a)
 
 
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
     """One number everywhere, in the shape and dtype of another tensor."""
-    return _finish(np.full(input._a.shape, fill_value, _np(dtype, input.dtype)), requires_grad)
+    device_of(device)
+    keywords("full_like", options)
+    return finish(np.full(input._a.shape, fill_value, numpy_dtype(dtype, input.dtype)), requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
     """A 0-d tensor of the default dtype."""
-    return wrap(np.asarray(s, _np(dtype)))
+    return wrap(np.asarray(s, numpy_dtype(dtype)))
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
     """The n x m matrix with ones on its diagonal."""
-    return _finish(np.eye(n, m, dtype=_np(dtype)), requires_grad)
+    device_of(device)
+    for size, letter in ((n, "n"), (m, "m")):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{letter} must be greater or equal to 0, got {size}")
+    return finish(np.eye(n, m, dtype=numpy_dtype(dtype)), requires_grad)
 
 
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
@@ -178,17 +244,21 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, req
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(x, int) for x in (start, end, step))
     n = max(0, math.ceil((end - start) / step))
-    d = _np(dtype, _dtypes.int64 if whole else None)
+    d = numpy_dtype(dtype, _dtypes.int64 if whole else None)
     values = start + np.arange(n, dtype=np.int64 if whole else np.float64) * step
-    return _finish(values.astype(d), requires_grad)
+    return finish(values.astype(d), requires_grad)
 
 
 def _range(function: Callable[..., Any]) -> Callable[..., Any]:
     def plain(
         start: Any, end: Any, steps: int, *args: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, **more: Any
     ) -> Any:
-        d = _np(dtype)
-        return _finish(function(start, end, operator.index(steps), d, *args, **more), requires_grad)
+        device_of(device)
+        d = numpy_dtype(dtype)
+        start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+        if steps < 0:
+            raise RuntimeError("number of steps must be non-negative")
+        return finish(function(start, end, operator.index(steps), d, *args, **more), requires_grad)
 
     return plain
 
@@ -206,181 +276,6 @@ linspace = _range(_linspace)
 logspace = _range(lambda start, end, n, d, base=10.0: np.power(base, np.linspace(start, end, n)).astype(d))
 
 
-def _drawn(name: str, kind: str) -> tuple[Maker, Maker]:
-    def plain(
-        *size: Any,
-        generator: Any = None,
-        dtype: Any = None,
-        requires_grad: bool = False,
-        device: Any = None,
-        out: Any = None,
-        **_options: Any,
-    ) -> Any:
-        _device(device)
-        return _finish(_random.draw(kind, _shape(name, size, _options.get("size")), _floating(name, _np(dtype)), generator), requires_grad)
-
-    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **_options: Any) -> Any:
-        return _finish(_random.draw(kind, input._a.shape, _floating(name, _np(dtype, input.dtype))), requires_grad)
-
-    plain.__name__, like.__name__ = name, f"{name}_like"
-    return plain, like
-
-
-def _floating(name: str, d: Any) -> Any:
-    if d.kind not in "fc":
-        raise NotImplementedError(
-            f"\"{'check_uniform_bounds' if name == 'rand' else 'normal_kernel_cpu'}\" not implemented for '{_dtypes.of(d).scalar}'"
-        )
-    return d
-
-
-rand, rand_like = _drawn("rand", "uniform")
-randn, randn_like = _drawn("randn", "normal")
-
-
-def randint(
-    low: int,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Any:
-    """Integers from `low` (0) to `high - 1`."""
-    if size is None:
-        low, high, size = 0, low, high
-    if high is None:
-        low, high = 0, low
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    shape = _shape("randint", (size,))
-    values = (generator or _random.default_generator).below(low, high, math.prod(shape)).reshape(shape)
-    return _finish(values.astype(_np(dtype, _dtypes.int64)), requires_grad)
-
-
-def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
-    """Integers, in the shape and dtype of another tensor."""
-    return randint(*((0, low) if high is None else (low, high)), tuple(input.shape), dtype=dtype or input.dtype)
-
-
-def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
-    """The integers below n in random order."""
-    return wrap((generator or _random.default_generator).permutation(n).astype(_np(dtype, _dtypes.int64)))
-
-
-def normal(
-    mean: Any = 0.0,
-    std: Any = 1.0,
-    size: Any = None,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    requires_grad: bool = False,
-    out: Any = None,
-) -> Any:
-    """Normal numbers of a mean and standard deviation, numbers or tensors."""
-    if size is not None:
-        made = empty(_shape("normal", (size,)), dtype=dtype)
-        return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
-    like = mean if isinstance(mean, Tensor) else std
-    shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
-    return wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
-
-
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
-    """1 with the probability that each element is (or p), else 0."""
-    made = empty_like(input if out is None else out)
-    return (made if out is None else out).bernoulli_(input if p is None else p, generator=generator)
-
-
-def _source(generator: Any) -> _random.Generator:
-    return generator or _random.default_generator
-
-
-def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
-    return _random.scaled(source.uniform(x.size, x.dtype), b - a, a, x.dtype)
-
-
-def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    if x.dtype.kind == "c":
-        return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
-    return _random.normal(x.size, x.dtype, source, mean, std)
-
-
-def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
-    if isinstance(p, Tensor):
-        chance = np.broadcast_to(p._a, x.shape).ravel()
-        kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
-    else:
-        chance, kind = p, np.dtype(np.float64)
-    if not np.all((chance >= 0) & (chance <= 1)):
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    return source.uniform(x.size, kind) < chance
-
-
-def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
-    if low is not None:
-        return source.below(*((0, low) if high is None else (low, high)), x.size)
-    if x.dtype.kind == "f":
-        digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
-        return (source.doublewords(x.size) if digits == 53 else source.words(x.size)) % np.uint64((1 << digits) + 1)
-    if x.dtype == np.bool_:
-        return source.words(x.size) & np.uint64(1)
-    return (source.doublewords if x.dtype.itemsize == 8 else source.words)(x.size) % np.uint64(int(np.iinfo(x.dtype).max) + 1)
-
-
-_F64 = np.dtype(np.float64)
-_FILLS: dict[str, Callable[..., Any]] = {
-    "uniform_": _uniform,
-    "normal_": _normal,
-    "bernoulli_": _bernoulli,
-    "random_": _integers,
-    "exponential_": lambda x, source, lambd=1.0: -np.log1p(-source.uniform(x.size, _F64)) / lambd,
-    "geometric_": lambda x, source, p: np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p)),
-    "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (source.uniform(x.size, _F64) - 0.5)),
-    "log_normal_": lambda x, source, mean=1.0, std=2.0: np.exp(source.normals(x.size) * std + mean),
-}
-
-
-def _filling(name: str, fill: Callable[..., Any]) -> None:
-    renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
-
-    def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
-        named = {renamed.get(k, k): v for k, v in named.items()}
-        drawn = fill(self._a, _source(generator), *args, **named)
-        return self.copy_(wrap(np.reshape(drawn, self._a.shape).astype(self._a.dtype)))
-
-    method.__name__ = name
-    method.__doc__ = "Overwrite with random numbers."
-    setattr(Tensor, name, method)
-
-
-for _name, _fill in _FILLS.items():
-    _filling(_name, _fill)
-public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator), "bernoulli", torch=False)
-
-
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
-    """Indices drawn from each row with probabilities proportional to its elements."""
-    p = input._a
-    if not np.all((p >= 0) & np.isfinite(p)):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not replacement and num_samples > p.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if not replacement or num_samples == 1:
-        ratio = wrap(p) / empty_like(input).exponential_(generator=generator)
-        return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
-    rows = p.reshape(-1, p.shape[-1])
-    sums = np.cumsum(rows, axis=1, dtype=p.dtype)
-    drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), -1)
-    found = [np.searchsorted(s / s[-1], u) for s, u in zip(sums, drawn)]
-    return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
-
-
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Coordinates of a grid."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
@@ -393,7 +288,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     for place, k in enumerate(order):
         shape = [1] * n
         shape[place] = sizes[place]
-        out[k] = tensors[k].view(*shape).expand(*sizes)
+        out[k] = tensors[k].view(shape).expand(sizes)
     return tuple(out)
 
 
@@ -405,7 +300,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Tensors expanded to their common shape."""
     shape = np.broadcast_shapes(*(t._a.shape for t in tensors))
-    return tuple(t.expand(*shape) for t in tensors)
+    return tuple(t.expand(shape) for t in tensors)
 
 
 def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Any:
@@ -413,32 +308,32 @@ def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
         "builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=2,
+        stacklevel=level(),
     )
     n = int((end - start) / step) + 1
-    return _finish((start + np.arange(n) * step).astype(_np(dtype)), requires_grad)
+    return finish((start + np.arange(n) * step).astype(numpy_dtype(dtype)), requires_grad)
 
 
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
     """A tensor of these strides, counted in elements, whose elements are not set."""
-    _device(device)
+    device_of(device)
     n = 1 + sum((k - 1) * s for k, s in zip(size, stride)) if 0 not in size else 0
-    flat = np.zeros(n, _np(dtype))
-    return _finish(np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride]), requires_grad)
+    flat = np.zeros(n, numpy_dtype(dtype))
+    return finish(np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride]), requires_grad)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A tensor on the memory of a buffer."""
-    return _finish(np.frombuffer(buffer, _np(dtype), count, offset), requires_grad)
+    return finish(np.frombuffer(buffer, numpy_dtype(dtype), count, offset), requires_grad)
 
 
 def _window(fun: Any) -> Callable[..., Any]:
     def window(
         window_length: int, periodic: bool = True, *shape: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
     ) -> Any:
-        _device(device)
+        device_of(device)
         a = fun(window_length + periodic, *shape)[:window_length] if window_length > 1 else np.ones(window_length)
-        return _finish(a.astype(_np(dtype)), requires_grad)
+        return finish(a.astype(numpy_dtype(dtype)), requires_grad)
 
     return window
 
@@ -456,14 +351,16 @@ public(lambda input: bool(input), "is_nonzero")
 public(lambda input, other: input._a.shape == other._a.shape, "is_same_size")
 public(lambda input: input.dtype.is_signed, "is_signed")
 public(lambda input: -1, "get_device")
+public(lambda input: input.is_inference(), "is_inference", method=False)
+public(lambda input: input.detach_(), "detach_", method=False)
+public(lambda tensor: tensor.__dlpack__(), "to_dlpack", method=False)
 
 NAMES = (
-    "arange as_tensor asarray bernoulli broadcast_tensors cartesian_prod empty empty_like empty_strided eye from_numpy frombuffer full "
-    "full_like linspace logspace meshgrid multinomial normal ones ones_like rand rand_like randint randint_like randn randn_like "
-    "randperm scalar_tensor tensor zeros zeros_like"
+    "arange as_tensor asarray broadcast_tensors cartesian_prod empty empty_like empty_strided eye from_numpy frombuffer full full_like "
+    "linspace logspace meshgrid ones ones_like scalar_tensor tensor zeros zeros_like"
 ).split()
 for _name in NAMES:
-    public(globals()[_name], _name, method=_name == "multinomial")
+    public(globals()[_name], _name, method=False)
 _MAKERS = {"zeros": zeros, "ones": ones, "empty": empty}
 for _name, _maker in _MAKERS.items():
     public(

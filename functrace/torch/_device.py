@@ -96,13 +96,8 @@ def get_default_device() -> _dtypes.device:
     return _dtypes.device("cpu")
 
 
-def compile(model: Any = None, **options: Any) -> Any:
-    """The function or module itself: it is run as it is."""
-    return model if model is not None else lambda function: function
-
-
 ALL = {
     name: value
     for name, value in globals().items()
-    if name.startswith(("get_", "set_", "use_", "are_")) or name in ("cuda", "mps", "xpu", "accelerator", "backends", "version", "compile")
+    if name.startswith(("get_", "set_", "use_", "are_")) or name in ("cuda", "mps", "xpu", "accelerator", "backends", "version")
 }

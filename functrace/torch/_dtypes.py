@@ -190,11 +190,7 @@ def result_type(*operands: Any) -> dtype:
 
 def can_cast(source: dtype, to: dtype) -> bool:
     """Whether an in-place op may store a result of dtype `source` in a tensor of dtype `to`."""
-    return (
-        source.category <= to.category
-        and not (to is bool_ and source is not bool_)
-        and (source.is_signed <= to.is_signed or to.category != INT)
-    )
+    return source.category <= to.category and not (to is bool_ and source is not bool_)
 
 
 class Size(tuple[int, ...]):

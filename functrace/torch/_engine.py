@@ -266,9 +266,11 @@ def _walk(
                         results[place] = grads[leaf]
                     if accumulate:
                         given = grads[leaf] if leaf.post else None
-                        variable, g = leaf.leaf(), grads.pop(leaf)
-                        if variable is not None:
-                            variable._accumulate(g, tensors)
+                        variable = leaf.leaf()
+                        if variable is None:
+                            del grads[leaf]
+                        else:
+                            variable._accumulate(grads.pop(leaf), tensors)  # no name holds it: the leaf may keep it as it is
                         if leaf.post:
                             _after(leaf, (), given, tensors)
     return results

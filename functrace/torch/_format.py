@@ -133,7 +133,7 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
     return rows[0]
 
 
-def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str = "", prefix: str = "tensor(") -> str:
+def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str = "", prefix: str = "tensor(", tangent: str = "") -> str:
     """What `repr` of a tensor with these elements gives."""
     kind, indent = _dtypes.of(a.dtype), len(prefix)
     default = _dtypes.get_default_dtype()
@@ -152,6 +152,8 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent:
+        suffixes.append(f"tangent={tangent}")
     if a.size > OPTIONS.threshold and not OPTIONS.edgeitems:
         suffixes.insert(0, f"size={tuple(a.shape)}")
     out = prefix + text

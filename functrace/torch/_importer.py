@@ -9,6 +9,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from functrace.torch._missing import in_place_of
+
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives for `torch.x` the module `functrace.torch.x` itself."""
@@ -18,8 +20,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         try:
             module = importlib.import_module("functrace." + fullname)
-        except ModuleNotFoundError:
-            return None
+        except ModuleNotFoundError as error:
+            if error.name != "functrace." + fullname:
+                raise
+            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname) from None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(module, "__path__"))
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:

@@ -10,8 +10,9 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
+from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import Size
-from functrace.torch._nodes import SCALARS, Op
+from functrace.torch._nodes import Op
 from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
@@ -27,7 +28,7 @@ def _key(x: Any, index: Any) -> tuple[Any, Any]:
     parts = (index,) if single else index
     parts = tuple(_as_index(p) for p in parts)
     taken = sum(_taken(p) for p in parts)
-    ndim = x._a.ndim
+    ndim, removed = x._a.ndim, 0
     if taken > ndim:
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, k = x, 0
@@ -38,7 +39,8 @@ def _key(x: Any, index: Any) -> tuple[Any, Any]:
             arrays[k] = np.array([p])
             k += 1
         elif isinstance(p, int):
-            out = select_at(out, k, p)
+            out = select_at(out, k, p, removed)
+            removed += 1
         elif isinstance(p, slice):
             out = _slice(out, k, p, single)
             k += 1
@@ -62,6 +64,18 @@ def _key(x: Any, index: Any) -> tuple[Any, Any]:
     return out, tuple(full)
 
 
+def _picked_shape(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of what an index with arrays picks."""
+    try:
+        return np.broadcast_to(np.empty((), np.bool_), shape)[index].shape  # type: ignore[no-any-return]
+    except IndexError as error:
+        if "broadcast" not in str(error):
+            raise
+        parts = [np.nonzero(p) if p.dtype == np.bool_ else (p,) for p in index if not isinstance(p, slice)]
+        shapes = ", ".join(str(list(p.shape)) for part in parts for p in part)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+
+
 def _check_arrays(x: Any, index: Sequence[Any]) -> None:
     k = 0
     for p in index:
@@ -76,6 +90,9 @@ def _check_arrays(x: Any, index: Sequence[Any]) -> None:
             k += p.ndim
         else:
             n = x._a.shape[k]
+            if isinstance(p, Tracer):
+                k += 1
+                continue
             bad = p[(p < -n) | (p >= n)] if p.size else p
             if bad.size:
                 raise IndexError(f"index {bad.flat[0]} is out of bounds for dimension {k} with size {n}")
@@ -91,7 +108,7 @@ def _as_index(p: Any) -> Any:
         p = p._a
         if p.dtype.kind not in "iub":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return p.item() if not p.ndim else p.view(np.bool_) if p.dtype == np.uint8 else p
+        return p.item() if not p.ndim and not isinstance(p, Tracer) else p.view(np.bool_) if p.dtype == np.uint8 else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
         a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
         if a.dtype.kind in "US":
@@ -114,7 +131,7 @@ def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
     if not x._a.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if s.step is not None and int(s.step) <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
     s = slice(*(None if v is None else int(v) for v in (s.start, s.stop, s.step)))
     n = x._a.shape[k]
     start, stop, step = s.indices(n)
@@ -133,16 +150,18 @@ def getitem(self: Any, index: Any) -> Any:
             )
         return select_at(self, 0, index)
     part, arrays = _key(self, index)
-    return part if arrays is None else call(INDEX, (part,), (arrays,))
+    if arrays is None:
+        return part
+    if len(arrays) > 1 and not any(isinstance(p, Tracer) for p in arrays):
+        _picked_shape(part._a.shape, arrays)
+    return call(INDEX, (part,), (arrays,))
 
 
 def setitem(self: Any, index: Any, value: Any) -> None:
     """`x[index] = value`, which becomes part of `x`'s history."""
     part, arrays = _key(self, index)
     if not isinstance(value, Tensor):
-        if not isinstance(value, (*SCALARS, np.ndarray)):
-            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.storage}")
-        value = wrap(np.asarray(value).astype(self._a.dtype))
+        value = _constant(self, value)
     if arrays is None:
         extra = value._a.ndim - part._a.ndim
         if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
@@ -150,7 +169,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         check_expands(value, part._a.shape, "expand")
         inplace(COPY, part, (value,))
         return
-    target = np.empty(part._a.shape, np.bool_)[arrays].shape
+    target = _picked_shape(part._a.shape, arrays)
     try:
         np.broadcast_to(value._a, target)
     except ValueError:
@@ -165,6 +184,21 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     inplace(INDEX_PUT, part, (value,), (arrays, False))
 
 
+def _constant(x: Any, value: Any) -> Any:
+    """A number as a tensor of the dtype of the tensor that it is assigned to."""
+    if not isinstance(value, (builtins.bool, int, float, complex)):
+        kind = type(value)
+        name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+        raise TypeError(f"can't assign a {name} to a torch.{x.dtype.storage}")
+    if isinstance(value, complex) and x._a.dtype.kind in "iuf":
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(x.dtype.name, x.dtype.name)} without overflow")
+    if x._a.dtype.kind in "iu" and isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    return wrap(np.asarray(value).astype(x._a.dtype))
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "uint8": "uint8_t", "int8": "int8_t",
+            "int16": "int16_t", "float16": "c10::Half"}  # fmt: skip
 public(getitem, "__getitem__", torch=False)
 public(setitem, "__setitem__", torch=False)
 

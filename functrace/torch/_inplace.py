@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _elementwise, _moves, _operators, _scatter, _select, _summaries, fft, linalg
-from functrace.torch._modes import recording
+from functrace.torch import _dtypes, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
+from functrace.torch._modes import check_inference, recording
 from functrace.torch._nodes import RuleNode
-from functrace.torch._ops import FUNCTIONS
+from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import _check_writable as check_writable
@@ -22,6 +22,7 @@ from functrace.torch._views import inplace, rebase
 
 def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_inference(self)
         recorded = bool(recording()) and (self._rg or any(isinstance(t, Tensor) and t._rg for t in (*args, *kwargs.values())))
         given, wanted = self, kwargs.get("dtype", self.dtype)
         if wanted is not None and wanted is not self.dtype:
@@ -108,10 +109,11 @@ def attach() -> None:
     """Give Tensor the in-place forms of all operations."""
     for name in _NAMES.split():
         setattr(Tensor, name + "_", _written(name, getattr(Tensor, name)))
+        METHODS.add(name + "_")
     Tensor.div_, Tensor.__imod__ = _div_, Tensor.remainder_  # type: ignore[attr-defined]
     Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[attr-defined]
     for name in _IN_TORCH.split():
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
 
 
-TABLES = _elementwise, _moves, _operators, _scatter, _select, _summaries, fft, linalg  # what makes those operations
+TABLES = _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg  # what makes those operations

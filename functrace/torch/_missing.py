@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from functrace.errors import boundary
+
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
     "distributed": "one process is all there is",
@@ -17,6 +19,12 @@ _INSTEAD = {
     "mps": "use the CPU",
     "xpu": "use the CPU",
     "export": "save the state_dict with torch.save",
+    "distributions": "use the densities of functrace.scipy.stats",
+    "profiler": "use Python's cProfile, or functrace.profile",
+    "tensorboard": "write what is to be seen with Python's csv or json",
+    "prune": "multiply the weights by a mask, in a parametrization",
+    "torchvision": "use scikit-learn's data sets",
+    "amp": "compute in float32",
     "load_library": "write the operation as an autograd.Function",
 }
 
@@ -25,20 +33,25 @@ class MissingNameError(AttributeError, NotImplementedError):
     """A name of PyTorch that `functrace.torch` does not have."""
 
 
+def in_place_of(name: str) -> str:
+    """The end of an error about a name, dotted or not, that is not here: what to use in its place."""
+    name = "sparse" if "sparse" in name or name in ("coalesce", "indices", "values", "to_dense") else name
+    parts = [part for part in name.split(".") if part in _INSTEAD]
+    advice = _INSTEAD[parts[0]] if parts else "write it with the operations that are here, or in NumPy with functrace.custom_vjp"
+    return f"in functrace.torch, which does not have all of PyTorch: {advice}."
+
+
 def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """A `__getattr__` for a module: `lazy` says in which of its submodules names are to be found; it says of others what is missing.
 
     A name that is itself a submodule stands for it.
     """
 
+    @boundary
     def __getattr__(name: str) -> Any:
         where = (lazy or {}).get(name)
         if where is None:
-            raise MissingNameError(
-                f"module '{module}' has no attribute '{name}' in functrace.torch, which does not have all of PyTorch: "
-                + _INSTEAD.get(name, "write it with the operations that are here, or in NumPy with functrace.custom_vjp")
-                + "."
-            )
+            raise MissingNameError(f"module '{module}' has no attribute '{name}' {in_place_of(name)}")
         found = importlib.import_module(f"functrace.{module}.{where}")
         package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
         if last in (lazy or {}) and module != "torch":

@@ -7,6 +7,7 @@ holds while they run, and not while they are suspended.
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
@@ -17,6 +18,43 @@ _recording: ContextVar[bool | None] = ContextVar("functrace.torch.grad_mode", de
 recording = _recording.get  # called by every op
 set_recording = _recording.set
 forward_levels: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.dual_level", default=())
+
+
+_inference: ContextVar[bool] = ContextVar("functrace.torch.inference_mode", default=False)
+is_inference_mode_enabled = _inference.get
+depth = 0  # how many `inference_mode` are entered, in any thread: while none is, tensors are made without asking
+_lock = threading.Lock()
+
+
+class Untracked(list[int]):
+    """In place of the cell that counts the writes to a tensor: one made in inference mode, which can't be saved for backward."""
+
+    def __getitem__(self, k: Any) -> Any:
+        if _inference.get():
+            return 0
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+            "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+            "instead of `torch.inference_mode()`."
+        )
+
+    def __setitem__(self, k: Any, value: Any) -> None:
+        pass
+
+
+def mark(t: Any) -> None:
+    """Let a new tensor be one of inference mode, if that is on here."""
+    if _inference.get():
+        t._ver = Untracked((0,))
+
+
+def check_inference(t: Any) -> None:
+    """Raise if a tensor may not be written here."""
+    if t._ver.__class__ is Untracked and not _inference.get():
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
+            "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
 
 
 class paused:
@@ -53,7 +91,7 @@ class _Mode:
                 "use detach() instead."
             )
         self._previous.append(recording())
-        _recording.set(self.mode)
+        _recording.set(self.mode and not _inference.get())
 
     def __exit__(self, *exc: object) -> None:
         _recording.set(self._previous.pop())
@@ -175,12 +213,8 @@ class set_grad_enabled(_Mode):
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
 
-_inference: ContextVar[bool] = ContextVar("functrace.torch.inference_mode", default=False)
-is_inference_mode_enabled = _inference.get
-
-
 class inference_mode(_Mode):
-    """Like `no_grad`; the results are ordinary tensors, which can be used in recorded operations later."""
+    """Like `no_grad`; and the tensors made inside can't be saved for backward, nor written outside."""
 
     __module__ = "torch.autograd.grad_mode"
 
@@ -194,11 +228,18 @@ class inference_mode(_Mode):
         self.mode = not mode
 
     def __enter__(self) -> None:
-        super().__enter__()
-        self._previous.append(_inference.get())
+        global depth
+        before = _inference.get()
         _inference.set(not self.mode)
+        super().__enter__()
+        self._previous.append(before)
+        with _lock:
+            depth += 1
 
     def __exit__(self, *exc: object) -> None:
+        global depth
+        with _lock:
+            depth -= 1
         _inference.set(bool(self._previous.pop()))
         super().__exit__(*exc)
 

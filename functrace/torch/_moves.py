@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._scatter import strided
-from functrace.torch._shape import axis, narrow, need
+from functrace.torch._shape import PERMUTED, axis, narrow, need, transpose
 from functrace.torch._tensor import Tensor, wrap
 
 
@@ -60,6 +61,57 @@ _STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
 _UNFOLD = _seen("Unfold", _windows, "UnfoldBackward")
 _PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1))
 _JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: a[..., 0] + a[..., 1] * np.complex64(1j))
+
+
+@public
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """Some axes moved to other places."""
+    n = input._a.ndim
+    for ends, what in ((source, "source"), (destination, "destination")):
+        places = [ends] if isinstance(ends, int) else list(ends)
+        if len({axis(d, n) for d in places}) < len(places):
+            raise RuntimeError(f"movedim: repeated dim in `{what}` ({places})")
+    ends = [tuple(axis(d, n) for d in ((ds,) if isinstance(ds, int) else ds)) for ds in (source, destination)]
+    order = [k for k in range(n) if k not in ends[0]]
+    for to_place, k in sorted(zip(ends[1], ends[0])):
+        order.insert(to_place, k)
+    return call(PERMUTED, (input,), (tuple(order),))
+
+
+public(movedim, "moveaxis")
+
+
+def _transposed_property(self: Any) -> Any:
+    n = self._a.ndim
+    if n != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw "
+            "an error in a future "
+            "release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
+            "dimensions of a tensor.",
+            stacklevel=2,
+        )
+    return call(PERMUTED, (self,), (tuple(range(n))[::-1],))
+
+
+Tensor.T = property(_transposed_property)  # type: ignore[attr-defined]
+
+
+def _matrix_transposed(name: str) -> property:
+    def get(self: Any) -> Any:
+        n = self._a.ndim
+        if n < 2 or (name == "H" and n > 2):
+            where = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
+            more = " For batches of matrices, consider using tensor.mH" if name == "H" else ""
+            raise RuntimeError(f"tensor.{name} is only supported on {where}. Got {n}-D tensor.{more}")
+        out = transpose(self, -2, -1)
+        return out.conj_physical() if name != "mT" and self._a.dtype.kind == "c" else out
+
+    return property(get)
+
+
+for _name in ("mT", "mH", "H"):
+    setattr(Tensor, _name, _matrix_transposed(_name))
 
 
 @public
@@ -199,7 +251,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     if lead < 0 or any(n not in (1, old[k + lead]) for k, n in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(old)}}}.")
     total = self.sum(axes, True) if axes else self
-    return total.view(*shape) if lead else total
+    return total.view(shape) if lead else total
 
 
 public(sum_to_size, torch=False)
@@ -257,3 +309,17 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
 
 public(resize_, torch=False)
 public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=False)
+
+
+def _spectrum(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        from functrace.torch.fft import _SPECTRA  # with NumPy's, which most programs do not need
+
+        return _SPECTRA[name](*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+for _name in ("stft", "istft"):
+    public(_spectrum(_name), _name)

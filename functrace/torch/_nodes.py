@@ -6,6 +6,7 @@ the pullback), and the name PyTorch gives its node.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from functrace.torch._contact import Tracer, fit, vjp
 from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, wrap
+from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
@@ -68,15 +70,26 @@ class Op:
         arity = len(self.rules)
         self.looks = [_contact.looks(rule, arity) for rule in self.rules]
         self.frees = any(any(row) for row in self.looks) if frees is None else frees
+        self.seen: dict[int, list[bool]] = {}
         base = {1: UnaryNode, 2: BinaryNode}.get(arity, RuleNode)
         self.node = node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
-        self.complex_node = node_class(
-            self.name, base, (self, "c"), op=self, rules=tuple(r and _conjugating(r) for r in self.rules), frees=self.frees
-        )
+
+    def seen_by(self, wanted: int) -> list[bool]:
+        """Which of (result, *arguments) the rules of some arguments, given as bits, look into."""
+        rows = [row for k, row in enumerate(self.looks) if wanted >> k & 1]
+        found = self.seen[wanted] = [any(column) for column in zip(*rows)] if rows else [False] * (len(self.looks) + 1)
+        return found
 
     def rename(self, name: str) -> None:
         """Give the nodes a name that does not end in Backward0."""
-        self.name = self.node.__name__ = self.complex_node.__name__ = name
+        self.name = self.node.__name__ = name
+
+    @functools.cached_property
+    def complex_node(self) -> Any:
+        """The class of its nodes on complex numbers: PyTorch conjugates what comes and what goes."""
+        rules: Any = self.rules
+        base = self.node.__bases__[0]
+        return node_class(self.name, base, (self, "c"), op=self, rules=tuple(r and _conjugating(r) for r in rules), frees=self.frees)
 
 
 def _conjugating(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,6 +209,8 @@ class RuleNode(OpNode):
 
     def __getattr__(self, name: str) -> Any:
         names = {"_saved_self": 0, "_saved_other": 1, "_saved_result": -1, "_saved_exponent": 1}
+        if name.startswith("_raw_saved_") and name[4:] in names:
+            return SavedTensor(self, name[4:])
         if name not in names:
             return super().__getattr__(name)
         saved = self.saved
@@ -322,9 +337,9 @@ def fit_tensor(d: Any, like: Like) -> Any:
         if axes:
             d = d.sum(axes, True)
         if lead > 0:
-            d = d.view(*shape)
+            d = d.view(shape)
         elif d._a.shape != shape:
-            d = d.expand(*shape)
+            d = d.expand(shape)
     return d if d._a.dtype == like.dtype else d.to(_dtypes.of(like.dtype))
 
 
@@ -428,23 +443,32 @@ def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]
 ) -> tuple[Any, tuple[Any, ...]]:
     """The node, and what it is to save."""
-    edges = tuple([t._edge if isinstance(t, Tensor) and t._rg else None for t in inputs])
-    results = ans if isinstance(ans, tuple) else (ans,)
-    holds_complex = any(a.dtype.kind == "c" for a in (*results, *arrays) if hasattr(a, "dtype"))
+    edges: list[Any] = []
+    wanted = 0  # the arguments that need a gradient, as bits
+    for k, t in enumerate(inputs):
+        if isinstance(t, Tensor) and t._rg:
+            edges.append(t._edge)
+            wanted |= 1 << k
+        else:
+            edges.append(None)
+    many = isinstance(ans, tuple)
+    holds_complex = large = False
+    for a in (*ans, *arrays) if many else (ans, *arrays):
+        d = getattr(a, "dtype", None)
+        if d is not None:
+            holds_complex |= d.kind == "c"
+            large |= a.size > LARGE
     node = new(op.complex_node if holds_complex else op.node)
-    node.edges = edges
+    node.edges = tuple(edges)
     node.number = next_number()
-    seen = [False] * (len(arrays) + 1)
-    for edge, row in zip(edges, op.looks):
-        if edge is not None:
-            seen = [a or b for a, b in zip(seen, row)]
+    seen = op.seen.get(wanted) or op.seen_by(wanted)
     checks = [(t._ver, t._ver[0], k) for k, t in enumerate(inputs) if seen[k + 1] and isinstance(t, Tensor)]
     if seen[0]:
         checks.append((cell, cell[0], -1))
-    if any(getattr(a, "size", 0) > LARGE for a in (*results, *arrays)):
+    if large:
         arrays = [a if s or not isinstance(a, np.ndarray) else Like(a) for a, s in zip(arrays, seen[1:])]
         if not seen[0]:
-            ans = tuple(map(Like, ans)) if isinstance(ans, tuple) else Like(ans)
+            ans = tuple(map(Like, ans)) if many else Like(ans)
     return node, (arrays, ans, params, checks)
 
 

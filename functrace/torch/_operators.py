@@ -9,6 +9,8 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, promoted
+from functrace.torch._dtypes import B
+from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import (
     ADD_SCALED,
@@ -16,18 +18,22 @@ from functrace.torch._ops import (
     FAST,
     FMOD0,
     FUNCTIONS,
+    METHODS,
     PLAIN,
     POW0,
     POW2,
     REMAINDER0,
     RSUB,
     RSUB0,
+    SHIFTS,
     SUB_SCALED,
+    TRUE_POWER,
     check_result_type,
     comparison,
     operator,
     public,
     refusing,
+    remainder,
     zero,
 )
 from functrace.torch._tensor import Tensor, wrap
@@ -74,6 +80,10 @@ def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         if alpha == 1:
             return plain(input, other, out=out)
+        if out is not None:
+            return out.copy_(function(input, other, alpha=alpha))
+        if _dtypes.result_type(input, other) is _dtypes.bool_:
+            alpha = bool(alpha)
         return call(scaled, (_as_tensor(name, input), other), (alpha,))
 
     function.__name__ = name
@@ -97,7 +107,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not isinstance(other, SCALARS):
         return NotImplemented
     d = _dtypes.result_type(input, other).np
-    if input._a.dtype == np.bool_:
+    if input._a.dtype is B or other.__class__ is bool:
         return _sub(input, other)
     return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (other,))
 
@@ -105,10 +115,12 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 def _pow(self: Any, exponent: Any) -> Any:
     number: Any = exponent
     if isinstance(exponent, Tensor):
-        return promoted(BINARY["pow"], self, exponent) if exponent._a.dtype.kind != "b" else NotImplemented
+        return promoted(BINARY["pow"], self, exponent, name="pow")
     if not isinstance(exponent, SCALARS):
         return NotImplemented
     d = _dtypes.result_type(self, exponent)
+    if d is _dtypes.bool_:
+        return call(TRUE_POWER, (self,), (exponent,))
     if d.category <= _dtypes.INT and number < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return call(POW0, (_cast(self, d),), (exponent,))
@@ -131,6 +143,7 @@ def _rpow(self: Any, base: Any) -> Any:
     if not isinstance(base, SCALARS):
         return NotImplemented
     d = _dtypes.result_type(self, base)
+    refuse("pow", d.np)
     return call(POW2, (_cast(self, d),), (base,))
 
 
@@ -183,7 +196,6 @@ for _name in ("true_divide", "divide"):
     public(div, _name)
 
 
-@public
 def floor_divide(input: Any, other: Any) -> Any:
     """`input // other`, rounded down. It has no derivative."""
     if not isinstance(input, Tensor):
@@ -191,25 +203,42 @@ def floor_divide(input: Any, other: Any) -> Any:
     elif not isinstance(other, (Tensor, *SCALARS)):
         return NotImplemented
     d = _dtypes.result_type(input, other)
+    refuse("floor_divide", d.np)
     b = other._a if isinstance(other, Tensor) else other
     if d.category <= _dtypes.INT and np.any(np.equal(b, 0)):
         raise RuntimeError("ZeroDivisionError")
     return call(_FLOORED, (input, other), (d.np,))
 
 
+floor_divide.limits = True  # type: ignore[attr-defined]
+public(floor_divide)
+
+
+def _whole(x: Any, y: Any) -> bool:
+    return _dtypes.result_type(x, y).category <= _dtypes.INT
+
+
 def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
+    by_tensor = operator(name, FAST[name])
+
     def function(input: Any, other: Any) -> Any:
         if isinstance(other, SCALARS) and isinstance(input, Tensor):
             d = _dtypes.result_type(input, other)
+            refuse(name, d.np)
+            if other == 0 and d.category <= _dtypes.INT:
+                raise RuntimeError("ZeroDivisionError")
             return call(by_number, (_cast(input, d),), (other,))
-        return operator(name, FAST[name])(input, other)
+        if isinstance(other, Tensor) and other._a.dtype.kind in "iu" and np.any(other._a == 0) and _whole(input, other):
+            raise RuntimeError("ZeroDivisionError")
+        return by_tensor(input, other)
 
     function.__name__ = name
+    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 # The rule of the argument, not the number, is all there is where the divisor is a number.
-REMAINDER0.fun, FMOD0.fun = (lambda x, c: np.remainder(x, x.dtype.type(c))), (lambda x, c: np.fmod(x, x.dtype.type(c)))
+REMAINDER0.fun, FMOD0.fun = (lambda x, c: remainder(x, x.dtype.type(c))), (lambda x, c: np.fmod(x, x.dtype.type(c)))
 public(_modulo("remainder", REMAINDER0), "remainder")
 public(_modulo("fmod", FMOD0), "fmod")
 
@@ -251,15 +280,6 @@ def _rdiv(self: Any, other: Any) -> Any:
     return FUNCTIONS["reciprocal"](self) * other
 
 
-def _neg(self: Any) -> Any:
-    if self._a.dtype == np.bool_:
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
-            "`logical_not()` operator instead."
-        )
-    return FUNCTIONS["neg"](self)
-
-
 def _eq(name: str) -> Callable[[Any, Any], Any]:
     compare = comparison(name, PLAIN[name])
 
@@ -269,17 +289,30 @@ def _eq(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _invert(self: Any) -> Any:
+    if self._a.dtype.kind in "fc":
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return FUNCTIONS["bitwise_not"](self)
+
+
+def _no_deletion(self: Any, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": rsub, "mul": FAST["mul"], "rmul": FAST["mul"],
     "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
-    "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": _neg, "pos": lambda self: self, "abs": FUNCTIONS["abs"],
+    "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
+    "pos": lambda self: self, "abs": FUNCTIONS["abs"],
     "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,  # type: ignore[attr-defined]
-    "ifloordiv": _inplace_floor_divide, "invert": lambda self: FUNCTIONS["bitwise_not"](self),
-    "and": comparison("and", np.bitwise_and), "or": comparison("or", np.bitwise_or), "xor": comparison("xor", np.bitwise_xor),
-    "rand": comparison("and", np.bitwise_and), "ror": comparison("or", np.bitwise_or), "rxor": comparison("xor", np.bitwise_xor),
-    **{name: _eq(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "ifloordiv": _inplace_floor_divide, "invert": _invert,
+    **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},
+    **{name: comparison(name, fun) for name, fun in SHIFTS.items()}, "rlshift": _reversed(comparison("lshift", SHIFTS["lshift"])),
+    "rrshift": _reversed(comparison("rshift", SHIFTS["rshift"])),
+    "delitem": _no_deletion, **{name: _eq(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
 for _name, _method in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _method)
+    METHODS.add(f"__{_name}__")
 Tensor.pow_, Tensor.floor_divide_ = _inplace_pow, _inplace_floor_divide  # type: ignore[attr-defined]
 Tensor.square_ = lambda self: _inplace_pow(self, 2)  # type: ignore[attr-defined]

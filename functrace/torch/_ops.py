@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes
+from functrace.torch import _dtypes, _index_checks
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import rules, undeclared
-from functrace.torch._dtypes import F32, F64
+from functrace.torch._contact import buffer, rules, undeclared
+from functrace.torch._dtypes import F32, F64, B
+from functrace.torch._limits import LIMITS, limited, refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the names of `torch.`
+METHODS: set[str] = set()  # those of Tensor
 
 
 def _whole(fun: Any) -> Any:
@@ -31,11 +33,14 @@ def _whole(fun: Any) -> Any:
 
 def public(function: Callable[..., Any], *names: str, method: bool = True, torch: bool = True) -> Callable[..., Any]:
     """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
+    first = (names or (function.__name__,))[0]
+    function = _index_checks.checked(first, limited(first, function))
     for name in names or (function.__name__,):
         if torch:
             FUNCTIONS[name] = function
         if method:
             setattr(Tensor, name, function)
+            METHODS.add(name)
     return function
 
 
@@ -51,11 +56,16 @@ def row(node: str, numpy: Any, second: str | tuple[str, ...] = "Mul", *own: Call
     return Op(node, numpy, own, second, flat=flat, algebra=algebra)
 
 
+_SLOW = 1 << 14  # elements from which on float64 would take longer than its last digit is worth
+
+
 def in_float64(fun: Any) -> Callable[[Any], Any]:
     """A function computed in float64 for float32: NumPy's own is off by up to 3 units in the last place, PyTorch's by 1."""
 
     def function(x: Any) -> Any:
-        return fun(x, dtype=F64).astype(F32) if x.dtype is F32 and type(x) in (np.ndarray, np.float32) else fun(x)
+        if x.dtype is F32 and type(x) in (np.ndarray, np.float32) and x.size < _SLOW:
+            return fun(x, dtype=F64).astype(F32)
+        return fun(x)
 
     return function
 
@@ -105,6 +115,21 @@ def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
     return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
 
 
+_LARGE = 1 << 17  # bytes from which on results are written to buffers that are used again
+
+
+def _relu(x: Any) -> Any:
+    if x.nbytes >= _LARGE and type(x) is np.ndarray:
+        return np.maximum(x, x.dtype.type(0), out=buffer(x.shape, x.dtype))
+    return np.maximum(x, x.dtype.type(0))
+
+
+def _unrelu(g: Any, r: Any, _x: Any) -> Any:
+    if g.nbytes >= _LARGE and type(g) is type(r) is np.ndarray and g.dtype == r.dtype:
+        return np.multiply(g, r > 0, out=buffer(g.shape, g.dtype))
+    return g * (r > 0).astype(g.dtype)
+
+
 def _rounded(x: Any) -> Any:
     return np.rint(x) if x.dtype.kind in "fc" else x
 
@@ -113,8 +138,8 @@ _SQRT_PI = math.sqrt(math.pi)
 _ERF = _tail("erf", math.erf, 2 / _SQRT_PI)
 _ERFC = _tail("erfc", math.erfc, -2 / _SQRT_PI)
 UNARY: dict[str, Op] = {
-    "sin": row("Sin", "sin"),
-    "cos": row("Cos", "cos"),
+    "sin": precise("Sin", "sin"),
+    "cos": precise("Cos", "cos"),
     "tan": precise("Tan", "tan"),
     "asin": precise("Asin", "arcsin", "Mul", lambda g, _r, x: g * (1 / np.sqrt(1 - x * x))),
     "acos": precise("Acos", "arccos", "Mul", lambda g, _r, x: g * -(1 / np.sqrt(1 - x * x))),
@@ -146,7 +171,7 @@ UNARY: dict[str, Op] = {
 }
 WHOLE: dict[str, Op] = {  # on integers too they give integers
     "neg": row("Neg", "negative", "Neg"),
-    "relu": row("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "ThresholdBackward", lambda g, r, _x: g * (r > 0).astype(g.dtype)),
+    "relu": row("Relu", _relu, "ThresholdBackward", _unrelu),
     "floor": row("Floor", _whole(np.floor), "Zero", zero),
     "ceil": row("Ceil", _whole(np.ceil), "Zero", zero),
     "trunc": row("Trunc", _whole(np.trunc), "Zero", zero),
@@ -156,7 +181,7 @@ WHOLE: dict[str, Op] = {  # on integers too they give integers
 }
 _ALIASES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "absolute": "abs",
-    "negative": "neg", "fix": "trunc", "expit": "sigmoid", "sgn": "sign",
+    "negative": "neg", "fix": "trunc", "expit": "sigmoid",
 }  # fmt: skip
 
 
@@ -216,6 +241,14 @@ def _exponent_of_number(g: Any, r: Any, _y: Any, base: Any) -> Any:
     return np.zeros(g.shape, g.dtype) if base == 0 else g * (r * np.log(base))
 
 
+def remainder(x: Any, y: Any) -> Any:
+    """`x % y` with the sign of y; a zero has that of x."""
+    if x.dtype.kind != "f":
+        return np.remainder(x, y)
+    r = np.fmod(x, y)
+    return np.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
+
+
 BINARY: dict[str, Op] = {
     "add": row("Add", np.add, "Add", same, same),
     "sub": row("Sub", np.subtract, ("Sub", "Neg"), same, lambda g, _r, _x, _y: -g),
@@ -244,7 +277,7 @@ BINARY: dict[str, Op] = {
         flat=True,
     ),
     "fmod": row("FmodBackward1", np.fmod, ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
-    "remainder": row("RemainderBackward1", np.remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
+    "remainder": row("RemainderBackward1", remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
     "xlogy": row(
         "Xlogy",
         lambda x, y: np.where(x == 0, np.where(y != y, y, 0), x * np.log(np.where((x == 0) & (y == y), 1, y))),
@@ -257,12 +290,13 @@ BINARY: dict[str, Op] = {
         "Logaddexp", np.logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
     ),
 }
-_FLOATING = ("div", "atan2", "hypot", "logaddexp", "xlogy")
+_FLOATING = ("div", "atan2", "logaddexp", "xlogy")
 PLAIN: dict[str, Any] = {  # results without a gradient
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
 }  # fmt: skip
+SHIFTS: dict[str, Any] = {"lshift": np.left_shift, "rshift": np.right_shift}
 _PREDICATES: dict[str, Any] = {
     "isnan": np.isnan,
     "isinf": np.isinf,
@@ -273,12 +307,13 @@ _PREDICATES: dict[str, Any] = {
 }
 
 POW0 = Op("PowBackward0", power, [_power_of_number], algebra=True)
+TRUE_POWER = Op("PowBackward0", lambda x, p: x | (not p), [zero])
 POW2 = Op("PowBackward2", lambda y, base: np.power(np.asarray(base, y.dtype), y), [_exponent_of_number])
 RSUB = Op("RsubBackward1", lambda x, c: c - x, [lambda g, _r, _x, _c: -g], "Neg", algebra=True)
 RSUB0 = Op("Rsub", lambda x, y, c: y - c * x, [lambda g, _r, _x, _y, c: -c * g, same])
 ADD_SCALED = Op("Add", lambda x, y, c: x + c * y, [same, lambda g, _r, _x, _y, c: g * c])
 SUB_SCALED = Op("Sub", lambda x, y, c: x - c * y, [same, lambda g, _r, _x, _y, c: -c * g])
-REMAINDER0 = Op("RemainderBackward0", np.remainder, [same])
+REMAINDER0 = Op("RemainderBackward0", remainder, [same])
 FMOD0 = Op("FmodBackward0", np.fmod, [same])
 
 FAST: dict[str, Callable[..., Any]] = {name: binary(name, op, name in _FLOATING) for name, op in BINARY.items()}
@@ -299,10 +334,13 @@ def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         return result if out is None else out.copy_(result)
 
     function.__name__ = function.__qualname__ = name
+    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
+    refused = "".join(LIMITS.get(name, ()))
+
     def function(self: Any, other: Any) -> Any:
         if isinstance(other, Tensor):
             a, b = self._a, other._a
@@ -316,20 +354,25 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
                 a = a.astype(d)
         else:
             return NotImplemented
+        if a.dtype.kind in refused:
+            refuse(name, a.dtype)
         try:
             return wrap(fun(a, b))
         except ValueError:
             return promoted(_COMPARED, self, other)
 
     function.__name__ = name
+    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 _COMPARED = Op("Compare", np.equal, [zero, zero])
 
 
-def _unary_inplace(op: Op, floating: bool) -> Callable[[Any], Any]:
+def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
+        if name in LIMITS:
+            refuse(name, self._a.dtype)
         if floating and self._a.dtype.kind in "biu":
             raise RuntimeError(
                 f"result type {_dtypes.get_default_dtype().scalar} can't be cast to the desired output type {self.dtype.scalar}"
@@ -364,10 +407,13 @@ def refusing(name: str, fast: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
     """Subtraction and negation of bools is refused."""
 
     def method(self: Any, other: Any) -> Any:
-        if self._a.dtype == np.bool_ and (getattr(other, "dtype", None) is _dtypes.bool_ or isinstance(other, bool)):
+        first, second = self._a.dtype is B, other.__class__ is bool or isinstance(other, Tensor) and other._a.dtype is B
+        if first and second:
             raise RuntimeError(
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
             )
+        if first or second:
+            refuse(name, B)
         return fast(self, other)
 
     return method
@@ -375,9 +421,9 @@ def refusing(name: str, fast: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 def _attach() -> None:
     for name, op in {**UNARY, **WHOLE}.items():
-        floating = name in UNARY and name not in ("abs", "sign")
+        floating = name in UNARY and name not in ("abs", "sign", "sgn")
         public(unary(name, op, floating), name)
-        setattr(Tensor, name + "_", _unary_inplace(op, floating))
+        setattr(Tensor, name + "_", _unary_inplace(name, op, floating))
     for alias, name in _ALIASES.items():
         public(FUNCTIONS[name], alias, method=alias != "expit")
     for name, op in BINARY.items():
@@ -405,9 +451,12 @@ def _predicate(name: str, fun: Any) -> Callable[..., Any]:
     def function(input: Any) -> Any:
         if not isinstance(input, Tensor):
             raise bad_argument(name, "input", 1, input)
+        if name in LIMITS:
+            refuse(name, input._a.dtype)
         return wrap(fun(input._a))
 
     function.__name__ = name
+    function.limits = True  # type: ignore[attr-defined]
     return function
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -34,11 +35,16 @@ class Generator:
         if not -(1 << 63) <= seed <= _MASK64:
             raise RuntimeError("Overflow when unpacking long long")
         self._seed = seed & _MASK64
-        self._bits = np.random.MT19937()
-        self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
+        self.__dict__.pop("_bits", None)
         self._fresh = True  # nothing drawn yet
         self._normal: float | None = None  # the second of a pair of normal numbers, for the next draw
         return self
+
+    @functools.cached_property
+    def _bits(self) -> Any:
+        bits = np.random.MT19937()  # NumPy's module of random numbers is imported when the first is drawn
+        bits._legacy_seeding(self._seed & 0xFFFFFFFF)
+        return bits
 
     def seed(self) -> int:
         """Start again from a seed that the system chooses, and return it."""

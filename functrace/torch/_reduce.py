@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import SUM, index_add
+from functrace.torch._contact import SUM, Tracer, index_add, tree
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import along, axes_of, clone, need, to
@@ -19,6 +20,9 @@ from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 
 Dim = Any
+
+
+return_types = SimpleNamespace()
 
 
 class _Result(tuple[Any, ...]):
@@ -34,8 +38,13 @@ class _Result(tuple[Any, ...]):
 def result_class(name: str, *fields: str) -> type[_Result]:
     """The class of a named result."""
     fields = fields or ("values", "indices")
-    places = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
-    return type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", **places})
+    places: dict[str, Any] = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
+    cls = type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", "n_fields": len(fields), **places})
+    if hasattr(return_types, name):
+        return getattr(return_types, name)  # type: ignore[no-any-return]
+    setattr(return_types, name, cls)
+    tree.register(cls, lambda result: (tuple(result), None), lambda _, children: cls(children))
+    return cls
 
 
 def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -85,11 +94,15 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
 
 def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
     """The gradient of `values` put where `indices` say."""
-    indices, g = r[1], g[0]
+    indices: Any = r[1]
+    g = g[0]
     if not len(_x.shape):
         return g
     if not keepdim:
         indices, g = np.expand_dims(indices, k), np.expand_dims(g, k)
+    if isinstance(indices, Tracer):
+        places = np.reshape(np.arange(_x.shape[k]), (-1, *(1,) * (len(_x.shape) - k)))
+        return np.sum(np.where(np.expand_dims(cast("Any", indices), k) == places, np.expand_dims(g, k), np.zeros((), g.dtype)), axis=k + 1)
     return index_add(np.zeros(_x.shape, g.dtype), g, key_along(indices, k))
 
 
@@ -186,7 +199,12 @@ def _plain_reduction(name: str, fun: Any) -> None:
     public(function)
 
 
-for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": np.any, "all": np.all}.items():
+def _truth(fun: Any) -> Any:
+    """`any` and `all` of bytes are bytes."""
+    return lambda a, **how: fun(a, **how).astype(a.dtype) if a.dtype == np.uint8 else fun(a, **how)
+
+
+for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.any), "all": _truth(np.all)}.items():
     _plain_reduction(_name, _fun)
 public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=dim)), "count_nonzero")
 
@@ -194,8 +212,12 @@ public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=dim)), "coun
 # Composites: functions of arrays whose pullback is `vjp`'s
 
 
+def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
+    return np.sum(x, axis=axes, keepdims=keepdim) / _count(x, axes)
+
+
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = x - np.mean(x, axis=axes, keepdims=True)
+    d = x - _average(x, axes)
     return np.sum(d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real, axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
 
 
@@ -204,7 +226,7 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
 
 
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = _turned(x - np.mean(x, axis=axes, keepdims=True))
+    d = _turned(x - _average(x, axes))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
 
@@ -234,7 +256,7 @@ def _spread(name: str, op: Op) -> None:
 
 
 def _with_mean(fun: Any) -> Any:
-    return lambda x, axes, correction, keepdim: (fun(x, axes, correction, keepdim), np.mean(x, axis=axes, keepdims=keepdim))
+    return lambda x, axes, correction, keepdim: (fun(x, axes, correction, keepdim), _average(x, axes, keepdim))
 
 
 _spread("var", _VAR)
@@ -319,6 +341,8 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
 
 
 def _top(x: Any, axes: Any) -> Any:
+    if type(x) is np.ndarray and x.size:
+        return np.maximum.reduce(x, axis=axes, keepdims=True)
     return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
 
 
@@ -329,6 +353,9 @@ def _softmax(x: Any, k: int) -> Any:
 
 def _log_softmax(x: Any, k: int) -> Any:
     d = x - _top(x, k)
+    if type(d) is np.ndarray:
+        d -= np.log(np.add.reduce(np.exp(d), axis=k, keepdims=True))
+        return d
     return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
 
 

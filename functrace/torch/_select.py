@@ -9,6 +9,8 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
+from functrace.torch._dtypes import B
+from functrace.torch._limits import refuse
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
@@ -28,10 +30,12 @@ def _agree(x: Any, y: Any, what: str) -> None:
         if what == "dot":
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.scalar} and {y.dtype.scalar}")
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_ctype(x)} != {_ctype(y)}")
+    if x._a.dtype is B:
+        refuse(f"_{what}", B)
 
 
 def _ctype(x: Any) -> str:
-    names = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "float16": "c10::Half", "bool": "bool"}
+    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "float16": "c10::Half", "bool": "bool"}
     return str(names.get(x._a.dtype.name, x._a.dtype.name))
 
 
@@ -168,16 +172,31 @@ _ADDMM = Op(
 @public
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * (mat1 @ mat2)`."""
+    if mat1._a.dtype != mat2._a.dtype and mat1._a.shape[-1] == mat2._a.shape[0]:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {mat1.dtype.scalar} and {mat2.dtype.scalar}")
     _check_mm(mat1, mat2)
     return call(_ADDMM, (input, mat1, mat2), (beta, alpha))
 
 
 @public
-def einsum(equation: str, *operands: Any) -> Any:
-    """Einstein's summation."""
+def einsum(equation: Any, *operands: Any) -> Any:
+    """Einstein's summation: of subscripts, or of operands each with a list of numbers and such a list for the result."""
+    if isinstance(equation, Tensor):
+        return einsum(*_lettered((equation, *operands)))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    d = _dtypes.result_type(*operands)
+    operands = tuple(to(x, d) for x in operands)
     return call(Op("View", lambda *xs: np.einsum(equation, *xs)), operands)
+
+
+def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def letters(numbers: Any) -> str:
+        return "".join("..." if k is Ellipsis else chr(ord("A") + k if k < 26 else ord("a") + k - 26) for k in numbers)
+
+    pairs, last = divmod(len(given), 2)
+    left = ",".join(letters(given[2 * k + 1]) for k in range(pairs))
+    return (left + (f"->{letters(given[-1])}" if last else ""), *(given[2 * k] for k in range(pairs)))
 
 
 # choosing
@@ -298,7 +317,11 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return call(_AT, (input,), (key_along(index._a, k),))
 
 
-public(lambda input, dim, index: call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), index._a),)), "index_select")
+@public
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The entries along an axis that a vector of integers names."""
+    key = np.reshape(index._a, -1) if input._a.ndim else ...
+    return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),))
 
 
 _LERP0 = Op(
@@ -335,12 +358,17 @@ for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
 # questions
 
 
+def _close(name: str, fun: Any, finish: Any) -> None:
+    def function(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+        a, b = need(name, input)._a, need(name, other, "other", 2)._a
+        return finish(fun(a, b, rtol, atol, equal_nan))
+
+    public(function, name)
+
+
 public(lambda input, other: bool(input._a.shape == other._a.shape and np.array_equal(input._a, other._a)), "equal")
-public(lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: bool(np.allclose(input._a, other._a, rtol, atol, equal_nan)), "allclose")
-public(
-    lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: wrap(np.isclose(input._a, other._a, rtol, atol, equal_nan)),
-    "isclose",
-)
+_close("allclose", np.allclose, bool)
+_close("isclose", np.isclose, wrap)
 public(lambda input: int(input._a.size), "numel")
 public(lambda self: int(self._a.size), "nelement", torch=False)
 public(lambda self: int(self._a.ndim), "dim", "ndimension", torch=False)

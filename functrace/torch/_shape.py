@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tra
 from functrace.torch._dtypes import to_shape
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public, zero
-from functrace.torch._tensor import Tensor
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace
 
 
@@ -122,8 +120,21 @@ def need(name: str, x: Any, argument: str = "input", position: int = 1) -> Any:
 # views
 
 
-def _sized(x: Any, sizes: Sequence[Any]) -> tuple[int, ...]:
-    shape = to_shape(sizes)
+def sized(name: str, sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
+    """A shape from arguments of ints or one tuple; PyTorch's complaint about others."""
+    try:
+        shape = to_shape(sizes)
+    except TypeError:
+        bad = sizes[0] if len(sizes) == 1 else next(n for n in sizes if not isinstance(n, int))
+        kind = type(bad).__name__
+        raise TypeError(f"{name}(): argument '{what}' (position 1) must be tuple of ints, not {kind}") from None
+    if not sizes:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{what}"')
+    return shape
+
+
+def _sized(x: Any, sizes: tuple[Any, ...], name: str = "reshape", what: str = "shape") -> tuple[int, ...]:
+    shape = sized(name, sizes, what)
     n = x._a.size
     if shape.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
@@ -150,14 +161,32 @@ def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
 def view(self: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory with another shape. Raises RuntimeError where that needs a copy."""
     if sizes and isinstance(sizes[0], _dtypes.dtype) or dtype is not None:
-        raise NotImplementedError("Tensor.view(dtype): reinterpreting bytes is not there; use .to(dtype) to convert values.")
-    shape = _sized(self, sizes if size is None else (size,))
+        return _reinterpreted(self, sizes[0] if dtype is None else dtype)
+    shape = _sized(self, sizes if size is None else (size,), "view", "size")
     if not _is_view(self, shape):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
             "subspaces). Use .reshape(...) instead."
         )
     return call(VIEW, (self,), (shape,))
+
+
+def _reinterpreted(x: Any, d: _dtypes.dtype) -> Any:
+    """The same bytes as elements of another dtype. No gradient passes, but between complex and real numbers."""
+    a = x._a
+    if isinstance(a, Tracer):
+        raise NotImplementedError("Tensor.view(dtype): bytes of a traced value can't be seen; use .to(dtype) to convert values.")
+    old, new = a.dtype.itemsize, d.np.itemsize
+    if new > old and a.ndim and a.shape[-1] % (new // old):
+        raise RuntimeError(
+            f"self.size(-1) must be divisible by {new // old} to view {x.dtype.scalar} as {d.scalar} (different element sizes), but got "
+            f"{a.shape[-1]}"
+        )
+    if a.ndim == 0 and new != old:
+        raise RuntimeError(f"self.dim() cannot be 0 to view {x.dtype.scalar} as {d.scalar} (different element sizes)")
+    out = wrap(a.view(d.np))
+    out._ver = x._ver
+    return out
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
@@ -169,7 +198,7 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 @public
 def reshape(input: Any, *shape: Any, **named: Any) -> Any:
     """Another shape: a view where possible, else a copy."""
-    return reshaped(need("reshape", input), _sized(input, shape or (named["shape"],)))
+    return reshaped(need("reshape", input), _sized(input, shape or ((named["shape"],) if named else ())))
 
 
 @public
@@ -201,7 +230,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return view(input, *input._a.shape[:k], *sizes, *input._a.shape[k + 1 :])
 
 
-public(lambda self, other: view(self, *other.shape), "view_as", torch=False)
+public(lambda self, other: view(self, other.shape), "view_as", torch=False)
 public(lambda self, other: reshape(self, other.shape), "reshape_as", torch=False)
 public(view, torch=False)
 
@@ -248,39 +277,6 @@ def permute(input: Any, *dims: Any, **named: Any) -> Any:
 
 
 @public
-def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """Some axes moved to other places."""
-    n = input._a.ndim
-    ends = [tuple(axis(d, n) for d in ((ds,) if isinstance(ds, int) else ds)) for ds in (source, destination)]
-    order = [k for k in range(n) if k not in ends[0]]
-    for to_place, k in sorted(zip(ends[1], ends[0])):
-        order.insert(to_place, k)
-    return call(PERMUTED, (input,), (tuple(order),))
-
-
-public(movedim, "moveaxis")
-
-
-def _transposed_property(self: Any) -> Any:
-    n = self._a.ndim
-    if n != 2:
-        warnings.warn(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw "
-            "an error in a future "
-            "release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
-            "dimensions of a tensor.",
-            stacklevel=2,
-        )
-    return call(PERMUTED, (self,), (tuple(range(n))[::-1],))
-
-
-Tensor.T = property(_transposed_property)  # type: ignore[attr-defined]
-Tensor.mT = property(lambda self: transpose(self, -2, -1))  # type: ignore[attr-defined]
-Tensor.mH = property(lambda self: transpose(self, -2, -1).conj_physical() if self._a.dtype.kind == "c" else transpose(self, -2, -1))  # type: ignore[attr-defined]
-Tensor.H = Tensor.mH  # type: ignore[attr-defined]
-
-
-@public
 def unsqueeze(input: Any, dim: int) -> Any:
     """An axis of length 1 put in."""
     x = need("unsqueeze", input)
@@ -299,7 +295,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
     """Axes of length 1 repeated, without a copy; -1 keeps a length."""
-    shape, old = to_shape(sizes if size is None else (size,)), self._a.shape
+    shape, old = sized("expand", sizes if size is None else (size,)), self._a.shape
     if len(shape) < len(old):
         raise RuntimeError(
             f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
@@ -309,6 +305,8 @@ def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
     lead = len(shape) - len(old)
     full = []
     for k, n in enumerate(shape):
+        if n == -1 and k < lead:
+            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {k}")
         m = old[k - lead] if k >= lead else 1
         n = m if n == -1 else n
         if m not in (1, n):
@@ -322,7 +320,7 @@ def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
 
 public(expand, torch=False)
 public(lambda self, other: expand(self, *other.shape), "expand_as", torch=False)
-public(lambda input, size: expand(input, *to_shape((size,))), "broadcast_to")
+public(lambda input, *size: expand(input, to_shape(size)), "broadcast_to")
 
 
 @public
@@ -331,17 +329,20 @@ def select(input: Any, dim: int, index: Any) -> Any:
     return select_at(need("select", input), axis(dim, input._a.ndim), int(index))
 
 
-def select_at(x: Any, k: int, i: int) -> Any:
+def select_at(x: Any, k: int, i: int, removed: int = 0) -> Any:
+    """Entry `i` along axis k, of which the user sees `removed` more in front."""
     n = x._a.shape[k] if x._a.ndim else 0
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of bounds for dimension {k} with size {n}")
+        raise IndexError(f"index {i} is out of bounds for dimension {k + removed} with size {n}")
     return call(SELECT, (x,), ((*(slice(None),) * k, i, ...),))  # the ellipsis makes it a view, 0-d too
 
 
 @public
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` entries along an axis from `start`."""
-    return call(SLICE, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), slice(int(start), int(start) + length)),))
+    k, start = axis(dim, input._a.ndim), int(start)
+    start += input._a.shape[k] if start < 0 else 0
+    return call(SLICE, (input,), ((*(slice(None),) * k, slice(start, start + length)),))
 
 
 def _parts(a: Any, k: int, bounds: tuple[int, ...]) -> tuple[Any, ...]:

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch._tensor import Tensor, wrap
 
 
 def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
@@ -236,5 +239,16 @@ bind(
     constant="zero",
     operands=1,
 )
+_bucketize = FUNCTIONS["bucketize"]
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
+    """In which of the intervals between `boundaries` each element, or a number, lies."""
+    x = input if isinstance(input, Tensor) else wrap(np.asarray(input, _dtypes.of_scalar(input).np))
+    result = _bucketize(x, boundaries, out_int32, right)
+    return result if out is None else out.copy_(result)
+
+
+FUNCTIONS["bucketize"] = bucketize
 bind({"histogram": ("Histogram", _histogram)}, constant="zero", fields="hist bin_edges")
 bind({"bincount": ("Bincount", lambda input, weights=None, minlength=0: _binned(input, weights, minlength))}, constant="none")

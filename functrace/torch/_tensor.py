@@ -12,7 +12,6 @@ and follows the base: a write to the base changes the history of all its views. 
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from collections import OrderedDict
@@ -21,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _format
-from functrace.torch._contact import BatchTracer, Tracer, stop_gradient, value
+from functrace.errors import boundary
+from functrace.torch import _dtypes, _format, _modes
+from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, stop_gradient, value
 from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
-from functrace.torch._modes import recording
+from functrace.torch._leaves import is_its_own, laid_out
+from functrace.torch._modes import forward_levels, recording
 
 new: Callable[[Any], Any] = object.__new__
 _NON_LEAF_GRAD = (
@@ -40,14 +41,10 @@ _CHANGE_FLAGS = (
 )
 
 
-class _Probe:
-    """Finds how many references the interpreter itself holds to an array that the engine hands over, and nobody else sees."""
-
-    def count(self, g: Any, tensors: bool) -> int:
-        return sys.getrefcount(g)
-
-
-_ALONE = _Probe().count({0: np.zeros(1)}.pop(0), False)
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to rewrite "
+    "what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug report."
+)
 
 
 class _Inherited:
@@ -99,6 +96,26 @@ class Tensor:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls._construct(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith(("torch", "functrace.")):
+            from functrace.torch.overrides import install
+
+            install()
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What an operation on tensors of a subclass does: it computes, and its results are of that class."""
+        from functrace.torch.overrides import default
+
+        return default(cls, func, args, kwargs or {})
+
+    @staticmethod
+    def _make_subclass(kind: Any, data: Any, require_grad: bool = False) -> Any:
+        out = wrap(data._a, kind)
+        out._ver = data._ver
+        return out.requires_grad_(require_grad)
 
     @classmethod
     def _construct(cls, *args: Any, dtype: Any = None) -> Any:
@@ -157,6 +174,8 @@ class Tensor:
             return
         if value and self._a.dtype.kind not in "fc":
             raise RuntimeError(complaint)
+        if value and self.is_inference() and not _modes.is_inference_mode_enabled():
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._base is not None:
             self._own_rg = value
         else:
@@ -226,7 +245,13 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._ver[0]
+
+    def is_inference(self) -> bool:
+        """Whether it was made in `inference_mode`."""
+        return self._ver.__class__ is _modes.Untracked
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -265,6 +290,7 @@ class Tensor:
         return self
 
     # gradients
+    @boundary
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
         """Add to the `.grad` of the leaves the gradient of this tensor, times `gradient` (1 if it is a scalar).
 
@@ -281,8 +307,7 @@ class Tensor:
         if tensors:
             self._grad = self._copied(g) if old is None else old + g
         elif old is None:
-            alone = type(g) is np.ndarray and g.base is None and g.flags.writeable and sys.getrefcount(g) <= _ALONE
-            self._grad = wrap(g if alone or isinstance(g, Tracer) else np.array(g))
+            self._grad = wrap(g if type(g) is np.ndarray and is_its_own(g, self._a) else laid_out(g, self._a))
         elif old._rg:
             self._grad = wrap(old._a + g)
         else:
@@ -342,7 +367,10 @@ class Tensor:
         """The one element as a Python number. Raises RuntimeError if there are several."""
         if self._a.size != 1:
             raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
-        return self._scalar()
+        try:
+            return self._scalar()
+        except BranchSplit:
+            raise RuntimeError(_ITEM) from None
 
     def tolist(self) -> Any:
         """The elements as (nested lists of) Python numbers."""
@@ -400,38 +428,23 @@ class Tensor:
 
     def __repr__(self) -> str:
         fn, name = self.grad_fn, "tensor" if type(self) is Tensor or type(self).__name__ == "Parameter" else type(self).__name__
-        return _format.to_string(np.asarray(value(self._a)), self._rg, type(fn).__name__ if fn is not None else "", f"{name}(")
+        tangent, rg = None, self._rg
+        if rg and forward_levels.get():  # a dual tensor shows its tangent, and as its history that of its value
+            from functrace.torch.autograd.forward_ad import unpack_dual
+
+            primal, tangent = unpack_dual(self)
+            if tangent is not None:
+                fn, rg = (fn, rg) if primal._rg else (None, False)
+                levels = forward_levels.set(())
+                tangent = repr(tangent)
+                forward_levels.reset(levels)
+        made = type(fn).__name__ if fn is not None else ""
+        return _format.to_string(np.asarray(value(self._a)), rg, made, f"{name}(", tangent or "")
 
     def __format__(self, spec: str) -> str:
         if not self._a.ndim and type(self) is Tensor:
             return format(self.item(), spec) if spec else str(self.item())
         return object.__format__(self, spec)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
-                "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
-                "https://github.com/pytorch/pytorch/pull/103001"
-            )
-        if id(self) not in memo:
-            t = memo[id(self)] = wrap(self._a.copy(), type(self))
-            t._rg = self._rg
-            t._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        return memo[id(self)]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (
-            np.ascontiguousarray(self._a).reshape(self._a.shape),
-            self.is_leaf and self._rg,
-            None if type(self) is Tensor else type(self),
-        )
-
-
-def _rebuild(a: Any, requires_grad: bool, cls: type[Tensor] | None) -> Any:
-    t = wrap(a, cls or Tensor)
-    t._rg = requires_grad
-    return t
 
 
 def settled(a: Any) -> Any:
@@ -447,6 +460,8 @@ def wrap(a: Any, cls: type[Tensor] = Tensor) -> Any:
     t._a = a if type(a) is np.ndarray else settled(a)
     t._ver = [0]
     t._rg = False
+    if _modes.depth:
+        _modes.mark(t)
     return t
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, View, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
-from functrace.torch._modes import recording
+from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, Like, Op, graft, prepared, record
 from functrace.torch._tensor import Tensor, new, settled
 
@@ -26,7 +26,7 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
     t._ver = x._ver
     t._base = x if x._base is None else x._base
     t._chain = chain
-    t._seen = x._ver[0]
+    t._seen = 0 if x._ver.__class__ is Untracked else x._ver[0]
     t._made = edge
     t._origin = x._origin if x._base is not None and x._origin == "multi" else "" if recording() else "no_grad"
     if t._origin == "multi":
@@ -149,6 +149,7 @@ class CopySlices(Node):
 
 def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
+    check_inference(x)
     recorded = bool(recording()) and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
     if recording():
         _check_writable(x, recorded)

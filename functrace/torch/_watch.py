@@ -5,15 +5,14 @@ Nobody does as a rule, and then it costs nothing: only while somebody looks on, 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from functrace.errors import is_user_file
 from functrace.torch._modes import paused
 
-HERE = os.path.dirname(__file__)
 _anomaly: ContextVar[bool | None] = ContextVar("functrace.torch.anomaly", default=None)
 anomaly = _anomaly.get  # None: off; else whether gradients are looked through for NaN
 set_anomaly = _anomaly.set
@@ -55,7 +54,7 @@ def forward_lines() -> list[str]:
     """The stack of the user's program."""
     import traceback
 
-    return traceback.format_list([frame for frame in traceback.extract_stack() if not frame.filename.startswith(HERE)])
+    return traceback.format_list([frame for frame in traceback.extract_stack() if is_user_file[frame.filename]])
 
 
 def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -74,6 +73,42 @@ def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return kept
 
     return packed
+
+
+class SavedTensor:
+    """A tensor that a node saved, to which hooks can be given: `grad_fn._raw_saved_self`."""
+
+    __module__ = "torch._C._autograd"
+
+    def __init__(self, node: Any, name: str) -> None:
+        self._node, self._name = node, name
+
+    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        """Keep the tensor as `pack_hook(tensor)`, and read it by `unpack_hook`. Raises RuntimeError if it has such hooks, or is freed."""
+        node = self._node
+        if "_packed" in node.__dict__:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
+                "time."
+            )
+        if node.__dict__.get("saved") is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
+                "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+                "time or if you need to access saved variables after calling backward."
+            )
+        this = getattr(node, self._name)._a
+        packed, unpacked = packing(pack_hook), unpacking(unpack_hook)
+        others = [False] if self._name == "_saved_other" and node.saved[0][0] is this else []  # x * x: the second of two
+        others.append(True)
+
+        def pack(t: Any) -> tuple[bool, Any]:
+            hooked = t._a is this and bool(others) and others.pop(0)
+            return hooked, packed(t) if hooked else t
+
+        kept = node.pack(node.saved, pack)
+        del node.__dict__["saved"]
+        node.__dict__.update(_packed=(kept, lambda pair: unpacked(pair[1]) if pair[0] else pair[1]), watched=True)
 
 
 def unpacking(unpack: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from functrace import value
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._border import trimmed
 from functrace.torch._contact import index_add
 from functrace.torch._missing import missing
 from functrace.torch._tensor import wrap
@@ -132,6 +133,8 @@ def _istft(
     return np.pad(out, [(0, 0)] * (out.ndim - 1) + [(0, stop - size)]) if stop > size else out
 
 
-bind({"stft": ("View", _stft), "istft": ("Div", _istft)})
+_SPECTRA: dict[str, Callable[..., Any]] = {}  # functions of `torch`, and methods: see `_moves`
+bind({"stft": ("View", _stft), "istft": ("Div", _istft)}, space=_SPECTRA)
 globals().update(_space)
+globals().update(trimmed(globals()))
 __getattr__ = missing("torch.fft")

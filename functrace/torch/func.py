@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
 from functrace.torch._contact import tree
@@ -60,7 +61,7 @@ class Run:
             if not isinstance(t, Tensor):
                 raise ValueError(f"{what}: Expected all inputs to be tensors, got {type(t).__name__}")
             if t._a.dtype.kind not in "fc":
-                raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.inputs = leaves
         inner = [alias(t, self.outer) for t in leaves]
         self.edges = [t._edge for t in inner]
@@ -82,7 +83,7 @@ class Run:
             if not isinstance(t, Tensor):
                 if what == "grad_and_value":
                     raise RuntimeError(f"{what}(f)(*args): Expected f(*args) to return a Tensor, got {type(t)}")
-                raise RuntimeError(f"{what}(f, *primals): Expected f to be a function that has tensor outputs, got {type(t).__name__}")
+                raise RuntimeError(f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {type(t)}")
         self.create = self.outer and self._reaches_out([t for t in self.out if t._rg])
 
     def _reaches_out(self, tensors: Sequence[Any]) -> bool:
@@ -164,6 +165,14 @@ class Run:
         return push
 
 
+def different_size(primal: Any, tangent: Any) -> str:
+    """PyTorch's complaint about a tangent."""
+    return (
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of "
+        f"size {list(primal._a.shape)} while the given forward gradient is of size {list(tangent._a.shape)}."
+    )
+
+
 class Place:
     """An edge, as `autograd.grad` takes it."""
 
@@ -186,6 +195,7 @@ def _which(argnums: Argnums, args: Sequence[Any]) -> list[int]:
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of `func`, whose result is one number, and that result."""
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         run = Run("grad_and_value", func, args, _which(argnums, args), kwargs, has_aux)
@@ -218,6 +228,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         gs, value = both(*args, **kwargs)
@@ -261,7 +272,7 @@ def _pushed(run: Run, push: Callable[..., list[Any]], tangents: Any) -> Any:
         )
     for t, x in zip(leaves, run.inputs):
         if t._a.shape != x._a.shape:
-            raise RuntimeError(f"jvp: a tangent has the shape {tuple(t.shape)}, its primal {tuple(x.shape)}")
+            raise RuntimeError(different_size(x, t))
     return tree.unflatten(run.outdef, push(leaves))
 
 
@@ -273,6 +284,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def _jacobian(what: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None) -> Callable[..., Any]:
+    @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         run = Run(what, func, args, _which(argnums, args), kwargs, has_aux)

@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace import value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
+from functrace.torch._border import trimmed
 from functrace.torch._contact import Primitive
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
@@ -329,6 +330,7 @@ bind({"matrix_rank": ("MatrixRank", _matrix_rank)}, space=_space, prefix="linalg
 _space |= {"LinAlgError": LinAlgError, "matmul": matmul}
 _space["diagonal"] = lambda A, *, offset=0, dim1=-2, dim2=-1: FUNCTIONS["diagonal"](A, offset, dim1, dim2)
 globals().update(_space)
+globals().update(trimmed(globals()))
 __getattr__ = missing("torch.linalg")
 
 for _name in "det matrix_exp matrix_power slogdet".split():

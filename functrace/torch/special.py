@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bind
+from functrace.torch._border import trimmed
 from functrace.torch._elementwise import scipy
 from functrace.torch._missing import missing
 from functrace.torch._operators import DIGITS
@@ -76,4 +77,5 @@ _rows["chebyshev_polynomial_w"] = (_node("chebyshev_polynomial_w"), _third(1))
 bind(_rows, space=_space, floating=True)
 _space["round"] = lambda input, *, decimals=0: call(DIGITS, (input,), (decimals,))
 globals().update(_space)
+globals().update(trimmed(globals()))
 __getattr__ = missing("torch.special")

@@ -2,6 +2,7 @@
 
 from functrace.torch._backward import backward as backward
 from functrace.torch._backward import grad as grad
+from functrace.torch._border import trimmed as _trimmed
 from functrace.torch._missing import missing as _missing
 from functrace.torch._missing import names as _names
 from functrace.torch._modes import enable_grad as enable_grad
@@ -24,4 +25,5 @@ _LAZY = _names(
     anomaly_mode="detect_anomaly set_detect_anomaly",
     gradcheck="gradgradcheck GradcheckError",
 )
+globals().update(_trimmed({"backward": backward, "grad": grad}))
 __getattr__ = _missing("torch.autograd", _LAZY)

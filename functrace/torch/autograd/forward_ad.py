@@ -14,7 +14,7 @@ from functrace.torch._backward import grad
 from functrace.torch._modes import enable_grad, forward_levels, recording, set_recording
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import pushing
-from functrace.torch.func import Alias, Place, alias
+from functrace.torch.func import Alias, Place, alias, different_size
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -68,11 +68,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         if x._a.dtype.kind not in "fc":
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
     if tensor._a.shape != tangent._a.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            "supported. Tensor is of "
-            f"size {list(tensor._a.shape)} while the given forward gradient is of size {list(tangent._a.shape)}."
-        )
+        raise RuntimeError(different_size(tensor, tangent))
     out = wrap(tensor._a)
     out._ver = tensor._ver
     node = Dual(tensor._edge if tensor._rg else None)
@@ -84,7 +80,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its tangent, and the tangent; None if it has none."""
     active = forward_levels.get()
-    duals, outside = _duals(tensor, active[0] if active else None) if tensor._rg else ([], True)
+    dual = tensor._rg and "_is_tangent" not in tensor.__dict__
+    duals, outside = _duals(tensor, active[0] if active else None) if dual else ([], True)
     if not duals or not active:
         return UnpackedDualTensor(tensor if outside else wrap(tensor._a), None)
     primal = tensor if outside else wrap(tensor._a)
@@ -98,7 +95,10 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
             return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
         create = outside or any(t._rg for _, t in used)
         (tangent,) = grad([g for g, _ in used], [seed], [t for _, t in used], create_graph=create, allow_unused=True)
-    return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)) if tangent is None else tangent)
+    if tangent is None:
+        return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
+    tangent._is_tangent = True
+    return UnpackedDualTensor(primal, tangent)
 
 
 def _duals(tensor: Any, level: Any) -> tuple[list[Any], bool]:

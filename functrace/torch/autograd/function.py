@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +33,13 @@ def pushing() -> Iterator[None]:
         yield
     finally:
         _pushing.reset(token)
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's `vmap` is told of the batch."""
+
+    batch_size: int
+    randomness: str
 
 
 class FunctionCtx:
@@ -371,7 +377,7 @@ def _mapped(cls: Any, trace: Any, args: tuple[Any, ...]) -> Any:
     """The user's own rule for a batch."""
     mine = [isinstance(a, Tensor) and isinstance(a._a, BatchTracer) and a._a.owner is trace for a in args]
     whole = [wrap(a._a.value) if m else a for a, m in zip(args, mine)]
-    output, dims = cls.vmap(SimpleNamespace(batch_size=trace.size, randomness="error"), tuple(0 if m else None for m in mine), *whole)
+    output, dims = cls.vmap(VmapInfo(trace.size, "error"), tuple(0 if m else None for m in mine), *whole)
     several = isinstance(output, tuple)
     outputs = output if several else (output,)
     dims = dims if isinstance(dims, tuple) else (dims,) * len(outputs)

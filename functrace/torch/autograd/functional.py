@@ -36,6 +36,8 @@ class _Call:
 
     def __init__(self, name: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool) -> None:
         self.several, self.inputs = _tuple(inputs, "inputs", name)
+        if create_graph:
+            self.inputs = tuple(t if t._rg else t.detach().requires_grad_() for t in self.inputs)
         self.strict, self.create = strict, create_graph
 
         def flat(*xs: Any) -> list[Any]:

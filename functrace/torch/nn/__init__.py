@@ -36,7 +36,7 @@ from functrace.torch.nn.weighted import PReLU as PReLU
 
 globals().update(_TABLE)
 
-__getattr__ = _missing("torch.nn")
+__getattr__ = _missing("torch.nn", {"modules": "modules"})
 
 
 def __dir__() -> list[str]:

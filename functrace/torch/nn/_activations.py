@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._nodes import Op
@@ -246,7 +247,7 @@ def prelu(input: Any, weight: Any) -> Any:
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {n} and channel size = {channels}."
             )
     ndim = input._a.ndim
-    slope = weight if weight._a.ndim == ndim == 1 else weight.view(*((1, n, *(1,) * (ndim - 2)) if ndim > 1 else (n,) * ndim))
+    slope = weight if weight._a.ndim == ndim == 1 else weight.view((1, n, *(1,) * (ndim - 2)) if ndim > 1 else (n,) * ndim)
     return call(_PRELU, (input, slope))
 
 
@@ -289,7 +290,7 @@ def _implicit(name: str, dim: int | None, ndim: int) -> int:
     if dim is not None:
         return dim
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=level()
     )
     return 0 if ndim in (0, 1, 3) else 1
 

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
-from functrace.torch._nodes import Op, same
+from functrace.torch._contact import product
+from functrace.torch._nodes import Op
+from functrace.torch._shape import need
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
 
 
 def _affine(b: Any, x: Any, w: Any) -> Any:
-    y = np.matmul(x, w)
+    y = product(x, w)
     if type(y) is np.ndarray and type(b) is np.ndarray:
         y += b
         return y
@@ -24,7 +26,11 @@ def _affine(b: Any, x: Any, w: Any) -> Any:
 _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory as the weight does
     "Addmm",
     _affine,
-    [same, lambda g, _r, _b, _x, w: np.matmul(g, w.T), lambda g, _r, _b, x, _w: np.matmul(g.T, x).T],
+    [
+        lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray else g,
+        lambda g, _r, _b, _x, w: product(g, w.T),
+        lambda g, _r, _b, x, _w: product(g.T, x).T,
+    ],
     ("Mul", "Mm", "Mm"),
     frees=True,
 )
@@ -39,7 +45,9 @@ def _addmm(bias: Any, x: Any, weight: Any) -> Any:
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`."""
-    shape = input._a.shape
+    shape = need("linear", input)._a.shape
+    if bias is not None and input._a.dtype != weight._a.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype.scalar} and {weight.dtype.scalar}")
     if bias is None:
         return input.matmul(weight.t())
     if len(shape) == 2:

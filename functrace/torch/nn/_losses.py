@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, value
-from functrace.torch._nodes import Op
+from functrace.torch._nodes import Like, Op
 from functrace.torch._ops import logistic
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
@@ -29,7 +30,7 @@ def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str
     """The reduction, or what the two old keywords mean together."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3)
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=level())
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -115,7 +116,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
-    for t, what in ((target, "target"), (input, "input")):
+    for t, what in ((input, "input"), (target, "target")):
         if np.any((value(t._a) < 0) | (value(t._a) > 1)):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
     return call(_BCE, (input, target), (_plain(weight, "binary_cross_entropy"), checked(reduction, size_average, reduce)))
@@ -156,7 +157,7 @@ def _sizes(input: Any, target: Any) -> None:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect "
             "results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=level(),
         )
         try:
             np.broadcast_shapes(input._a.shape, target._a.shape)
@@ -233,9 +234,9 @@ def _place(index: Any, k: int) -> tuple[Any, ...]:
     return (*grid[:k], index, *grid[k:])
 
 
-def _shares(dtype: Any, target: Any, weight: Any, ignore: int, reduction: str) -> tuple[Any, Any]:
+def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any]:
     """Each example's class, and how much its loss counts."""
-    kept = target != ignore
+    kept = target != (-1 if ignore is None else ignore)
     safe = np.where(kept, target, 0)
     w = kept.astype(dtype)
     if weight is not None:
@@ -245,13 +246,25 @@ def _shares(dtype: Any, target: Any, weight: Any, ignore: int, reduction: str) -
     return safe, w / np.sum(w) if reduction == "mean" else w
 
 
-def _nll(x: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
+def _all_count(x: Any, target: Any, weight: Any, ignore: int | None) -> bool:
+    """The common case: a matrix of log-probabilities, whose rows all count alike."""
+    return ignore is None and weight is None and type(x) in (np.ndarray, Like) and x.ndim == 2 and type(target) is np.ndarray
+
+
+def _nll(x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> Any:
+    if _all_count(x, target, weight, ignore):
+        loss = -x[np.arange(len(target)), target]
+        return loss if reduction == "none" else np.add.reduce(loss) / (len(target) if reduction == "mean" else 1)
     safe, w = _shares(x.dtype, target, weight, ignore, reduction)
     loss = -picked(x, safe, min(1, len(x.shape) - 1)) * w
     return loss if reduction == "none" else np.sum(loss)
 
 
-def _unnll(g: Any, _r: Any, _x: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
+def _unnll(g: Any, _r: Any, _x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> Any:
+    if _all_count(_x, target, weight, ignore) and type(g) is np.ndarray:
+        out = np.zeros(_x.shape, g.dtype)
+        out[np.arange(len(target)), target] = g / -len(target) if reduction == "mean" else -g
+        return out
     safe, w = _shares(_x.dtype, target, weight, ignore, reduction)
     k = min(1, len(_x.shape) - 1)
     return placed(-g * w, safe, k, _x.shape[k])
@@ -297,17 +310,19 @@ def nll_loss(
     if y.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
-    plain = value(y)
-    wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
-    if wrong.size:
-        raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+    plain, ignored = value(y), ignore_index if 0 <= ignore_index < classes else None
+    if plain.size and not 0 <= plain.min() <= plain.max() < classes:
+        wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
+        if wrong.size:
+            raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+        ignored = ignore_index
     if weight is not None and weight._a.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
             f"{list(weight.shape)}"
         )
     _plain(weight, "nll_loss")
-    return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignore_index, reduction))
+    return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignored, reduction))
 
 
 def cross_entropy(
@@ -327,9 +342,11 @@ def cross_entropy(
     ndim = input._a.ndim
     k = 0 if ndim == 1 else 1
     classes = input._a.shape[k]
-    across = None if weight is None else weight.view(*(1,) * k, -1, *(1,) * (ndim - k - 1))
+    across = None if weight is None else weight.view((*(1,) * k, -1, *(1,) * (ndim - k - 1)))
     if target._a.dtype.kind == "f":
         if target._a.shape != input._a.shape:
+            if target._a.ndim == max(ndim - 1, 0):
+                raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
             raise RuntimeError(
                 "0D or 1D target tensor expected, multi-target not supported"
                 if ndim == 2

@@ -188,6 +188,19 @@ def _conv(d: int) -> Any:
         else:
             pads = tuple((p, p) for p in each(padding, d, "padding"))
 
+        if min(stride) <= 0:
+            raise RuntimeError("non-positive stride is not supported")
+        if min(dilation) <= 0:
+            raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+        if any(n < 0 for pair in pads for n in pair):
+            raise RuntimeError("negative padding is not supported")
+        if bias is not None and bias._a.shape != weight._a.shape[:1]:
+            found = f"{list(bias._a.shape)} instead"
+            raise RuntimeError(
+                f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with {weight._a.shape[0]} elements, but "
+                f"got bias of size {found}"
+            )
+
         def batch(x: Any) -> Any:
             shape, w = x._a.shape, weight._a.shape
             if shape[1] != w[1] * groups:

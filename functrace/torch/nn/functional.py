@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch._apply import call
+from functrace.torch._border import trimmed
 from functrace.torch._contact import GETITEM, Tracer, value
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
+from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _pooling, _windows
 
@@ -132,6 +135,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along an axis."""
     x1, x2 = x1 / x1.norm(2, dim, True).clamp(min=eps), x2 / x2.norm(2, dim, True).clamp(min=eps)
     return (x1 * x2).sum(dim)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The distances between all pairs of rows."""
+    return FUNCTIONS["pdist"](input, p)
 
 
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
@@ -346,7 +354,7 @@ def interpolate(
 
 def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
     """`interpolate`, under its old name."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=level())
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -395,6 +403,7 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     return call(_GRID_SAMPLE, (input, grid), (mode, padding_mode, bool(align_corners)))
 
 
+globals().update(trimmed(globals()))
 __getattr__ = missing("torch.nn.functional")
 
 

@@ -15,6 +15,24 @@ from functrace.torch._tensor import Tensor
 _PASS: dict[int, Op] = {}  # the identity of n tensors: where a module's backward hooks see the gradients
 
 
+EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks on all modules
+_WITH_KEYWORDS: set[int] = set()  # the handles of hooks that are called with the keywords too
+
+
+def on_all_modules(kind: str) -> Callable[..., Handle]:
+    """The function that registers hooks of a kind on all modules."""
+
+    def register(hook: Callable[..., Any]) -> Handle:
+        Hooked._hooks = Hooked._hooks or {}  # now every call looks for hooks
+        return Handle(EVERYWHERE.setdefault(kind, OrderedDict()), hook)
+
+    return register
+
+
+register_module_forward_pre_hook, register_module_forward_hook = on_all_modules("pre"), on_all_modules("post")
+register_module_full_backward_hook, register_module_full_backward_pre_hook = on_all_modules("backward"), on_all_modules("backward_pre")
+
+
 def _hook_point(tensors: list[Any]) -> Any:
     n = len(tensors)
     if n not in _PASS:
@@ -32,30 +50,43 @@ def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
 class Hooked:
     """What `Module` does with hooks."""
 
-    _hooks: Any = None  # kind of hook: (function, options) by the number of its handle
+    _hooks: Any = None  # kind of hook: functions by the numbers of their handles
     forward: Callable[..., Any]
 
     def _hooked(self, kind: str) -> list[Any]:
-        return list(self._hooks.get(kind, {}).values()) if self._hooks else []
+        """The hooks of a kind, first those of all modules; each with whether it is given keywords."""
+        own = (self._hooks or {}).get(kind, {})
+        return [(hook, False) for hook in EVERYWHERE.get(kind, {}).values()] + [(hook, k in _WITH_KEYWORDS) for k, hook in own.items()]
 
-    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, **options: Any) -> Handle:
-        if self._hooks is None:
+    def _hooks_of(self, kind: str) -> OrderedDict[int, Any]:
+        if "_hooks" not in self.__dict__:
             self.__dict__["_hooks"] = {}
-        hooks = self._hooks.setdefault(kind, OrderedDict())
-        handle = Handle(hooks, (hook, options))
+        found: OrderedDict[int, Any] = self._hooks.setdefault(kind, OrderedDict())
+        return found
+
+    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, with_keywords: bool = False) -> Handle:
+        hooks = self._hooks_of(kind)
+        handle = Handle(hooks, hook)
+        if with_keywords:
+            _WITH_KEYWORDS.add(handle.id)
         if prepend:
             hooks.move_to_end(handle.id, last=False)
         return handle
 
+    _forward_hooks = property(lambda self: self._hooks_of("post"))
+    _forward_pre_hooks = property(lambda self: self._hooks_of("pre"))
+    _backward_hooks = property(lambda self: self._hooks_of("backward"))
+    _backward_pre_hooks = property(lambda self: self._hooks_of("backward_pre"))
+
     def register_forward_pre_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        return self._add_hook("pre", hook, prepend, kwargs=with_kwargs)
+        return self._add_hook("pre", hook, prepend, with_kwargs)
 
     def register_forward_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> Handle:
         """Call `hook(module, args, output)` after `forward`; what it returns replaces the output."""
         if always_call:
             raise NotImplementedError("register_forward_hook: always_call=True is not in functrace.torch: use try/finally in the caller.")
-        return self._add_hook("post", hook, prepend, kwargs=with_kwargs)
+        return self._add_hook("post", hook, prepend, with_kwargs)
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` before the gradients of the module's inputs are computed; what it returns replaces it."""
@@ -82,8 +113,8 @@ class Hooked:
         return self._add_hook("load", hook)
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, options in self._hooked("pre"):
-            if options["kwargs"]:
+        for hook, keywords in self._hooked("pre"):
+            if keywords:
                 new = hook(self, args, kwargs)
                 if new is not None:
                     args, kwargs = new
@@ -96,8 +127,8 @@ class Hooked:
         if watched:
             args = self._watch_inputs(args, seen)
         out = self.forward(*args, **kwargs)
-        for hook, options in self._hooked("post"):
-            new = hook(self, args, kwargs, out) if options["kwargs"] else hook(self, args, out)
+        for hook, keywords in self._hooked("post"):
+            new = hook(self, args, kwargs, out) if keywords else hook(self, args, out)
             if new is not None:
                 out = new
         return self._watch_outputs(out, seen) if watched else out

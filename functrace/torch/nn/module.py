@@ -8,6 +8,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.hooks import Hooked
@@ -65,9 +66,13 @@ class Module(Hooked):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks is None:
-            return self.forward(*args, **kwargs)
-        return self._call_hooked(args, kwargs)
+        try:
+            if self._hooks is None:
+                return self.forward(*args, **kwargs)
+            return self._call_hooked(args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
 
     # parts
     def __getattr__(self, name: str) -> Any:

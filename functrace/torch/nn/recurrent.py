@@ -43,9 +43,10 @@ _STEPS: dict[str, tuple[int, Any]] = {"RNN_TANH": (1, _tanh), "RNN_RELU": (1, _r
 
 
 def _step(mode: str, x: Any, h: tuple[Any, ...], weights: Any) -> Any:
-    """The next state; `x` is the input, already multiplied by its weights."""
-    _, w, *b = weights
-    return _STEPS[mode][1](x, F.linear(h[0], w, b[1] if b else None), h)
+    """The next state; `x` is the input, already multiplied by its weights. An odd weight at the end projects it."""
+    projection = weights[-1] if len(weights) % 2 else None
+    new = _STEPS[mode][1](x, F.linear(h[0], weights[1], weights[3] if len(weights) > 3 else None), h)
+    return new if projection is None else (F.linear(new[0], projection), *new[1:])
 
 
 def _zeros(*shape: int, like: Any) -> Any:
@@ -80,23 +81,30 @@ class _RNNBase(Module):
                 f"but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=2,
             )
-        if proj_size:
-            raise NotImplementedError(f"{type(self).__name__}: proj_size is not in functrace.torch: put a Linear after it.")
+        if proj_size and self.mode != "LSTM":
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+                if proj_size < 0
+                else "proj_size has to be smaller than hidden_size"
+            )
         if hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
-        gates = _STEPS[self.mode][0] * hidden_size
+        gates, state = _STEPS[self.mode][0] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
-                width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+                width = input_size if layer == 0 else state * (1 + bidirectional)
                 for name, shape in (
                     ("weight_ih", (gates, width)),
-                    ("weight_hh", (gates, hidden_size)),
+                    ("weight_hh", (gates, state)),
                     ("bias_ih", (gates,)),
                     ("bias_hh", (gates,)),
+                    *((("weight_hr", (proj_size, hidden_size)),) if proj_size else ()),
                 ):
                     if bias or name.startswith("weight"):
                         setattr(self, f"{name}_l{layer}{suffix}", empty(*shape, dtype=dtype, device=device))
@@ -112,8 +120,10 @@ class _RNNBase(Module):
 
     def _weights(self, layer: int, reverse: int) -> list[Any]:
         suffix = f"_l{layer}{'_reverse' * reverse}"
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        return [getattr(self, name + suffix) for name in names[: 4 if self.bias else 2]]
+        found = [getattr(self, name + suffix) for name in ("weight_ih", "weight_hh")]
+        if self.bias:
+            found += [getattr(self, name + suffix) for name in ("bias_ih", "bias_hh")]
+        return [*found, getattr(self, "weight_hr" + suffix)] if self.proj_size else found
 
     @property
     def all_weights(self) -> list[list[Any]]:
@@ -135,13 +145,13 @@ class _RNNBase(Module):
         if x._a.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
         directions, batch = 1 + self.bidirectional, x._a.shape[1]
-        wanted = (self.num_layers * directions, batch, self.hidden_size)
-        several = self.mode == "LSTM"
+        several, rows = self.mode == "LSTM", self.num_layers * directions
+        shapes = [(rows, batch, self.proj_size or self.hidden_size), (rows, batch, self.hidden_size)][: 1 + several]
         if hx is None:
-            states = [_zeros(*wanted, like=x)] * (1 + several)
+            states = [_zeros(*wanted, like=x) for wanted in shapes]
         else:
             states = [h.unsqueeze(1) if alone else h for h in (hx if several else (hx,))]
-            for k, h in enumerate(states):
+            for k, (h, wanted) in enumerate(zip(states, shapes)):
                 if h._a.shape != wanted:
                     what = f"hidden[{k}]" if several else "hidden"
                     raise RuntimeError(f"Expected {what} size {wanted}, got {list(h.shape)}")
@@ -180,7 +190,7 @@ class _RNNBase(Module):
         return stack(outs, 0), h
 
     def extra_repr(self) -> str:
-        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
         more = [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 

@@ -18,4 +18,4 @@ from functrace.torch.optim.algorithms import Rprop as Rprop
 from functrace.torch.optim.lbfgs import LBFGS as LBFGS
 from functrace.torch.optim.optimizer import Optimizer as Optimizer
 
-__getattr__ = missing("torch.optim")
+__getattr__ = missing("torch.optim", {"swa_utils": "swa_utils"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._contact import buffer
 from functrace.torch._tensor import wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
 
@@ -64,7 +65,7 @@ class SGD(Optimizer):
                 average *= momentum
                 average += g if not o["dampening"] else (1 - o["dampening"]) * g
             g = g + momentum * average if o["nesterov"] else average
-        p -= number(o["lr"]) * g
+        p -= np.multiply(g, number(o["lr"]), out=buffer(g.shape, g.dtype), dtype=g.dtype)
 
 
 class Adam(Optimizer):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._index import cat, stack
-from functrace.torch._missing import missing
+from functrace.torch._missing import missing, names
 from functrace.torch._modes import no_grad
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.utils import rnn as rnn
@@ -71,4 +71,10 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
         start += p._a.size
 
 
-__getattr__ = missing("torch.nn.utils")
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """A module whose parameters have no particular values yet."""
+    return module_cls(*args, **kwargs)
+
+
+_OLD = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
+__getattr__ = missing("torch.nn.utils", names(parametrize="", parametrizations="", _norms=_OLD))

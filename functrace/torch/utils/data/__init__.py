@@ -44,6 +44,27 @@ class IterableDataset(Dataset):
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
+    def __add__(self, other: Any) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """Streams one after the other."""
+
+    __module__ = "torch.utils.data.dataset"
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)
+
 
 class TensorDataset(Dataset):
     """Tensors of one length; an example is a tuple of their rows."""
@@ -232,7 +253,13 @@ class WeightedRandomSampler(Sampler):
     __module__ = "torch.utils.data.sampler"
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = as_tensor(weights).double()
+        if self.weights.ndim != 1:
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:
@@ -343,6 +370,8 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
+        if num_workers < 0:
+            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
         if num_workers:
             warnings.warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.", stacklevel=2)
         streamed = isinstance(dataset, IterableDataset)
@@ -396,6 +425,10 @@ class DataLoader:
             n = len(self.dataset)  # type: ignore[arg-type]
             return n if self.batch_size is None else n // self.batch_size if self.drop_last else -(-n // self.batch_size)
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+
+def get_worker_info() -> None:
+    """None: all is loaded in the calling process."""
 
 
 __getattr__ = missing("torch.utils.data")

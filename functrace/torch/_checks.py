@@ -1,0 +1,328 @@
+"""What PyTorch asks of arguments before it computes, and its words where they do not fit; where NumPy would go on, or say less.
+
+A check has the parameters of its operation, and raises or returns nothing. `checked` puts it before the operation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import numpy as np
+
+CHECKS: dict[str, Callable[..., None]] = {}
+
+
+def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def enter(check: Callable[..., None]) -> Callable[..., None]:
+        for name in names:
+            CHECKS[name] = functools.partial(check, name) if len(names) > 1 else check
+        return check
+
+    return enter
+
+
+def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after the check of that name if there is one."""
+    check = CHECKS.get(name)
+    if check is None:
+        return function
+
+    @functools.wraps(function)
+    def careful(*args: Any, **kwargs: Any) -> Any:
+        with suppress(TypeError, AttributeError):  # arguments of another kind: the operation itself says what is wrong
+            check(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return careful
+
+
+def place_of(dim: Any, n: int) -> int:
+    """The axis from the front; one out of range is left to the operation."""
+    return dim + n if dim < 0 else dim  # type: ignore[no-any-return]
+
+
+def wrong(text: str, kind: type[Exception] = RuntimeError) -> NoReturn:
+    raise kind(text)
+
+
+def c_name(x: Any) -> str:
+    names = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+             "float16": "c10::Half", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+             "complex128": "c10::complex<double>"}  # fmt: skip
+    return names[x._a.dtype.name]
+
+
+def fits(x: Any, y: Any) -> None:
+    """Raise unless the shapes broadcast."""
+    from functrace.torch._views import mismatch
+
+    error = mismatch(x._a, y._a)
+    if error is not None:
+        raise error
+
+
+@check_of("where")
+def _where(condition: Any, input: Any = None, other: Any = None) -> None:
+    if condition._a.dtype.name not in ("bool", "uint8") and input is not None:
+        wrong(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar}")
+    for x, y in ((input, other), (condition, input), (condition, other)):
+        if hasattr(x, "_a") and hasattr(y, "_a"):
+            fits(x, y)
+
+
+@check_of("allclose", "isclose")
+def _close(name: str, input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
+    if not hasattr(other, "_a"):
+        from functrace.torch._views import bad_argument
+
+        raise bad_argument(name, "other", 2, other)
+    if input._a.dtype != other._a.dtype:
+        wrong(f"{input.dtype.scalar} did not match {other.dtype.scalar}")
+    fits(input, other)
+
+
+@check_of("lerp")
+def _lerp(input: Any, end: Any, weight: Any) -> None:
+    for name, x in (("end", end), ("weight", weight)):
+        if hasattr(x, "_a"):
+            if x._a.dtype != input._a.dtype:
+                wrong(f"expected dtype {c_name(input)} for `{name}` but got dtype {c_name(x)}")
+            fits(input, x)
+
+
+@check_of("addcdiv")
+def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
+    if tensor1._a.dtype.kind in "iu" and tensor2._a.dtype.kind in "iu":
+        wrong(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
+            "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
+            "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
+
+
+@check_of("addmm", "baddbmm", "addmv")
+def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) -> None:
+    x, y, z = input._a.shape, a._a.shape, b._a.shape
+    if name == "addmm":
+        for shape, argument in ((y, "mat1"), (z, "mat2")):
+            if len(shape) != 2:
+                wrong(f"{argument} must be a matrix, got {len(shape)}-D tensor")
+    if name == "addmv":
+        if len(y) == 2 and len(z) == 1 and (y[1] != z[0] or x not in ((), (1,), y[:1])):
+            wrong(f"size mismatch, got input ({x[0] if x else 1}), mat ({y[0]}x{y[1]}), vec ({z[0]})")
+        return
+    if y[-1:] != z[-2:-1]:
+        return  # the product itself says so
+    target = (*y[:-1], z[-1])
+    for k in range(1, len(x) + 1):
+        if k > len(target) or x[-k] not in (1, target[-k]):
+            wrong(
+                f"The expanded size of the tensor ({target[-k] if k <= len(target) else 1}) must match the existing size ({x[-k]}) at "
+                f"non-singleton dimension {len(target) - k}.  Target sizes: {list(target)}.  Tensor sizes: {list(x)}"
+            )
+
+
+@check_of(
+    "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
+    "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
+)  # fmt: skip
+def _square(name: str, A: Any, B: Any = None, *_rest: Any, **_named: Any) -> None:
+    shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").replace("inverse", "inv")
+    if len(shape) < 2:
+        wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if shape[-1] != shape[-2]:
+        wrong(f"{name}: A must be batches of square matrices, but they are {shape[-2]} by {shape[-1]} matrices")
+    if name == "linalg.solve":
+        other = B._a.shape
+        vector = len(other) == 1 or other == shape[:-1]
+        n, columns = (other[-1], 1) if vector else other[-2:]
+        if n != shape[-1]:
+            wrong(f"{name}: Incompatible shapes of A and B for the equation AX = B ({shape[-2]}x{shape[-1]} and {n}x{columns})")
+
+
+@check_of("cross")
+def _cross(input: Any, other: Any, dim: int | None = None) -> None:
+    if dim is None and 3 not in input._a.shape:
+        wrong("no dimension of size 3 in input")
+
+
+@check_of("norm")
+def _norm(input: Any, p: Any = "fro", dim: Any = None, *_rest: Any, **_named: Any) -> None:
+    if not input._a.size and dim is None and p in (float("inf"), -float("inf")):
+        wrong("linalg.vector_norm cannot compute the inf norm on an empty tensor because the operation does not have an identity")
+
+
+@check_of("add", "sub")
+def _scaled(_name: str, input: Any, other: Any, *, alpha: Any = 1, **_named: Any) -> None:
+    if isinstance(alpha, float) and all(getattr(getattr(x, "_a", x), "dtype", np.dtype(type(x))).kind in "biu" for x in (input, other)):
+        wrong("For integral input tensors, argument alpha must not be a floating point number.")
+
+
+@check_of("argmax", "argmin", "max", "min", "median", "mode", "amax", "amin", "nanmedian")
+def _something(name: str, input: Any, dim: Any = None, *_rest: Any, **_named: Any) -> None:
+    a = input._a
+    if a.size or hasattr(dim, "_a"):
+        return
+    if dim is None or dim == ():
+        if name in ("argmax", "argmin"):
+            wrong(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.", IndexError)
+        if name in ("amax", "amin"):
+            wrong(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                "the 'dim' argument."
+            )
+        return
+    for k in dim if isinstance(dim, (tuple, list)) else (dim,):
+        if -a.ndim <= k < a.ndim and not a.shape[k]:
+            wrong(f"{name}(): Expected reduction dim {place_of(k, a.ndim)} to have non-zero size.", IndexError)
+
+
+@check_of("topk")
+def _topk(input: Any, k: int, dim: int = -1, *_rest: Any, **_named: Any) -> None:
+    a = input._a
+    if -max(a.ndim, 1) <= dim < max(a.ndim, 1) and not 0 <= k <= (a.shape[dim] if a.ndim else 1):
+        wrong("selected index k out of range")
+
+
+@check_of("kthvalue")
+def _kthvalue(input: Any, k: int, dim: int = -1, *_rest: Any, **_named: Any) -> None:
+    a = input._a
+    if -max(a.ndim, 1) <= dim < max(a.ndim, 1) and not 1 <= k <= (a.shape[dim] if a.ndim else 1):
+        wrong(f"kthvalue(): selected number k out of range for dimension {place_of(dim, a.ndim)}")
+
+
+@check_of("quantile", "nanquantile")
+def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None:
+    if not input._a.size:
+        wrong(f"{name}() input tensor must be non-empty")
+
+
+@check_of("trace")
+def _trace(input: Any) -> None:
+    if input._a.ndim != 2:
+        wrong(f"trace: expected a matrix, but got tensor with dim {input._a.ndim}")
+
+
+@check_of("outer", "ger")
+def _outer(_name: str, input: Any, vec2: Any) -> None:
+    for x, argument in ((input, "self"), (vec2, "vec2")):
+        if x._a.ndim != 1:
+            wrong(f"outer: Expected 1-D argument {argument}, but got {x._a.ndim}-D")
+
+
+@check_of("diag")
+def _diag(input: Any, diagonal: int = 0) -> None:
+    if input._a.ndim not in (1, 2):
+        wrong(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D")
+
+
+@check_of("diagonal", "diag_embed")
+def _diagonal(_name: str, input: Any, offset: int = 0, dim1: int | None = None, dim2: int | None = None) -> None:
+    n = input._a.ndim + (_name == "diag_embed")
+    first, second = (0, 1) if _name == "diagonal" else (-2, -1)
+    i, j = place_of(first if dim1 is None else dim1, n), place_of(second if dim2 is None else dim2, n)
+    if i == j < n:
+        wrong(f"diagonal dimensions cannot be identical {i}, {j}")
+
+
+@check_of("cdist")
+def _cdist(x1: Any, x2: Any, *_rest: Any, **_named: Any) -> None:
+    if x1._a.shape[-1] != x2._a.shape[-1]:
+        wrong(f"X1 and X2 must have the same number of columns. X1: {x1._a.shape[-1]} X2: {x2._a.shape[-1]}")
+
+
+@check_of("bincount")
+def _bincount(input: Any, *_rest: Any, **_named: Any) -> None:
+    a = input._a
+    if a.ndim != 1 or (a.dtype.kind in "iu" and a.size and a.min() < 0):
+        wrong("bincount only supports 1-d non-negative integral inputs.")
+    if a.dtype.kind not in "biu":
+        wrong(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar}'", NotImplementedError)
+
+
+@check_of("searchsorted")
+def _searchsorted(sorted_sequence: Any, input: Any, *_rest: Any, **_named: Any) -> None:
+    if hasattr(input, "_a"):
+        s, x = sorted_sequence._a.shape, input._a.shape
+        if len(s) != 1 and s[:-1] != x[:-1]:
+            wrong(
+                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+                f"value tensor must match, but we got boundaries tensor {list(s)} and input value tensor {list(x)}"
+            )
+
+
+@check_of("tensordot")
+def _tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> None:
+    x, y = a._a.shape, b._a.shape
+    if hasattr(dims, "_a"):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims > min(len(x), len(y)):
+            wrong(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = list(range(-dims, 0)), list(range(dims))
+    first, second = ([k] if isinstance(k, int) else list(k) for k in dims)
+    if len(first) != len(second):
+        wrong("both dimension lists should have same length")
+    for i, j in zip(first, second):
+        if x[i] != y[j] and 1 not in (x[i], y[j]):
+            wrong(f"contracted dimensions need to match, but first has size {x[i]} in dim {i} and second has size {y[j]} in dim {j}")
+
+
+@check_of("einsum")
+def _einsum(equation: str, *operands: Any) -> None:
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    for place, letter in enumerate(equation):
+        if not (letter.isascii() and letter.isalpha()) and letter not in " ,->.":
+            wrong(f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in [a-zA-Z]")
+    terms = left.split(",")
+    if len(operands) != len(terms):
+        wrong(f"einsum(): {'fewer' if len(operands) < len(terms) else 'more'} operands were provided than specified in the equation")
+    sizes: dict[str, int] = {}
+    for k, (term, x) in enumerate(zip(terms, operands)):
+        shape, letters = x._a.shape, term.replace("...", "")
+        if "..." not in term and len(letters) != len(shape):
+            wrong(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions "
+                f"({len(shape)}) for operand {k} and no ellipsis was given"
+            )
+        before = term.partition("...")[0]
+        own: dict[str, int] = {}
+        for letter, n in [*zip(before, shape), *zip(letters[len(before) :][::-1], shape[::-1])]:
+            if own.setdefault(letter, n) != n:
+                wrong(f"einsum(): subscript {letter} is repeated for operand {k} but the sizes don't match, {n} != {own[letter]}")
+        for letter, n in own.items():
+            if sizes.get(letter, 1) != n and 1 not in (n, sizes.get(letter, 1)):
+                wrong(
+                    f"einsum(): subscript {letter} has size {n} for operand {k} which does not broadcast with previously seen size "
+                    f"{sizes[letter]}"
+                )
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    named = right.replace("...", "") if arrow else ""
+    for letter in named:
+        if letter not in sizes:
+            wrong(f"einsum(): output subscript {letter} does not appear in the equation for any input operand")
+        if named.count(letter) > 1:
+            wrong(f"einsum(): output subscript {letter} appears more than once in the output")
+
+
+@check_of("broadcast_shapes")
+def _broadcast_shapes(*shapes: Any) -> None:
+    total: list[int] = []
+    for k, shape in enumerate(shapes):
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        total = [1] * (len(sizes) - len(total)) + total
+        for j in range(1, len(sizes) + 1):
+            if sizes[-j] not in (1, total[-j]):
+                if total[-j] != 1:
+                    seen = [*total[: len(total) - j], total[-j], *sizes[len(sizes) - j + 1 :]]
+                    wrong(
+                        f"Attempting to broadcast a dimension of length {sizes[-j]} at -{j}! Mismatching argument at index {k} had "
+                        f"{tuple(sizes)}; but expected shape should be broadcastable to {seen}"
+                    )
+                total[-j] = sizes[-j]

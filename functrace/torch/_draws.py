@@ -1,0 +1,205 @@
+"""Random tensors, drawn from PyTorch's streams: `_random` has the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes, _random
+from functrace.torch._create import Maker, device_of, empty, empty_like, finish, keywords, numpy_dtype, shape_of, written
+from functrace.torch._ops import public
+from functrace.torch._tensor import Tensor, wrap
+
+
+def _drawn(name: str, kind: str) -> tuple[Maker, Maker]:
+    def plain(
+        *shape: Any,
+        size: Any = None,
+        generator: Any = None,
+        dtype: Any = None,
+        requires_grad: bool = False,
+        device: Any = None,
+        out: Any = None,
+        **options: Any,
+    ) -> Any:
+        device_of(device)
+        if options:
+            keywords(name, options)
+        d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
+        a = _random.draw(kind, shape_of(name, shape, size), _floating(name, d), generator)
+        return finish(a, requires_grad) if out is None else written(out, a)
+
+    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
+        device_of(device)
+        if options:
+            keywords(f"{name}_like", options)
+        return finish(_random.draw(kind, input._a.shape, _floating(name, numpy_dtype(dtype, input.dtype))), requires_grad)
+
+    plain.__name__, like.__name__ = name, f"{name}_like"
+    return plain, like
+
+
+def _floating(name: str, d: Any) -> Any:
+    if d.kind not in "fc":
+        raise NotImplementedError(
+            f"\"{'check_uniform_bounds' if name == 'rand' else 'normal_kernel_cpu'}\" not implemented for '{_dtypes.of(d).scalar}'"
+        )
+    return d
+
+
+rand, rand_like = _drawn("rand", "uniform")
+randn, randn_like = _drawn("randn", "normal")
+
+
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Any:
+    """Integers from `low` (0) to `high - 1`."""
+    if size is None:
+        low, high, size = 0, low, high
+    if high is None:
+        low, high = 0, low
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    shape = shape_of("randint", (size,))
+    values = (generator or _random.default_generator).below(low, high, math.prod(shape)).reshape(shape)
+    return finish(values.astype(numpy_dtype(dtype, _dtypes.int64)), requires_grad)
+
+
+def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
+    """Integers, in the shape and dtype of another tensor."""
+    return randint(*((0, low) if high is None else (low, high)), tuple(input.shape), dtype=dtype or input.dtype)
+
+
+def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
+    """The integers below n in random order."""
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    return wrap((generator or _random.default_generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64)))
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+) -> Any:
+    """Normal numbers of a mean and standard deviation, numbers or tensors."""
+    if size is not None:
+        made = empty(shape_of("normal", (size,)), dtype=dtype)
+        return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
+    like = mean if isinstance(mean, Tensor) else std
+    shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
+    return wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
+    """1 with the probability that each element is (or p), else 0."""
+    made = empty_like(input if out is None else out)
+    return (made if out is None else out).bernoulli_(input if p is None else p, generator=generator)
+
+
+def _source(generator: Any) -> _random.Generator:
+    return generator or _random.default_generator
+
+
+def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
+    return _random.scaled(source.uniform(x.size, x.dtype), b - a, a, x.dtype)
+
+
+def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if x.dtype.kind == "c":
+        return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
+    return _random.normal(x.size, x.dtype, source, mean, std)
+
+
+def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
+    if isinstance(p, Tensor):
+        chance = np.broadcast_to(p._a, x.shape).ravel()
+        kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
+    else:
+        chance, kind = p, np.dtype(np.float64)
+    if not np.all((chance >= 0) & (chance <= 1)):
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+    return source.uniform(x.size, kind) < chance
+
+
+def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
+    if low is not None:
+        return source.below(*((0, low) if high is None else (low, high)), x.size)
+    if x.dtype.kind == "f":
+        digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
+        return (source.doublewords(x.size) if digits == 53 else source.words(x.size)) % np.uint64((1 << digits) + 1)
+    if x.dtype == np.bool_:
+        return source.words(x.size) & np.uint64(1)
+    return (source.doublewords if x.dtype.itemsize == 8 else source.words)(x.size) % np.uint64(int(np.iinfo(x.dtype).max) + 1)
+
+
+_F64 = np.dtype(np.float64)
+_FILLS: dict[str, Callable[..., Any]] = {
+    "uniform_": _uniform,
+    "normal_": _normal,
+    "bernoulli_": _bernoulli,
+    "random_": _integers,
+    "exponential_": lambda x, source, lambd=1.0: -np.log1p(-source.uniform(x.size, _F64)) / lambd,
+    "geometric_": lambda x, source, p: np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p)),
+    "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (source.uniform(x.size, _F64) - 0.5)),
+    "log_normal_": lambda x, source, mean=1.0, std=2.0: np.exp(source.normals(x.size) * std + mean),
+}
+
+
+def _filling(name: str, fill: Callable[..., Any]) -> None:
+    renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
+
+    def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        named = {renamed.get(k, k): v for k, v in named.items()}
+        drawn = fill(self._a, _source(generator), *args, **named)
+        return self.copy_(wrap(np.reshape(drawn, self._a.shape).astype(self._a.dtype)))
+
+    method.__name__ = name
+    method.__doc__ = "Overwrite with random numbers."
+    setattr(Tensor, name, method)
+
+
+for _name, _fill in _FILLS.items():
+    _filling(_name, _fill)
+public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator), "bernoulli", torch=False)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+    """Indices drawn from each row with probabilities proportional to its elements."""
+    p = input._a
+    if not np.all((p >= 0) & np.isfinite(p)):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not np.all(np.sum(p, -1) > 0):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if not replacement and num_samples > p.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if not replacement or num_samples == 1:
+        ratio = wrap(p) / empty_like(input).exponential_(generator=generator)
+        return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
+    rows = p.reshape(-1, p.shape[-1])
+    sums = np.cumsum(rows, axis=1, dtype=p.dtype)
+    drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), -1)
+    found = [np.searchsorted(s / s[-1], u) for s, u in zip(sums, drawn)]
+    return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
+
+
+for _name in "bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm".split():
+    public(globals()[_name], _name, method=_name == "multinomial")

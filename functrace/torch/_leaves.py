@@ -1,0 +1,52 @@
+"""What a leaf keeps of the first gradient that arrives: the array itself where nobody else can see it, else a copy."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._contact import Tracer, is_buffer
+
+
+def _references(g: Any, _leaf: Any) -> int:
+    return sys.getrefcount(g)
+
+
+class _Probe:
+    """Finds how many references the interpreter itself holds to an array that the engine hands over, and nobody else sees."""
+
+    def accumulate(self, g: Any, _tensors: bool) -> int:
+        return _references(g, None)
+
+
+def _references_to_base(g: Any) -> int:
+    own = g.base
+    return sys.getrefcount(own)
+
+
+_ALONE = _Probe().accumulate({0: np.zeros(1)}.pop(0), False)
+_OWNED = _references_to_base(np.zeros(1)[...])
+
+
+def is_its_own(g: Any, leaf: Any) -> bool:
+    """Whether nobody else sees the memory of a gradient, and it lies there as that of the leaf does. Called by `_accumulate` alone."""
+    if sys.getrefcount(g) > _ALONE + is_buffer(g) or g.strides != leaf.strides or not g.flags.writeable:
+        return False
+    own = g.base
+    if own is None:
+        return True
+    whole = type(own) is np.ndarray and own.base is None and own.size == g.size
+    return whole and sys.getrefcount(own) <= _OWNED + is_buffer(own)
+
+
+def laid_out(g: Any, leaf: Any) -> Any:
+    """A copy of a gradient that lies in memory as the leaf does."""
+    if isinstance(g, Tracer):
+        return g
+    if type(leaf) is not np.ndarray or leaf.shape != np.shape(g):
+        return np.array(g)
+    out = np.empty_like(leaf, dtype=g.dtype)
+    out[...] = g
+    return out

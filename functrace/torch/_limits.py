@@ -1,0 +1,99 @@
+"""The dtypes for which PyTorch has no kernel, and its words, where NumPy would go on: a table by operation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from functrace.torch import _dtypes
+
+_INVERT = " is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+_NEEDS_FLOAT = "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {scalar}"
+_ONE_WORD = "\"{kernel}\" not implemented for '{scalar}'"
+
+# Operations; NumPy's letters for the kinds that are refused; the name of the kernel that is missing, or a sentence.
+# A sentence that begins with "!" is raised as NotImplementedError, another one as RuntimeError.
+_ROWS = (
+    ("abs", "b", "abs_cpu"),
+    ("neg", "b", "Negation, the `-` operator, on a bool tensor" + _INVERT),
+    ("floor ceil trunc", "b", "{name}_vml_cpu"),
+    ("floor ceil trunc", "c", "!{name} is not supported for complex inputs"),
+    ("_round", "bc", "round_vml_cpu"),
+    ("frac", "biuc", "frac_cpu"),
+    ("relu", "b", "Boolean inputs not supported for relu"),
+    ("relu clamp clamp_min clamp_max clip", "c", "!clamp is not supported for complex types"),
+    ("sign", "c", "!Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."),
+    ("erf erfc", "c", "{name}_vml_cpu"),
+    ("deg2rad rad2deg", "c", "{name} is not supported for complex tensors."),
+    ("signbit", "c", "!signbit is not implemented for complex tensors."),
+    ("bitwise_not bitwise_and bitwise_or bitwise_xor", "fc", "{name}_cpu"),
+    ("lshift rshift", "bfc", "{name}_cpu"),
+    ("lt le gt ge atan2 cummax cummin aminmax mode logit", "c", "{name}_cpu"),
+    ("floor_divide", "bc", "div_floor_cpu"),
+    ("remainder fmod kthvalue", "bc", "{name}_cpu"),
+    ("hypot", "biuc", "hypot_cpu"),
+    ("maximum minimum fmax fmin", "c", "{name} not implemented for complex tensors."),
+    ("heaviside", "c", "heaviside is not yet implemented for complex tensors."),
+    ("pow", "b", "pow"),
+    ("sub", "b", "Subtraction, the `-` operator, with a bool tensor" + _INVERT),
+    ("max min", "c", "{name}_all"),
+    ("max_along min_along", "c", "{verb}(): does not support complex input"),
+    ("argmax argmin", "b", "{name}(): does not support bool input"),
+    ("argmax argmin", "c", "{name}(): does not support complex input"),
+    ("amax", "c", "max_values_cpu"),
+    ("amin", "c", "min_values_cpu"),
+    ("sort argsort msort", "c", " Sort does not support complex dtypes on CPU"),
+    ("topk", "b", "topk does not support bool dtypes on CPU"),
+    ("topk", "c", " topk does not support complex dtypes on CPU"),
+    ("unique digamma", "c", "{name}"),
+    ("median", "bc", "median_cpu"),
+    ("softmax log_softmax", "biuc", "{name}_lastdim_kernel_impl"),
+    ("quantile nanquantile", "biuc", "{name}() input tensor must be either float or double dtype"),
+    ("std var", "biu", "std and var only support floating point and complex dtypes"),
+    ("std_mean var_mean", "biu", "{name} only support floating point and complex dtypes"),
+    ("norm", "biu", _NEEDS_FLOAT),
+    ("dist", "biu", "norm(): input dtype should be either floating point or complex. Got {scalar} instead."),
+    ("nanmean", "biu", "nanmean(): expected input to have floating point or complex dtype but got {scalar}"),
+    ("logcumsumexp", "biu", "logcumsumexp_out_cpu"),
+    ("lerp", "biu", "lerp_kernel_scalar"),
+    ("_dot _bmm", "b", "{name}"),
+    ("_mm", "b", "addmm_impl_cpu_"),
+    ("_mv", "b", "addmv_impl_cpu"),
+    ("linalg_inv linalg_det linalg_slogdet linalg_solve linalg_cholesky linalg_qr linalg_svd linalg_svdvals linalg_eig linalg_eigvals "
+     "linalg_eigh linalg_eigvalsh linalg_pinv linalg_matrix_norm linalg_lu inverse", "biu",
+     "{verb}: Expected a floating point or complex tensor as input. Got {scalar}"),
+)  # fmt: skip
+
+LIMITS: dict[str, dict[str, str]] = {}
+for _names, _kinds, _words in _ROWS:
+    for _name in _names.split():
+        LIMITS.setdefault(_name, {}).update(dict.fromkeys(_kinds, _words))
+
+
+def refuse(name: str, d: Any) -> None:
+    """Raise if PyTorch has no kernel of this name for a NumPy dtype."""
+    words = LIMITS.get(name, {}).get(d.kind)
+    if words is None:
+        return
+    verb = name.replace("linalg_", "linalg.").replace("_along", "").replace("inverse", "linalg.inv")
+    text = words.format(name=name.removeprefix("_"), verb=verb, scalar=_dtypes.of(d).scalar)
+    if " " not in text:
+        raise NotImplementedError(_ONE_WORD.format(kernel=text, scalar=_dtypes.of(d).scalar))
+    raise NotImplementedError(text[1:]) if text[0] == "!" else RuntimeError(text)
+
+
+def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which first looks at the dtype of its first argument if the table names it."""
+    kinds = "".join(LIMITS.get(name, ()))
+    if not kinds or getattr(function, "limits", False):
+        return function
+
+    @functools.wraps(function)
+    def careful(*args: Any, **kwargs: Any) -> Any:
+        a = getattr(args[0] if args else kwargs.get("input"), "_a", None)
+        if a is not None and a.dtype.kind in kinds:
+            refuse(name, a.dtype)
+        return function(*args, **kwargs)
+
+    return careful

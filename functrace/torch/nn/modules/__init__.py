@@ -1,0 +1,50 @@
+"""`torch.nn.modules`: the same modules under the names of PyTorch's files, for scripts that import them from there."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from functrace.torch import nn
+from functrace.torch.nn import hooks, parameter
+from functrace.torch.nn import module as _module
+
+_FILES = (
+    "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm linear loss module "
+    "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils"
+).split()
+
+
+def _repeated(n: int) -> Any:
+    return lambda x: tuple(x) if isinstance(x, (tuple, list)) else (x,) * n
+
+
+_OTHERS: dict[str, Any] = {
+    **{name: getattr(hooks, name) for name in vars(hooks) if name.startswith("register_module")},
+    "Parameter": parameter.Parameter,
+    "_IncompatibleKeys": _module._IncompatibleKeys,
+    "_single": _repeated(1),
+    "_pair": _repeated(2),
+    "_triple": _repeated(3),
+    "_quadruple": _repeated(4),
+}
+
+
+class _File(ModuleType):
+    """All names, in each of the files."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _OTHERS[name] if name in _OTHERS else getattr(nn, name)
+
+
+for _name in _FILES:
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _File(f"{__name__}.{_name}")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _OTHERS[name] if name in _OTHERS else getattr(nn, name)

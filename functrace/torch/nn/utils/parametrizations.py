@@ -1,0 +1,130 @@
+"""`torch.nn.utils.parametrizations`: weights by length and direction, of spectral norm one, or orthogonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.torch import linalg
+from functrace.torch._create import empty
+from functrace.torch._modes import no_grad
+from functrace.torch.nn import functional as F
+from functrace.torch.nn.module import Module
+from functrace.torch.nn.utils.parametrize import register_parametrization
+
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+def norm_except(v: Any, dim: int) -> Any:
+    """The length of each slice along an axis; of the whole if it is -1."""
+    if dim == -1:
+        return v.norm()
+    others = [k for k in range(v.ndim) if k != dim % v.ndim]
+    return v.norm(2, others, True) if others else v.abs()
+
+
+class _WeightNorm(Module):
+    __module__ = "torch.nn.utils.parametrizations"
+
+    def __init__(self, dim: int | None = 0) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+        """Length times direction."""
+        return weight_v * (weight_g / norm_except(weight_v, self.dim))
+
+    def right_inverse(self, weight: Any) -> Any:
+        """Length, and the weight itself for its direction."""
+        return norm_except(weight, self.dim), weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Weights as length times direction (Salimans and Kingma 2016)."""
+    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+
+class _SpectralNorm(Module):
+    __module__ = "torch.nn.utils.parametrizations"
+    _u: Any
+    _v: Any
+
+    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        super().__init__()
+        if n_power_iterations <= 0:
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+        self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
+        if weight.ndim > 1:
+            matrix = self._matrix(weight)
+            u, v = (empty(n, dtype=weight.dtype).normal_(0, 1) for n in matrix.shape)
+            self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
+            self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
+            self._power_method(matrix, 15)
+
+    def _matrix(self, weight: Any) -> Any:
+        return weight.movedim(self.dim, 0).flatten(1)
+
+    @no_grad()
+    def _power_method(self, matrix: Any, times: int) -> None:
+        for _ in range(times):
+            self._u = F.normalize(matrix.mv(self._v), dim=0, eps=self.eps)
+            self._v = F.normalize(matrix.H.mv(self._u), dim=0, eps=self.eps)
+
+    def forward(self, weight: Any) -> Any:
+        """The weight over its largest singular value, which follows it by power iterations while training."""
+        if weight.ndim == 1:
+            return F.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._matrix(weight)
+        if self.training:
+            self._power_method(matrix.detach(), self.n_power_iterations)
+        u, v = self._u.clone(), self._v.clone()
+        return weight / u.dot(matrix.mv(v))
+
+    def right_inverse(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+
+def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
+    """Weights over their largest singular value (Miyato et al. 2018)."""
+    transposed = type(module).__name__.startswith("ConvTranspose")
+    axis = (1 if transposed else 0) if dim is None else dim
+    return register_parametrization(module, name, _SpectralNorm(getattr(module, name), n_power_iterations, axis, eps))
+
+
+class _Orthogonal(Module):
+    __module__ = "torch.nn.utils.parametrizations"
+
+    def forward(self, X: Any) -> Any:
+        """The orthogonal matrix that a skew-symmetric one generates."""
+        n, k = X.shape[-2:]
+        wide = n < k
+        A = X.mT if wide else X
+        n, k = A.shape[-2:]
+        low = A.tril()
+        if n != k:
+            from functrace.torch._index import cat
+
+            low = cat([low, A.new_zeros(*A.shape[:-2], n, n - k)], -1)
+        Q = linalg.matrix_exp(low - low.mH)[..., :k]
+        Q = self.base @ Q if hasattr(self, "base") else Q
+        return Q.mT if wide else Q
+
+
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
+    """Weights with orthonormal columns (or rows): the exponential of a skew-symmetric matrix, times where they began.
+
+    Raises NotImplementedError for the maps "cayley" and "householder".
+    """
+    if orthogonal_map not in (None, "matrix_exp"):
+        raise NotImplementedError(f'orthogonal: orthogonal_map={orthogonal_map!r} is not in functrace.torch; use "matrix_exp".')
+    weight = getattr(module, name)
+    if weight.ndim < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+    map_ = _Orthogonal()
+    if use_trivialization:
+        with no_grad():
+            tall = weight.mT if weight.shape[-2] < weight.shape[-1] else weight
+            map_.register_buffer("base", linalg.qr(tall, mode="complete")[0])
+            weight.zero_()
+    register_parametrization(module, name, map_, unsafe=True)
+    return module

@@ -1,0 +1,131 @@
+"""`torch.overrides`, and `__torch_function__`: subclasses of Tensor see each operation on them, and may do something else.
+
+Nothing here costs anything until a program defines such a subclass: then the public functions and methods are put in a wrapper that
+looks at the classes of the arguments. What an operation calls on its way is not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from types import FunctionType
+from typing import Any
+
+from functrace.torch._missing import missing
+from functrace.torch._ops import FUNCTIONS, METHODS
+from functrace.torch._tensor import Tensor
+
+_inside: ContextVar[bool] = ContextVar("functrace.torch.override", default=False)
+_SPACES = ("functrace.torch", "functrace.torch.nn.functional", "functrace.torch.linalg", "functrace.torch.fft", "functrace.torch.special")
+_installed = False
+
+
+class DisableTorchFunctionSubclass:
+    """While it lasts, operations on subclasses are ordinary ones."""
+
+    def __enter__(self) -> None:
+        self.before = _inside.get()
+        _inside.set(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _inside.set(self.before)
+
+
+def _overriding(args: Iterable[Any]) -> list[Any]:
+    """The classes that have a say, each once: subclasses before their bases, else from left to right."""
+    found: list[Any] = []
+    for x in args:
+        for y in x if type(x) in (list, tuple) else (x,):
+            cls = type(y)
+            if cls is Tensor or not hasattr(cls, "__torch_function__") or cls.__module__.startswith("torch.nn") or cls in found:
+                continue
+            place = next((k for k, other in enumerate(found) if issubclass(cls, other)), len(found))
+            found.insert(place, cls)
+    return found
+
+
+def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which first asks the classes of its arguments."""
+
+    @functools.wraps(function)
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        if _inside.get():
+            return function(*args, **kwargs)
+        types = _overriding((*args, *kwargs.values()))
+        if not types:
+            return function(*args, **kwargs)
+        for cls in types:
+            out = cls.__torch_function__(asking, tuple(types), args, kwargs or None)
+            if out is not NotImplemented:
+                return out
+        name = getattr(function, "__name__", "function")
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
+            + "\n".join(f"  - tensor subclass {cls}" for cls in types)
+        )
+
+    asking.overridable = True  # type: ignore[attr-defined]
+    return asking
+
+
+def default(cls: type[Any], func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The operation itself, its results turned into tensors of a class."""
+    with DisableTorchFunctionSubclass():
+        return _turned(func(*args, **kwargs), cls)
+
+
+def _turned(out: Any, cls: type[Any]) -> Any:
+    if type(out) is Tensor and issubclass(cls, Tensor):
+        out.__class__ = cls
+    elif isinstance(out, (list, tuple)):
+        for x in out:
+            _turned(x, cls)
+    return out
+
+
+def install() -> None:
+    """Put the public functions and methods in their wrappers."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    wrapped: dict[int, Any] = {}
+
+    def once(function: Any) -> Any:
+        if type(function) is not FunctionType or hasattr(function, "overridable"):
+            return function
+        if id(function) not in wrapped:
+            wrapped[id(function)] = overridable(function)
+        return wrapped[id(function)]
+
+    for name in (*METHODS, "detach", "detach_", "data_ptr"):
+        setattr(Tensor, name, once(vars(Tensor).get(name)) if name in vars(Tensor) else getattr(Tensor, name))
+    for space in _SPACES:
+        module = importlib.import_module(space)
+        for name, function in list(vars(module).items()):
+            if not name.startswith("_") and (name in FUNCTIONS or space != "functrace.torch"):
+                setattr(module, name, once(function))
+
+
+def has_torch_function(args: Iterable[Any]) -> bool:
+    """Whether an argument has a class that has a say."""
+    return bool(_overriding(args)) and not _inside.get()
+
+
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+    """Ask the classes of the arguments."""
+    for cls in _overriding(relevant_args):
+        out = cls.__torch_function__(public_api, tuple(_overriding(relevant_args)), args, kwargs)
+        if out is not NotImplemented:
+            return out
+    raise TypeError(f"no implementation found for '{public_api.__module__}.{public_api.__name__}'")
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether it is a tensor, or its class has a `__torch_function__`."""
+    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+__getattr__ = missing("torch.overrides")
