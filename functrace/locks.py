@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.pool import SMALLEST, empty
 
 COPY = 1 << 18  # bytes up to which an array is copied, rather than locked
 _SAMPLES = 64
@@ -65,4 +66,42 @@ def safe(x: Any, copy: int = COPY) -> Any:
         return Lock(x)
     if not _writeable(x):
         return x
-    return x.copy() if x.nbytes <= copy or x.base is not None or not x.flags.c_contiguous else Lock(x)
+    if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
+        return Lock(x)
+    if x.nbytes < SMALLEST:
+        return x.copy()
+    out = empty(x.shape, x.dtype)
+    out[...] = x
+    return out
+
+
+_PLAIN = (np.ndarray, np.generic, float, int, complex, str, type(None), slice, type(...))
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether `x` is a SciPy sparse matrix or array, by its looks."""
+    return hasattr(type(x), "tocsr") and hasattr(type(x), "nnz")
+
+
+def plain(x: Any) -> Any:
+    """A constant operand as NumPy sees it: lists, and what holds an array (a pandas Series, an xarray DataArray), as that array."""
+    if isinstance(x, _PLAIN):
+        return x
+    if isinstance(x, (list, tuple)):
+        return np.asarray(x)
+    if is_sparse(x):
+        raise errors.UnsupportedError(
+            f"a SciPy sparse matrix ({type(x).__name__} of shape {x.shape}) meets a traced value in an operation that is not `@`.\n"
+            f"  At {errors.user_line()}.\n"
+            "  Write A @ x or x @ A. For other operations use x[rows] * A.data with A's coordinates, or A.toarray() if it is small."
+        )
+    holds = hasattr(type(x), "__array__") and not hasattr(type(x), "__array_ufunc__")  # with it, NumPy asks them
+    if holds or type(x).__module__.partition(".")[0] in ("pandas", "xarray"):
+        out = np.asarray(x)
+        if out.dtype == object:
+            raise errors.UnsupportedError(
+                f"a {type(x).__name__} of objects meets a traced value in an operation.\n  At {errors.user_line()}.\n"
+                "  Objects are not differentiated: convert it to numbers, or join traced values with functrace.numpy.stack."
+            )
+        return out
+    return x

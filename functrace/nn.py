@@ -1,0 +1,392 @@
+"""Activations, losses and initialisers that NumPy has not: plain functions, of plain and traced arrays.
+
+They are stable where their formula written out is not (large arguments, certain predictions), keep the dtype, and have derivatives
+without NaN there. A NaN that comes in goes out.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace import nn
+>>> ft.grad(lambda z: nn.softmax_cross_entropy(z, 1))(np.array([0.0, 1000.0, 1000.0]))
+array([ 0. , -0.5,  0.5])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import functrace.numpy as fnp
+from functrace import errors, random
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.transforms.custom import stop_gradient
+
+Axis = int | tuple[int, ...] | None
+
+
+def _floating(x: Any) -> Any:
+    """An array of floating-point numbers; integers become float64."""
+    x = lift(x)
+    return x if x.dtype.kind == "f" else x.astype(float)
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    out = np.where(condition, x, y)
+    return out if out.shape or isinstance(out, Tracer) else out[()]
+
+
+# Activations
+
+
+def relu(x: Any) -> Any:
+    """`max(x, 0)`; its derivative at 0 is 0.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.vmap(ft.value_and_grad(ft.nn.relu))(np.array([-1.0, 0.0, 2.0]))
+    (array([0., 0., 2.]), array([0., 0., 1.]))
+    """
+    x = _floating(x)
+    return _chosen(x <= 0, 0, x)
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """`x` where it is positive, `negative_slope * x` elsewhere.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.leaky_relu(np.array([-1.0, 2.0]))
+    array([-0.01,  2.  ])
+    """
+    x = _floating(x)
+    return _chosen(x <= 0, negative_slope * x, x)
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere (Clevert et al. 2016).
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.elu(np.array([-1000.0, 0.0, 2.0]))
+    array([-1.,  0.,  2.])
+    """
+    x = _floating(x)
+    return _chosen(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
+
+
+def sigmoid(x: Any) -> Any:
+    """`1 / (1 + exp(-x))`, without overflow.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.sigmoid(np.array([-1000.0, 0.0, 1000.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return np.exp(log_sigmoid(x))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """The logarithm of `sigmoid`, `-softplus(-x)`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.log_sigmoid(np.array([-1000.0, 1000.0]))
+    array([-1000.,    -0.])
+    """
+    return -softplus(-_floating(x))
+
+
+def softplus(x: Any) -> Any:
+    """`log(1 + exp(x))`, without overflow.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.softplus(np.array([-1000.0, 1000.0]))
+    array([   0., 1000.])
+    """
+    return np.logaddexp(_floating(x), 0)
+
+
+def silu(x: Any) -> Any:
+    """`x * sigmoid(x)`, also called swish (Elfwing et al. 2018).
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.silu(np.array([-1000.0, 0.0, 1000.0]))
+    array([  -0.,    0., 1000.])
+    """
+    x = _floating(x)
+    return x * sigmoid(x)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """`x` times the normal distribution function (Hendrycks & Gimpel 2016), by default its approximation with tanh.
+
+    Exactly, with `approximate=False`, it needs SciPy.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.gelu(np.array([-100.0, 1.0, 100.0])).round(4)
+    array([ -0.    ,   0.8412, 100.    ])
+    >>> ft.nn.gelu(1.0, approximate=False).round(4)
+    np.float64(0.8413)
+    """
+    x = _floating(x)
+    if not approximate:
+        from functrace.scipy import special
+
+        return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
+    near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
+    return x * (0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (near + 0.044715 * near**3))))
+
+
+def _shift(x: Any, axis: Axis) -> Any:
+    """The largest element, as a constant; 0 where it is not finite."""
+    top = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return np.where(np.isfinite(top), top, 0)
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """`log(sum(exp(x)))` without overflow; of `-inf` only, `-inf`, with a gradient of 0.
+
+    `axis` and `keepdims` as in `np.sum`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.logsumexp(np.array([1000.0, 1000.0])).round(4)
+    np.float64(1000.6931)
+    """
+    x = _floating(x)
+    top = _shift(x, axis)
+    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
+    out = np.where(total == 0, -np.inf, np.log(np.where(total == 0, 1, total))) + top
+    return out if keepdims else np.squeeze(out, axis=axis)[()]
+
+
+def softmax(x: Any, axis: Axis = -1) -> Any:
+    """`exp(x) / sum(exp(x))` along an axis, without overflow.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.softmax(np.array([1000.0, 1000.0, -1000.0]))
+    array([0.5, 0.5, 0. ])
+    """
+    x = _floating(x)
+    e = np.exp(x - _shift(x, axis))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Axis = -1) -> Any:
+    """The logarithm of `softmax(x, axis)`.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.log_softmax(np.array([0.0, 1000.0]))
+    array([-1000.,     0.])
+    """
+    x = _floating(x)
+    return x - logsumexp(x, axis, keepdims=True)
+
+
+# Losses
+
+
+def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
+    """`-log(softmax(logits))` of the right class, for each example.
+
+    Args:
+        logits: an array with the classes along `axis`.
+        labels: the classes, integers in an array without that axis; or their probabilities, an array of the logits' shape.
+        axis: that of the classes.
+
+    Raises:
+        ValueError: the shapes do not fit, or a label is not one of the classes.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.softmax_cross_entropy(np.array([[2.0, 0.0], [0.0, 1000.0]]), np.array([0, 0])).round(4)
+    array([1.269e-01, 1.000e+03])
+    """
+    logits, labels = _floating(logits), lift(labels)
+    count = logits.shape[axis]
+    others = tuple(n for k, n in enumerate(logits.shape) if k != axis % logits.ndim)
+    if labels.dtype.kind in "iu" and labels.shape == others:
+        if not isinstance(labels, Tracer) and labels.size and (labels.min() < 0 or labels.max() >= count):
+            raise ValueError(
+                f"nn.softmax_cross_entropy: labels must be from 0 to {count - 1}, got {labels.min()} to {labels.max()}.\n"
+                f"  At {errors.user_line()}."
+            )
+        of_label = fnp.take_along_axis(logits, np.expand_dims(labels, axis), axis=axis)
+        return logsumexp(logits, axis) - np.squeeze(of_label, axis=axis)[()]
+    if labels.shape != logits.shape or labels.dtype.kind != "f":
+        raise ValueError(
+            f"nn.softmax_cross_entropy: labels are integers of shape {others} or probabilities of shape {logits.shape}, got "
+            f"{errors.describe(labels)}.\n  At {errors.user_line()}."
+        )
+    return -np.sum(labels * np.where(labels == 0, 0, log_softmax(logits, axis)), axis=axis)
+
+
+def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
+    """`-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`, for each element; labels from 0 to 1.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.sigmoid_binary_cross_entropy(np.array([-1000.0, 1000.0]), np.array([1, 1]))
+    array([1000.,    0.])
+    """
+    logits = _floating(logits)
+    labels = lift(labels).astype(logits.dtype)
+    return labels * softplus(-logits) + (1 - labels) * softplus(logits)
+
+
+def mse(predictions: Any, targets: Any) -> Any:
+    """The mean of the squared differences of `predictions` and `targets`, of one shape.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.mse(np.array([1.0, 2.0]), np.array([0.0, 4.0]))
+    np.float64(2.5)
+    """
+    predictions, targets = _alike("mse", predictions, targets)
+    return np.mean(np.square(predictions - targets))
+
+
+def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
+    """Half the squared difference of `predictions` and `targets` up to `delta`, beyond it linear (Huber 1964), for each element.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.huber(np.array([0.5, 1000.0]), np.zeros(2))
+    array([1.250e-01, 9.995e+02])
+    """
+    predictions, targets = _alike("huber", predictions, targets)
+    r = predictions - targets
+    near = np.clip(r, -delta, delta)
+    return near * (r - 0.5 * near)
+
+
+def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
+    """`sum(targets * (log(targets) - log_predictions))` along an axis: of predictions, given by their logarithms, from targets.
+
+    Targets of 0 contribute nothing.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.kl_divergence(np.log([0.5, 0.5]), np.array([1.0, 0.0])).round(4)
+    np.float64(0.6931)
+    """
+    log_q, p = _alike("kl_divergence", log_predictions, targets)
+    return np.sum(p * (np.log(np.where(p == 0, 1, p)) - np.where(p == 0, 0, log_q)), axis=axis)
+
+
+def _alike(what: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
+    """Both as arrays; shapes that differ would broadcast, and make a table of all differences."""
+    a, b = _floating(predictions), _floating(targets)
+    if a.shape != b.shape:
+        raise ValueError(
+            f"nn.{what}: predictions of shape {a.shape} and targets of shape {b.shape} must have one shape.\n  At {errors.user_line(3)}.\n"
+            "  Broadcasting them would compare each with all: reshape one of them."
+        )
+    return a, b
+
+
+# Initialisers
+
+
+def _fans(what: str, shape: Sequence[int], in_axis: int, out_axis: int) -> tuple[int, int]:
+    """The numbers of inputs and outputs of a weight: the axes in and out, each times the product of the others."""
+    shape = tuple(shape)
+    if len(shape) < 2:
+        raise ValueError(
+            f"nn.{what}: the shape of a weight has an axis for its inputs and one for its outputs, got {shape}.\n"
+            f"  At {errors.user_line(3)}.\n  Start biases from zeros."
+        )
+    rest = math.prod(shape) / max(1, shape[in_axis] * shape[out_axis])
+    return max(1, int(shape[in_axis] * rest)), max(1, int(shape[out_axis] * rest))
+
+
+def _uniform(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
+    limit = math.sqrt(3 * variance)
+    return random.uniform(key, shape, dtype, -limit, limit)
+
+
+def _normal(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
+    return random.normal(key, shape, dtype, scale=math.sqrt(variance))
+
+
+def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Uniform weights of variance `2 / (inputs + outputs)` (Glorot & Bengio 2010), also called Xavier's.
+
+    Args:
+        key: a key of `functrace.random`.
+        shape: that of the weight, with at least two axes.
+        dtype: float64 unless said.
+        in_axis, out_axis: the axes of the inputs and outputs, by default the last two, as in `x @ w`. Both count times the product of the
+            other axes, so that of a kernel of a convolution too.
+
+    >>> import functrace as ft
+    >>> w = ft.nn.glorot_uniform(ft.random.key(0), (100, 50))
+    >>> w.shape, abs(w).max() <= (6 / 150) ** 0.5
+    ((100, 50), np.True_)
+    """
+    return _uniform(key, shape, dtype, 2 / sum(_fans("glorot_uniform", shape, in_axis, out_axis)))
+
+
+def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Normal weights of variance `2 / (inputs + outputs)`: see `glorot_uniform`.
+
+    >>> import functrace as ft
+    >>> ft.nn.glorot_normal(ft.random.key(0), (300, 100)).std().round(3)
+    np.float64(0.071)
+    """
+    return _normal(key, shape, dtype, 2 / sum(_fans("glorot_normal", shape, in_axis, out_axis)))
+
+
+def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Uniform weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
+
+    Arguments: see `glorot_uniform`.
+
+    >>> import functrace as ft
+    >>> ft.nn.he_uniform(ft.random.key(0), (200, 100)).std().round(2)
+    np.float64(0.1)
+    """
+    return _uniform(key, shape, dtype, 2 / _fans("he_uniform", shape, in_axis, out_axis)[0])
+
+
+def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Normal weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
+
+    Arguments: see `glorot_uniform`.
+
+    >>> import functrace as ft
+    >>> ft.nn.he_normal(ft.random.key(0), (200, 100)).std().round(2)
+    np.float64(0.1)
+    """
+    return _normal(key, shape, dtype, 2 / _fans("he_normal", shape, in_axis, out_axis)[0])
+
+
+def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Uniform weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
+
+    >>> import functrace as ft
+    >>> ft.nn.lecun_uniform(ft.random.key(0), (100, 100)).std().round(2)
+    np.float64(0.1)
+    """
+    return _uniform(key, shape, dtype, 1 / _fans("lecun_uniform", shape, in_axis, out_axis)[0])
+
+
+def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
+    """Normal weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
+
+    >>> import functrace as ft
+    >>> ft.nn.lecun_normal(ft.random.key(0), (100, 100)).std().round(2)
+    np.float64(0.1)
+    """
+    return _normal(key, shape, dtype, 1 / _fans("lecun_normal", shape, in_axis, out_axis)[0])
+
+
+def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float = 1.0) -> Any:
+    """`scale` times a random matrix with orthonormal columns, or rows if those are fewer (Saxe et al. 2014).
+
+    Of a `shape` with more than two axes all but the last count as one. `key` is one of `functrace.random`, `dtype` float64 unless said.
+
+    >>> import functrace as ft, numpy as np
+    >>> q = ft.nn.orthogonal(ft.random.key(0), (4, 3))
+    >>> np.allclose(q.T @ q, np.eye(3))
+    True
+    """
+    _fans("orthogonal", shape, -2, -1)
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    q, r = np.linalg.qr(random.normal(key, (max(rows, columns), min(rows, columns))))
+    q = q * np.where(np.diagonal(r) < 0, -1, 1)  # else the distribution is not that of the whole orthogonal group
+    return (scale * np.reshape(q if rows >= columns else q.T, shape)).astype(dtype)
+
+
+xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform, glorot_normal, he_uniform, he_normal
