@@ -32,19 +32,22 @@ if TYPE_CHECKING:
     from functrace.debug import debug_nans as debug_nans
     from functrace.debug import explain as explain
     from functrace.debug import profile as profile
+    from functrace.drawing import draw as draw
     from functrace.optimize import fixed_point as fixed_point
     from functrace.optimize import implicit_root as implicit_root
     from functrace.optimize import linear_solve as linear_solve
     from functrace.optimize import ravel_pytree as ravel_pytree
     from functrace.optimize import scipy_objective as scipy_objective
+    from functrace.sparse import sparse_hessian as sparse_hessian
+    from functrace.sparse import sparse_jacobian as sparse_jacobian
     from functrace.testing import check_grads as check_grads
+    from functrace.transforms.checkpointing import checkpoint as checkpoint
     from functrace.transforms.control import cond as cond
     from functrace.transforms.control import fori_loop as fori_loop
     from functrace.transforms.control import map as map
     from functrace.transforms.control import scan as scan
     from functrace.transforms.control import switch as switch
     from functrace.transforms.control import while_loop as while_loop
-    from functrace.transforms.custom import checkpoint as checkpoint
     from functrace.transforms.custom import custom_jvp as custom_jvp
     from functrace.transforms.custom import custom_vjp as custom_vjp
     from functrace.transforms.custom import stop_gradient as stop_gradient
@@ -56,10 +59,13 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.compile.export": "load save",
     "functrace.compile.jit": "jit",
     "functrace.debug": "checks debug_infs debug_nans explain profile",
+    "functrace.drawing": "draw",
     "functrace.optimize": "fixed_point implicit_root linear_solve ravel_pytree scipy_objective",
+    "functrace.sparse": "sparse_hessian sparse_jacobian",
     "functrace.testing": "check_grads",
     "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
-    "functrace.transforms.custom": "checkpoint custom_jvp custom_vjp stop_gradient",
+    "functrace.transforms.checkpointing": "checkpoint",
+    "functrace.transforms.custom": "custom_jvp custom_vjp stop_gradient",
     "functrace.transforms.tracing": "trace",
 }
 
@@ -71,7 +77,7 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             found = globals()[name] = getattr(import_module(module), name)
             return found
-    if name in ("compile", "debug", "optimize", "scipy", "testing", "torch"):
+    if name in ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch"):
         return import_module(f"functrace.{name}")
     raise AttributeError(f"module 'functrace' has no attribute {name!r}")
 

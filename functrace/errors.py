@@ -1,16 +1,21 @@
 """Every mistake functrace can name: one class each, with the remedy in its text.
 
 All derive from `FunctraceError` and from the builtin exception that a NumPy user would catch. A message names the function
-and the argument, shows what was found beside what was wanted, and ends with the remedy. `code` is stable across releases.
+and the argument, shows what was found beside what was wanted, gives the remedy, and ends with its code, which is stable across
+releases and has a section in `docs/errors.md`.
+
+On its way out to the user an error leaves the frames of functrace and NumPy behind (`trim`): what Python prints ends with the user's
+own line. `FUNCTRACE_TRACEBACK=full` in the environment keeps them.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FrameType
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +23,26 @@ _PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file_
 
 
 class FunctraceError(Exception):
-    """Base of every functrace error; `code` names the mistake in the documentation."""
+    """Base of every functrace error; `code` names the mistake in the documentation.
+
+    >>> import functrace as ft, numpy as np
+    >>> try:
+    ...     ft.grad(np.sum)(np.arange(3))
+    ... except FunctraceError as error:
+    ...     print(error.code, type(error).__name__, isinstance(error, TypeError))
+    FT101 IntegerInputError True
+    """
 
     code = "FT000"
+
+    def __init__(self, message: str = "") -> None:
+        first, *rest = message.split("\n", 1)
+        if ", in " not in message and (line := user_line(2)):  # the line was left out
+            message = "\n".join([f"{first}\n  At {line}.", *rest])
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} [{self.code}, docs/errors.md]"
 
 
 class IntegerInputError(FunctraceError, TypeError):
@@ -143,6 +165,12 @@ class RuleError(FunctraceError, AssertionError):
     code = "FT120"
 
 
+class CallError(FunctraceError, TypeError):
+    """A transform was given what it can't work with: no function, a primal outside of a tuple, a static argument without a hash."""
+
+    code = "FT122"
+
+
 class RetraceError(FunctraceError, RuntimeError):
     """A function that was jitted with `no_retrace` would have to be recorded again."""
 
@@ -159,10 +187,10 @@ def describe(x: Any) -> str:
 
 
 class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace and NumPy; asked for every value made, so remembered."""
+    """Whether a source file lies outside functrace, what it compiled, and NumPy; asked for every value made, so remembered."""
 
     def __missing__(self, filename: str) -> bool:
-        self[filename] = answer = not filename.startswith(_PACKAGES)
+        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of "))
         return answer
 
 
@@ -194,6 +222,14 @@ def user_line(depth: int = 2) -> str:
     return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
 
 
+def level() -> int:
+    """The `stacklevel` with which its caller, a function of ours, warns of the user's line."""
+    count, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and not is_user_file[frame.f_code.co_filename]:
+        count, frame = count + 1, frame.f_back
+    return count
+
+
 def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[Any] = ()) -> Any:
     """`fun(*args)`; an error of NumPy's gives way to the one of ours that caused it, or that says more."""
     try:
@@ -201,10 +237,125 @@ def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[A
     except ValueError as error:
         ours = error.__cause__ or error.__context__
         if isinstance(ours, FunctraceError):
-            raise ours from None
+            raise ours.with_traceback(error.__traceback__) from None
         if locks and "read-only" in str(error):
+            held = dict.fromkeys(describe(lock.array) for lock in locks[:3])
+            lines = [line_of(t.tb_frame.f_code, t.tb_lasti) for t, mine in _links(error.__traceback__) if mine]
             raise MutatedError(
                 f"{error}: an array of more than 256 kB that was used with traced values is locked while the derivative needs it "
-                f"({', '.join(describe(lock.array) for lock in locks[:3])}).\n  Write to a copy of it."
-            ) from error
+                f"({', '.join(held)}).\n  At {lines[-1] if lines else user_line()}.\n  Write to a copy of it."
+            ).with_traceback(error.__traceback__) from None
         raise
+
+
+# What the user sees of a traceback
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, bool]]:
+    """The frames of a traceback, outermost first, and whether each is the user's: not ours, NumPy's, or of a library that we called."""
+    inside = False
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        others = inside and (
+            f"{os.sep}scipy{os.sep}" in name or name.startswith("<frozen") or (name.startswith(_LIBRARY) and "-packages" not in name)
+        )
+        inside = not is_user_file[name] or others
+        yield traceback, not inside
+        traceback = traceback.tb_next
+
+
+def trim(error: BaseException) -> None:
+    """Take the frames that are not the user's out of the traceback of an error, and of those that led to it.
+
+    To be called where an error leaves functrace: `except Exception as error: trim(error); raise`. A `raise` of nothing adds no frame,
+    so the next above is the caller's. (In Python 3.10 it does: there the frame of the function that calls this stays.)
+    """
+    if os.environ.get("FUNCTRACE_TRACEBACK") == "full":
+        return
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        e = todo.pop()
+        if e is None or id(e) in seen:
+            continue
+        seen.add(id(e))
+        todo += (e.__cause__, e.__context__)
+        links = list(_links(e.__traceback__))
+        if e is error and links and not links[-1][1] and not isinstance(e, FunctraceError):
+            _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
+        kept: TracebackType | None = None
+        for link, mine in reversed(links):
+            if mine:
+                kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
+        if e is error and sys.version_info < (3, 11) and links:
+            links[0][0].tb_next = kept
+        else:
+            e.__traceback__ = kept
+
+
+def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> None:
+    """Say of which op of the user's an error of NumPy's is: the first that a frame from `start` on applies."""
+    if sys.version_info < (3, 11):
+        return
+    for frame in frames[start:]:
+        names = frame.f_locals
+        functions = [names.get(k) for k in ("func", "ufunc", "primitive", "op")]
+        name = next((n for f in functions if isinstance(n := getattr(f, "__name__", None) or getattr(f, "name", None), str)), None)
+        operands = names.get("args") or names.get("inputs") or [names[k] for k in ("self", "x", "other", "y") if k in names]
+        owner = next((x.owner.what for x in operands if hasattr(x, "owner")), "")
+        if name and owner:
+            shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
+            shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]
+            hint = next((f"\n  {advice}" for word, advice in _ADVICE.items() if word in f"{name} {error}"), "")
+            error.add_note(f"  In {name}({', '.join(shown)}), under {owner}.{hint}")
+            return
+
+
+def short(x: Any) -> str:
+    """An argument of an op in a few characters."""
+    if hasattr(x, "shape") or not isinstance(x, (tuple, list, dict, int, float, str, slice, type(None), type(...))):
+        return describe(x)
+    if isinstance(x, (tuple, list)):
+        return f"({', '.join(map(short, x))})" if len(x) < _MANY else f"{len(x)} of them"
+    return repr(x) if len(repr(x)) < _LONG else type(x).__name__
+
+
+_MANY, _LONG = 6, 30
+_PRODUCT = "The last axis of the first must be as long as the last but one (the only one, of a vector) of the second."
+_ADVICE = {
+    "matmul": _PRODUCT,
+    "not aligned": _PRODUCT,
+    "broadcast": "Shapes must agree axis by axis from the last, or be 1 there: x[:, None] adds an axis.",
+    "Singular": "Add a small multiple of the identity, or use np.linalg.lstsq or pinv.",
+}
+
+
+def boundary(function: _F) -> _F:
+    """A function of ours that users call, whose errors are trimmed. For those that are called often `try` in the function costs less."""
+
+    @functools.wraps(function)
+    def outermost(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return outermost  # type: ignore[return-value]
+
+
+def wraps(wrapped: Any, what: str) -> Callable[[_F], _F]:
+    """`functools.wraps` for a function that users call in place of `wrapped`: a `boundary`. `what` makes the one from the other."""
+    if not callable(wrapped):
+        raise CallError(
+            f"{what} is applied to a function, and was given {describe(wrapped)}.\n  At {user_line()}.\n"
+            f"  Write {what}(f)(x), not {what}(f(x))."
+        )
+
+    def decorate(function: _F) -> _F:
+        return functools.wraps(wrapped)(boundary(function))  # type: ignore[return-value]
+
+    return decorate

@@ -19,7 +19,8 @@ from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
 from functrace.transforms.arguments import name_of
-from functrace.transforms.custom import _lift_closure, custom_vjp, stop_gradient
+from functrace.transforms.checkpointing import lift_closure
+from functrace.transforms.custom import custom_vjp, stop_gradient
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 
 Unravel = Callable[[Any], Any]
@@ -41,6 +42,7 @@ def _array(leaf: Any, number: int) -> Any:
     )
 
 
+@errors.boundary
 def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
     """One vector with all the numbers of a pytree, and the function that makes the pytree of such a vector again.
 
@@ -71,11 +73,13 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
     ends = np.cumsum([0, *(x.size for x in arrays)]).tolist()
     flat = _join(arrays, common)
 
+    @errors.boundary
     def unravel(vector: Any) -> Any:
         x = vector if isinstance(vector, Tracer) else np.asarray(vector)
         if x.shape != (ends[-1],):
             raise errors.TreeError(
-                f"unravel: the vector has shape {x.shape}, but the tree holds {ends[-1]} numbers: {treedef!r}.\n  At {errors.user_line()}."
+                f"unravel: the vector has shape {x.shape}, but the tree holds {ends[-1]} numbers: {treedef!r}.\n"
+                f"  At {errors.user_line()}.\n  It comes from another tree, or was cut."
             )
         if x.dtype.kind == "c" and common.kind != "c":
             raise errors.InputTypeError(
@@ -227,7 +231,7 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
     start, unravel = ravel_pytree(x0)
     if start.dtype.kind not in "fc":
         start, unravel = start.astype(float), ravel_pytree(tree.map(lambda x: np.asarray(x) * 1.0, x0))[1]
-    open_f, captured = _lift_closure(f)
+    open_f, captured = lift_closure(f)
 
     def residual(x: Any, params: Any) -> Any:
         return ravel_pytree(make(open_f(params[1]))(unravel(x), *params[0]))[0]
@@ -239,6 +243,7 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
     return unravel(implicit(residual, solve, start, (args, captured), linear_solver))
 
 
+@errors.boundary
 def implicit_root(f: Callable[..., Any], x0: Any, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> Any:
     """The solution x of `f(x, *args) == 0`, differentiated through the equation, not through the solver.
 
@@ -264,16 +269,20 @@ def implicit_root(f: Callable[..., Any], x0: Any, *args: Any, solver: Callable[.
     return solution(f, lambda g: g, x0, args, solver, linear_solver)
 
 
+def _largest(x: Any) -> Any:
+    return np.max([np.max(np.abs(leaf), initial=0.0) for leaf in tree.leaves(x)], initial=0.0)
+
+
 def _iterate(g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
     for _ in range(maxiter):
         new = g(x)
-        a, b = ravel_pytree(new)[0], ravel_pytree(x)[0]
-        if np.max(np.abs(a - b), initial=0.0) <= tol * (1 + np.max(np.abs(a), initial=0.0)):
+        if _largest(tree.map(np.subtract, new, x)) <= tol * (1 + _largest(new)):
             return new
         x = new
     raise ArithmeticError(f"fixed_point: no convergence to {tol:g} in {maxiter} iterations. Pass a solver, or another start.")
 
 
+@errors.boundary
 def fixed_point(
     f: Callable[..., Any],
     x0: Any,
@@ -283,9 +292,10 @@ def fixed_point(
     tol: float = 1e-14,
     maxiter: int = 10_000,
 ) -> Any:
-    """The solution of `x == f(x, *args)`, differentiated through the equation: see `implicit_root`.
+    """The solution of `x == f(x, *args)`, differentiated through the equation: for the arguments see `implicit_root`.
 
-    Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`.
+    Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`, or
+    `maxiter` times, which raises an `ArithmeticError`.
 
     >>> import functrace as ft, numpy as np
     >>> from functrace.optimize import fixed_point
@@ -296,6 +306,7 @@ def fixed_point(
     return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)
 
 
+@errors.boundary
 def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symmetric: bool = False) -> Any:
     """The vector x with `matvec(x) == b`, differentiated with respect to `b` and to what `matvec` closes over.
 
@@ -316,6 +327,6 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     b = b if b.dtype.kind in "fc" else b.astype(float)
     if solver is None:
         return np.linalg.solve(jacobian(matvec)(np.zeros(b.shape, b.dtype)), b)
-    open_matvec, captured = _lift_closure(matvec)
+    open_matvec, captured = lift_closure(matvec)
     forward: Any = lambda v, p: open_matvec(p)(v)
     return _linear(forward, forward if symmetric else _transposed(forward, b), captured, b, solver)

@@ -180,9 +180,15 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     return out
 
 
+def holds(x: Any) -> bool:
+    """Whether an array is a buffer of this thread's pool, which then refers to it too."""
+    return any(x is b for b in _pool.buffers.get((x.shape, x.dtype), ())) if x.nbytes >= SMALLEST else False
+
+
 def product(x: Any, y: Any) -> Any:
     """`x @ y` of arrays; a large one is written to the pool."""
-    if x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1] or x.dtype != y.dtype:
+    plain = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)  # NumPy tells the user of numbers
+    if not plain or x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1] or x.dtype != y.dtype:
         return np.matmul(x, y)
     x, y = np.asarray(x), np.asarray(y)
     return np.matmul(x, y, out=empty((*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]), x.dtype))

@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from functrace.errors import TreeError, user_line
+from functrace.errors import TreeError, boundary, user_line
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -25,17 +25,19 @@ _registry: dict[type, tuple[Flatten, Unflatten]] = {}
 _leaf_types: set[type] = set()  # classes found to be leaves
 
 
+@boundary
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> type:
     """Make instances of `cls` containers.
 
     `flatten(obj)` returns `(children, aux)` with hashable `aux`; `unflatten(aux, children)` builds the object again.
     JAX's `register_pytree_node` with the same argument order. Returns `cls`.
 
+    >>> import functrace as ft
     >>> class Pair:
     ...     def __init__(self, a, b):
     ...         self.a, self.b = a, b
-    >>> _ = register(Pair, lambda p: ((p.a, p.b), None), lambda aux, children: Pair(*children))
-    >>> leaves(Pair(1, [2, 3]))
+    >>> _ = ft.tree.register(Pair, lambda p: ((p.a, p.b), None), lambda aux, children: Pair(*children))
+    >>> ft.tree.leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
     _registry[cls] = (flatten, unflatten)
@@ -82,7 +84,14 @@ def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
 
 
 class TreeDef:
-    """The structure of a pytree: its nodes in postorder, each (type, number of children, aux). Compares by structure."""
+    """The structure of a pytree: its nodes in postorder, each (type, number of children, aux). Compares by structure.
+
+    >>> import functrace as ft
+    >>> ft.tree.structure([1, (2, None)])
+    TreeDef([*, (*, None)])
+    >>> ft.tree.structure([1, (2, None)]).num_leaves
+    2
+    """
 
     __slots__ = ("nodes", "num_leaves", "orders")
 
@@ -90,6 +99,11 @@ class TreeDef:
         self.nodes = nodes
         self.num_leaves = num_leaves
         self.orders = orders  # insertion order of dicts, by node: kept for printing, not compared
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is of one leaf, in no container but labels of an array."""
+        return self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TreeDef) and self.nodes == other.nodes
@@ -133,11 +147,20 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
     if hasattr(type(node), _DATACLASS):
         values, aux = _dataclass_children(node)
         return values, aux, None
+    if cls.__module__.partition(".")[0] in ("pandas", "xarray"):
+        from importlib import import_module
+
+        return _children(node) if import_module("functrace._labels").enter(cls) else None
     return None
 
 
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
-    """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure."""
+    """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure.
+
+    >>> import functrace as ft
+    >>> ft.tree.flatten({"b": 1.0, "a": [2.0, None]})
+    ([2.0, 1.0], TreeDef({'a': [*, None], 'b': *}))
+    """
     if type(tree) in _leaf_types:
         return [tree], _ONE_LEAF
     if _children(tree) is None:
@@ -154,8 +177,9 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
                 orders[len(nodes)] = done[3]
             nodes.append(done[:3])
             continue
-        found = _children(node)
+        found = None if type(node) in _leaf_types else _children(node)
         if found is None:
+            _leaf_types.add(type(node))
             leaves.append(node)
             nodes.append(_LEAF)
             continue
@@ -185,7 +209,12 @@ def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The pytree of structure `treedef` with these leaves. Raises `TreeError` if their number is wrong."""
+    """The pytree of structure `treedef` with these leaves. Raises `TreeError` if their number is wrong.
+
+    >>> import functrace as ft
+    >>> ft.tree.unflatten(ft.tree.structure({"b": 1.0, "a": [2.0, None]}), ["first", "second"])
+    {'b': 'second', 'a': ['first', None]}
+    """
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
         raise TreeError(f"tree.unflatten: the structure has {treedef.num_leaves} leaves, got {len(leaves)}")
@@ -205,14 +234,20 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of `tree`, left to right."""
+    """The leaves of `tree`, left to right.
+
+    >>> import functrace as ft
+    >>> ft.tree.leaves({"b": 1.0, "a": [2.0, None]})
+    [2.0, 1.0]
+    """
     return flatten(tree)[0]
 
 
 def paths(tree: Any) -> list[str]:
-    """Where each leaf is, as Python would write it.
+    """Where each leaf of `tree` is, as Python would write it.
 
-    >>> paths({"w": [1.0, 2.0], "b": 3.0})
+    >>> import functrace as ft
+    >>> ft.tree.paths({"w": [1.0, 2.0], "b": 3.0})
     ["['b']", "['w'][0]", "['w'][1]"]
     """
     out: list[str] = []
@@ -238,16 +273,23 @@ def paths(tree: Any) -> list[str]:
 
 
 def structure(tree: Any) -> TreeDef:
-    """The structure of `tree`, without its leaves."""
+    """The structure of `tree`, without its leaves.
+
+    >>> import functrace as ft
+    >>> ft.tree.structure({"a": 1.0, "b": (2.0,)}) == ft.tree.structure({"a": 0, "b": ("x",)})
+    True
+    """
     return flatten(tree)[1]
 
 
+@boundary
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """`function` applied to each leaf of `tree` and the leaves of `rest` at the same place.
 
     Raises `TreeError` where a tree of `rest` has another structure.
 
-    >>> map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)})
+    >>> import functrace as ft
+    >>> ft.tree.map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)})
     {'x': 11, 'y': (22,)}
     """
     first, treedef = flatten(tree)
@@ -255,6 +297,9 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     for other in rest:
         more, structure_ = flatten(other)
         if structure_ != treedef:
-            raise TreeError(f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n  At {user_line()}.")
+            raise TreeError(
+                f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n  At {user_line()}.\n"
+                "  Compare functrace.tree.structure of both; a gradient has the structure of its argument."
+            )
         others.append(more)
     return unflatten(treedef, [function(*xs) for xs in zip(first, *others)])

@@ -5,7 +5,11 @@ And it changes nothing: after every error the next call is right.
 
 import inspect
 import math
+import os
+import pickle
 import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -778,3 +782,157 @@ def test_recursion_limit_is_not_needed_for_messages():
         pull([1.0])
     assert sys.getrecursionlimit() > 100
     assert fnp is ft.numpy
+
+
+# Tracebacks
+
+
+def frames(call):
+    """The functions in the traceback of what `call` raises, from the frame of `call` on; and the error."""
+    with pytest.raises(Exception) as caught:
+        call()
+    found = traceback.extract_tb(caught.value.__traceback__)
+    ours = os.path.dirname(errors.__file__)
+    if sys.version_info < (3, 11) and "FUNCTRACE_TRACEBACK" not in os.environ:  # one frame of ours stays
+        assert sum(f.filename.startswith(ours) for f in found) <= 1
+        found = [f for f in found if not f.filename.startswith(ours)]
+    names = [(os.path.basename(f.filename), f.name) for f in found]
+    return names[[name for _, name in names].index("raising") :], caught.value
+
+
+def failing(x):
+    return np.sum(np.sin(x) / {}["missing"])
+
+
+ERRORS_HERE = os.path.basename(__file__)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: ft.grad(f)(X),
+        lambda f: ft.grad(lambda x: np.sum(ft.grad(f)(x)))(X),
+        lambda f: ft.jit(f)(X),
+        lambda f: ft.jit(ft.vmap(ft.grad(f)))(np.ones((2, 3))),
+        lambda f: ft.vmap(f)(X),
+        lambda f: ft.jvp(f, (X,), (X,)),
+        lambda f: ft.hvp(f, (X,), (X,)),
+        lambda f: ft.hessian(f)(X),
+        lambda f: ft.linearize(f, X),
+        lambda f: ft.grad(ft.checkpoint(f))(X),
+        lambda f: ft.scan(lambda c, x: (f(x), x), 0.0, X),
+        lambda f: ft.cond(True, f, f, X),
+        lambda f: ft.trace(f)(X),
+        lambda f: ft.check_grads(f, X),
+        lambda f: ft.explain(f, X),
+        lambda f: ft.profile(ft.grad(f))(X),
+        lambda f: ft.debug_nans()(ft.grad(f))(X),
+        lambda f: np.apply_along_axis(lambda x: ft.grad(f)(x), 0, X),
+    ],
+)
+def test_a_users_error_passes_through_with_the_users_frames_only(transform):
+    def raising():
+        transform(failing)
+
+    found, error = frames(raising)
+    assert type(error) is KeyError
+    assert found[-1] == (ERRORS_HERE, "failing")
+    assert not hasattr(error, "__notes__")
+    assert all(name == ERRORS_HERE or "lib" in name or name.startswith("_shape_base") for name, _ in found), found
+
+
+def test_generators_and_threads_keep_the_users_frames():
+    def steps(x):
+        yield np.sin(x)
+        yield failing(x)
+
+    def loss(x):
+        return sum(steps(x))
+
+    def raising():
+        ft.grad(loss)(1.0)
+
+    assert [name for _, name in frames(raising)[0]] == ["raising", "loss", "steps", "failing"]
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(ft.grad(failing), X).exception()
+    assert [f.name for f in traceback.extract_tb(error.__traceback__)][-1] == "failing"
+    assert not any("functrace/core" in f.filename for f in traceback.extract_tb(error.__traceback__))
+
+
+def test_what_led_to_an_error_is_trimmed_as_well():
+    def f(x):
+        try:
+            ft.grad(failing)(x)
+        except KeyError as error:
+            raise ValueError("worse") from error
+
+    def raising():
+        ft.grad(f)(X)
+
+    found, error = frames(raising)
+    assert found == [(ERRORS_HERE, "raising"), (ERRORS_HERE, "f")]
+    cause = [f.name for f in traceback.extract_tb(error.__cause__.__traceback__) if f.filename != errors.__file__]
+    assert cause == ["f", "failing"]
+
+
+def test_an_error_of_numpys_says_which_op_it_was():
+    def f(x):
+        return np.sum(x @ np.ones((2, 4)))
+
+    def raising():
+        ft.grad(f)(X)
+
+    found, error = frames(raising)
+    assert found[-1] == (ERRORS_HERE, "f")
+    if sys.version_info >= (3, 11):
+        assert "matmul(float64[3], float64[2,4]), under grad(f)" in error.__notes__[0]
+        assert len(error.__notes__) == 1  # however many boundaries it passes
+
+
+def test_an_operand_of_a_leaked_value_does_not_show_our_frames():
+    kept = []
+    ft.grad(lambda x: kept.append(x) or np.sum(x))(X)
+    (x,) = kept
+    for use in (lambda: x + 1, lambda: 1 - x, lambda: np.sin(x), lambda: x[0], lambda: x.sum(), lambda: np.concatenate([x, x])):
+
+        def raising():
+            use()
+
+        found, error = frames(raising)
+        assert type(error) is errors.LeakedTracerError
+        assert found[-1] == (ERRORS_HERE, "<lambda>")
+
+
+def test_messages_end_with_their_code_and_survive_pickling():
+    with pytest.raises(errors.IntegerInputError) as caught:
+        ft.grad(np.sum)(np.arange(3))
+    assert str(caught.value).endswith(" [FT101, docs/errors.md]")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is errors.IntegerInputError
+    assert str(again) == str(caught.value)
+
+
+def test_a_message_without_a_line_gets_one():
+    assert f"\n  At {here()}, in test_a_message_without_a_line_gets_one.\n  Remedy." in str(errors.TreeError("a: b.\n  Remedy."))
+
+
+@pytest.mark.parametrize(
+    "transform", [ft.grad, ft.value_and_grad, ft.jacrev, ft.jacfwd, ft.jacobian, ft.hessian, ft.vmap, ft.jit, ft.trace, ft.checkpoint]
+)
+def test_a_value_in_place_of_a_function(transform):
+    raises(errors.CallError, TypeError, "applied to a function", "float64[]", call=lambda: transform(loss(X)))
+
+
+def test_warnings_name_the_users_line():
+    with pytest.warns(UserWarning, match="precision") as caught:
+        ft.check_grads(np.sin, np.array([0.3], np.float32), rtol=1e-2, atol=1e-2)
+    assert caught[0].filename == __file__
+
+
+def test_full_tracebacks_on_demand(monkeypatch):
+    monkeypatch.setenv("FUNCTRACE_TRACEBACK", "full")
+
+    def raising():
+        ft.grad(failing)(X)
+
+    assert ("tape.py", "record") in frames(raising)[0]

@@ -1,8 +1,10 @@
 """`jit`: capture, guards, retracing, nesting, aliasing, threads, errors."""
 
+import copy
 import functools
 import gc
 import io
+import pickle
 import threading
 import types
 import warnings
@@ -168,6 +170,34 @@ def test_the_plain_value_is_a_guard():
     h = jit(lambda x: x * (ft.value(x).max() > 1))
     for x in (X, X / 2, X):
         np.testing.assert_array_equal(h(x), x * (x.max() > 1))
+
+
+def test_numbers_that_are_others_in_each_call_are_not_guarded_for_long():
+    f = lambda x: x * ft.value(x).max()
+    h = jit(f)
+    with pytest.warns(JitWarning, match=r"it looks at all the numbers of float64\[3\]"):
+        for k in range(5):
+            np.testing.assert_array_equal(h(X + k), f(X + k))
+    assert h.cache_info()["recorded"] == 3 and h.cache_info()["eager"] == 2
+    assert "found float64[3]" in h.explain()
+
+
+@jit
+def doubled(x):
+    return x * 2
+
+
+@ft.custom_vjp
+def tripled(x):
+    return x * 3
+
+
+@pytest.mark.parametrize("f", [doubled, tripled], ids=["jit", "custom_vjp"])
+def test_decorated_functions_are_pickled_and_copied_as_functions_are(f):
+    assert pickle.loads(pickle.dumps(f)) is f
+    assert copy.copy(f) is f and copy.deepcopy([f])[0] is f
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(jit(lambda x: x))
 
 
 def test_a_guard_under_grad_and_vmap():

@@ -15,7 +15,7 @@ from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
-from functrace.locks import Lock, safe
+from functrace.locks import Lock, plain, safe
 from functrace.pool import recycled
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
@@ -180,8 +180,8 @@ class Capture(ProgramTrace):
                     refs.append(a.slot)
                     values.append(a.value)
                     continue
-            elif isinstance(a, (list, tuple)):
-                a = np.asarray(a)
+            else:
+                a = plain(a)
             refs.append(self.number(a))
             values.append(a)
         if params:

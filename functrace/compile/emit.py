@@ -14,6 +14,7 @@ import numpy as np
 
 from functrace.compile.blocks import Loop
 from functrace.compile.fuse import Group, fuse
+from functrace.compile.merge import WRITES
 from functrace.compile.optimise import optimise
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
@@ -26,13 +27,15 @@ from functrace.transforms.control_loops import ScanCall
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "real", "imag", "diagonals", "mirror", "stop_gradient"))
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add gather scatter matmul any all argmax "
-    "sum_of_parts sum_of_products argmin argsort contraction take_along add_along logaddexp_weight strong isclose".split()
+    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose".split()
 )
+# Whose results are arrays of nobody else, which may be written to.
+OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
-def roots(steps: Sequence[Instruction | Group]) -> dict[int, tuple[int, ...]]:
+def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Kind | None]) -> dict[int, tuple[int, ...]]:
     """For each value the values whose memory it may share."""
     out: dict[int, tuple[int, ...]] = {}
     for step in steps:
@@ -40,7 +43,10 @@ def roots(steps: Sequence[Instruction | Group]) -> dict[int, tuple[int, ...]]:
             if i.primitive is GUARD:
                 continue
             fun = i.primitive.fun
-            if isinstance(fun, np.ufunc) or i.primitive.name in FRESH or i.primitive.name == "getitem" and not is_basic(i.params[0]):
+            kind = kinds[i.out]
+            number = kind is not None and kind.form != ARRAY
+            read = i.primitive.name == "getitem" and not is_basic(i.params[0])
+            if number or read or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
                 out[i.out] = (i.out,)
             else:
                 args = i.args[:1] if i.primitive.name in VIEWS else i.args
@@ -55,7 +61,7 @@ class _Plan:
 
     def __init__(self, program: Program, steps: Sequence[Instruction | Group]) -> None:
         self.kinds = program.kinds
-        self.roots = roots(steps)
+        self.roots = roots(steps, program.kinds)
         self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
         self.reads: dict[int, int] = {}  # of each value itself
         for index, step in enumerate(steps):
@@ -105,14 +111,19 @@ class _Plan:
 class Executable:
     """A program that runs: `executable(inputs)` gives the outputs, which belong to the caller."""
 
-    def __init__(self, program: Program, what: str = "a program") -> None:
+    def __init__(self, program: Program, what: str = "a program", donated: Sequence[int] = ()) -> None:
         self.program = program
+        self.donated = list(donated)  # inputs that results may be written to, not yet taken
+        self.overwritten: list[int] = []  # those taken
         self.steps = fuse(program)
         self.plan = _Plan(program, self.steps)
         self.source = Source()
         self.loops: list[str] = []
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
+        self.own: set[int] = set()  # arrays that were made for nobody else
         for i in program.instructions:
+            if (is_elementwise(i.primitive) or i.primitive.name in OWN) and (k := program.kinds[i.out]) is not None and k.form == ARRAY:
+                self.own.add(i.out)
             if i.primitive is ITEM:
                 self.items.setdefault(i.args[0], set()).add(i.params[0])
         body = self._body()
@@ -224,6 +235,12 @@ class Executable:
                 return f" {_OPERATORS[p.name]} ".join(args)
             buffered = self._buffered(i, out, index)
             return f"{self.source.function(p)}({', '.join(args)}{buffered})"
+        if p.name in WRITES and i.args[0] in self.own and self._overwrites(i, index):
+            buffer = plan.owner.pop(i.args[0], None)
+            plan.release(index)
+            if buffer is not None:
+                plan.owner[i.out] = buffer
+            return f"{self.source.name(WRITES[p.name], WRITES[p.name].__name__)}({', '.join(args)}, {self.source.name(i.params[0])})"
         text = self._special(i, args, out)
         if text is None:
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):  # type: ignore[union-attr]
@@ -232,15 +249,39 @@ class Executable:
         plan.release(index)
         return text
 
+    def _given(self, v: int, index: int, group: Group | None = None) -> int | None:
+        """A donated input that this result may be written to: of its kind, not read after it, nor needed if a guard fails."""
+        plan, kind = self.plan, self.program.kinds[v]
+        guarded = any(not isinstance(s, Group) and s.primitive is GUARD for s in self.steps[index + 1 :]) if self.donated else False
+        for k in self.donated if v in plan.out and not guarded else ():
+            if self.program.kinds[k] != kind or plan.last.get(k, -1) > index:
+                continue
+            if group is not None:
+                made = [i.out for i in group.instructions].index(v)
+                late = any(k in i.args for i in group.instructions[made + 1 :])
+                if late or any(k in plan.roots.get(a, ()) for i in group.instructions for a in i.args):  # a view of it, in another order
+                    continue
+            self.donated.remove(k)
+            self.overwritten.append(k)
+            return k
+        return None
+
+    def _overwrites(self, i: Instruction, index: int) -> bool:
+        """Whether nothing else looks, now or later, into the array that an instruction makes a changed copy of."""
+        (x, v), plan, kinds = i.args, self.plan, self.program.kinds
+        alone = plan.roots.get(x) == (x,) and plan.last.get(x) == index and x not in plan.roots.get(v, (v,))
+        return alone and kinds[x] == kinds[i.out] and not (x in plan.owner and i.out in plan.out)
+
     def _scalars(self, args: Sequence[int]) -> bool:
         return all((k := self.program.kinds[a]) is not None and k.form != ARRAY and (k.form != NUMBER or k.dtype.kind == "f") for a in args)
 
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True) -> str:
         plan = self.plan
-        if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
-            plan.release(index)
-            return ""
         out_is = ", out=" if i.primitive.fun in KEYWORD else ", "
+        if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
+            given = self._given(i.out, index) if inplace else None
+            plan.release(index)
+            return f"{out_is}x{given}" if given is not None else ""
         if inplace:
             plan.release(index)
             return out_is + plan.take(i.out)
@@ -275,7 +316,10 @@ class Executable:
             if v in group.made:
                 kind = self.program.kinds[v]
                 assert kind is not None
-                if v in self.plan.out:
+                given = self._given(v, index, group)
+                if given is not None:
+                    lines.append(f"    {self.variable[v]} = x{given}")
+                elif v in self.plan.out:
                     lines.append(f"    {self.variable[v]} = empty({kind.shape}, {self.source.name(kind.dtype)})")
                 else:
                     lines.append(f"    {self.variable[v]} = {self.plan.take(v)}")

@@ -7,8 +7,13 @@ those that are declared. What a program can't be written with is refused when it
 from __future__ import annotations
 
 import base64
+import builtins
 import json
+import keyword
+import linecache
 import operator
+import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +28,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
 from functrace.ops.index import HOLE, is_basic
+from functrace.transforms.naming import Lines, names_of
 
 VERSION = 1
 _READS: dict[str, Any] = {
@@ -162,27 +168,70 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     return f"{out} = {source.format(*args, **named)}"
 
 
+def _identifiers(names: dict[int, str], taken: set[str]) -> dict[int, str]:
+    """The names that Python can use, made of the user's: `params['w']` becomes `params_w`. What has none, or `%3`, is left out."""
+    out: dict[int, str] = {}
+    for k, name in names.items():
+        plain = re.sub(r"\W+", "_", name).strip("_")
+        if name.startswith("%") or not plain.isidentifier():
+            continue
+        while keyword.iskeyword(plain) or plain in taken:
+            plain += "_"
+        taken.add(plain)
+        out[k] = plain
+    return out
+
+
+def _comment(where: str) -> str:
+    """The user's line, `path/file.py:12, in f`, without its folder and with its text where it can be read."""
+    place = where.partition(", in ")[0]
+    file, _, line = place.rpartition(":")
+    text = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
+    short = where.removeprefix(os.path.dirname(file) + os.sep) if os.path.exists(file) else where
+    return f"{short}: {text}" if text else short
+
+
 def to_python(tape: Tape | Program, name: str = "f") -> str:
     """A tape as the source of a Python function of its inputs that needs NumPy only, and gives the same bits.
 
-    Where the traced function looked at a value (`if x > 0`) the source checks that it finds the same. Operations that NumPy's
-    functions don't have (`UnsupportedError` names them) can't be written so.
+    Values have the names that your program gives them, and its lines stand above what they became. Where the traced function looked
+    at a value (`if x > 0`) the source checks that it finds the same. Operations that NumPy's functions don't have
+    (`UnsupportedError` names them) can't be written so.
+
+    Args:
+        tape: what `functrace.trace` returned, or a program of `Jitted.programs`.
+        name: what the function is to be called.
+
+    Raises:
+        UnsupportedError: an operation or a constant that can't be written.
 
     >>> import functrace as ft, numpy as np
-    >>> print(ft.trace(lambda x: np.sin(x) * x + 2)(1.0).to_python())
+    >>> def g(x):
+    ...     y = np.sin(x)
+    ...     return y * x + 2
+    >>> print(ft.trace(g)(1.0).to_python())  # doctest: +ELLIPSIS
     import numpy as np
     <BLANKLINE>
     <BLANKLINE>
     def f(x):
-        v1 = np.sin(x)
-        v2 = np.multiply(v1, x)
+        # ...:2, in g: y = np.sin(x)
+        y = np.sin(x)
+        # ...:3, in g: return y * x + 2
+        v2 = np.multiply(y, x)
         v3 = np.add(v2, 2)
         return v3
     """
     program = dead(expand(program_of(tape) if isinstance(tape, Tape) else tape))
-    inputs = [n if n.isidentifier() else f"x{k}" for k, n in enumerate(program.names)] or [f"x{k}" for k in range(program.ninputs)]
-    names = dict(enumerate(inputs if len(set(inputs)) == len(inputs) else [f"x{k}" for k in range(program.ninputs)]))
-    lines = [f"def {name}({', '.join(names.values())}):"]
+    given = {k: n for k, n in enumerate(program.names) if k < program.ninputs}
+    taken = {"np", "base64", name, *dir(builtins)}
+    names = _identifiers(names_of(tape) if isinstance(tape, Tape) else given, taken)
+    for k in range(program.ninputs):
+        names.setdefault(k, next(n for n in (f"x{k}", f"x{k}_", f"input_{k}") if n not in taken))
+    lines = [f"def {name}({', '.join(names[k] for k in range(program.ninputs))}):"]
+    where = {}
+    if isinstance(tape, Tape) and isinstance(tape.frames, Lines):  # without the line that called for the tape
+        where = {e[1]: tape.frames.text(row) for row, e in enumerate(tape.entries) if tape.frames.call[row] >= 0}
+    before = ""
 
     def text(k: int) -> str:
         return names[k] if k >= 0 else literal(program.constant(k))
@@ -196,7 +245,12 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
             elif word == "index":
                 lines.append(f"    assert int({text(i.args[0])}) == {found!r}, 'recorded for another index'")
             continue
-        names[i.out] = f"v{i.out}"
+        comment = _comment(where.get(i.out, ""))
+        if comment and comment != before:
+            lines.append(f"    # {comment}")
+            before = comment
+        if i.out not in names:
+            names[i.out] = next(n for n in (f"v{i.out}", f"v{i.out}_", f"value_{i.out}") if n not in taken)
         lines.append("    " + _statement(i, names[i.out], list(map(text, i.args)), program))
     lines.append(f"    return {', '.join(map(text, program.outputs))}")
     body = "\n".join(lines)
@@ -269,6 +323,13 @@ def _unpack(x: Any, arrays: list[Any]) -> Any:
 def save(file: Any, tape: Tape | Program) -> None:
     """Save a tape (of `functrace.trace`) to a file, or to an open binary file: its operations by name, its constants as arrays.
 
+    Args:
+        file: a path, or an object with `write`.
+        tape: what `functrace.trace` returned, or a program of `Jitted.programs`.
+
+    Raises:
+        UnsupportedError: the tape holds something that is neither array, number nor text, or a rule of your own.
+
     >>> import functrace as ft, numpy as np, io
     >>> file = io.BytesIO()
     >>> save(file, ft.trace(lambda x: np.sin(x) * 2)(1.0))
@@ -300,6 +361,9 @@ def save(file: Any, tape: Tape | Program) -> None:
 
 def load(file: Any) -> Program:
     """What `save` saved, as a function of the tape's inputs that returns the list of its outputs. No code in a file is run.
+
+    `file` is a path, or an object with `read`. The function can be differentiated, batched and compiled as any other. Where the
+    traced function looked at a value, it raises if it finds another.
 
     >>> import functrace as ft, numpy as np, io
     >>> file = io.BytesIO()

@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from functrace.core.tracer import Tracer
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import name_of, signature
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 SIGNATURES = 512  # remembered
 PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
 _NUMBERS = frozenset((int, float, complex))
@@ -34,7 +37,16 @@ _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
 
 
 class JitWarning(UserWarning):
-    """A jitted function runs without being compiled."""
+    """A jitted function runs without being compiled: the text says why, once for each function. `Jitted.explain()` says it again.
+
+    >>> import functrace as ft, warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     f = ft.jit(lambda x: x * 2 if x > 0 else x, max_paths=1)
+    ...     _ = f(1.0), f(-1.0)
+    >>> caught[0].category.__name__
+    'JitWarning'
+    """
 
 
 class _Path:
@@ -42,10 +54,19 @@ class _Path:
 
     __slots__ = ("executable", "found", "outdef", "program")
 
-    def __init__(self, program: Program, outdef: Any) -> None:
+    def __init__(self, program: Program, outdef: Any, donated: Sequence[int] = ()) -> None:
         self.program, self.outdef = program, outdef
         self.found = [i.params[1] for i in program.instructions if i.primitive is GUARD]
-        self.executable = Executable(optimise(program), "f")
+        self.executable = Executable(optimise(program), "f", donated)
+
+    def run(self, inputs: list[Any]) -> Any:
+        """The results; those inputs are copied first that results go to, but may not."""
+        for k in self.executable.overwritten:
+            x = inputs[k]
+            others = (y for j, y in enumerate(inputs) if j != k and isinstance(y, np.ndarray))
+            if not (x.flags.writeable and x.flags.c_contiguous and x.flags.owndata) or any(np.may_share_memory(x, y) for y in others):
+                inputs[k] = x.copy()
+        return self.executable(inputs)
 
 
 class _Variant:
@@ -84,28 +105,43 @@ class _Variant:
         return None
 
 
-class Jitted:
-    """A function that is recorded once for each signature, and then replayed: see `jit`."""
+class Jitted(Generic[P, R]):
+    """A function that is recorded once for each signature, and then replayed: what `jit` returns.
+
+    >>> import functrace as ft, numpy as np
+    >>> double = ft.jit(lambda x: x * 2)
+    >>> double(np.ones(2)), double(np.zeros(2)), double(np.ones(3))
+    (array([2., 2.]), array([0., 0.]), array([2., 2., 2.]))
+    >>> double.cache_info()  # "hits" are replays, "eager" calls that were not compiled
+    {'signatures': 2, 'paths': 2, 'hits': 1, 'recorded': 2, 'eager': 0}
+    """
 
     def __init__(
-        self, fun: Callable[..., Any], static_argnums: Sequence[int], static_argnames: Sequence[str], paths: int, no_retrace: bool
+        self,
+        fun: Callable[P, R],
+        static_argnums: Sequence[int],
+        static_argnames: Sequence[str],
+        paths: int,
+        no_retrace: bool,
+        donate_argnums: Sequence[int] = (),
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.static_argnums, self.static_argnames, self.paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
+        self.donate_argnums = donate_argnums
         self._variants: dict[Any, _Variant] = {}
         self._lock = threading.RLock()
         self._log: deque[str] = deque(maxlen=256)
         self._counts = {"hits": 0, "recorded": 0, "eager": 0}
         self._warned = False
-        self.derived: dict[Any, Jitted] = {}  # what `nesting` makes of it
+        self.derived: dict[Any, Jitted[..., Any]] = {}  # what `nesting` makes of it
 
     @property
     def static(self) -> bool:
         """Whether some arguments are static."""
         return bool(self.static_argnums or self.static_argnames)
 
-    def another(self, function: Callable[..., Any]) -> Jitted:
+    def another(self, function: Callable[..., Any]) -> Jitted[..., Any]:
         """A function jitted with the same options."""
         return Jitted(function, (), (), self.paths, self.no_retrace)
 
@@ -115,67 +151,82 @@ class Jitted:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call, statics = (args, kwargs), ()
-        if self.static_argnums or self.static_argnames:
-            call, statics = self._split(args, kwargs)
-        leaves, treedef = tree.flatten(call)
-        specs: list[Any] = []
-        inputs: list[Any] = []
-        others: list[Any] = []
-        for x in leaves:
-            t = type(x)
-            if t is np.ndarray:
-                specs.append((x.shape, x.dtype))
-                inputs.append(x)
-            elif t in _NUMBERS:
-                specs.append(t)
-                inputs.append(x)
-            elif isinstance(x, np.generic):
-                specs.append(x.dtype)
-                inputs.append(x)
-            elif isinstance(x, np.ndarray):
-                x = x.view(np.ndarray)
-                specs.append((t, x.shape, x.dtype))
-                inputs.append(x)
-            elif isinstance(x, Tracer):
-                return call_traced(self, args, kwargs)
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)  # type: ignore[attr-defined]  # by its name, as functions are pickled and copied
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            call, statics = (args, kwargs), ()
+            if self.static_argnums or self.static_argnames:
+                call, statics = self._split(args, kwargs)
+            leaves, treedef = tree.flatten(call)
+            specs: list[Any] = []
+            inputs: list[Any] = []
+            others: list[Any] = []
+            for x in leaves:
+                t = type(x)
+                if t is np.ndarray:
+                    specs.append((x.shape, x.dtype))
+                    inputs.append(x)
+                elif t in _NUMBERS:
+                    specs.append(t)
+                    inputs.append(x)
+                elif isinstance(x, np.generic):
+                    specs.append(x.dtype)
+                    inputs.append(x)
+                elif isinstance(x, np.ndarray):
+                    x = x.view(np.ndarray)
+                    specs.append((t, x.shape, x.dtype))
+                    inputs.append(x)
+                elif isinstance(x, Tracer):
+                    return call_traced(self, args, kwargs)  # type: ignore[no-any-return]
+                else:
+                    specs.append((t, _hashable(x)))
+                    others.append(x)
+            key = (treedef, tuple(specs), statics)
+            variant = self._variants.get(key)
+            if variant is None:
+                with self._lock:
+                    if len(self._variants) >= SIGNATURES:  # forget the oldest
+                        del self._variants[next(iter(self._variants))]
+                    variant = self._variants.setdefault(key, _Variant())
+            if variant.reason is not None:
+                self._counts["eager"] += 1
+                return self.fun(*args, **kwargs)
+            path = variant.last
+            if path is not None:
+                name = variant.stale()
+                if name is None:
+                    tried: list[_Path] = []
+                    broken: Exception | None = None
+                    why = ""
+                    while path is not None and path not in tried:
+                        try:
+                            out = path.run(inputs) if self.donate_argnums else path.executable(inputs)
+                        except GuardError as failed:
+                            found = errors.describe(failed.found) if isinstance(failed.found, np.ndarray) else repr(failed.found)
+                            why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {found}"
+                            tried.append(path)
+                            path = variant.sibling(path, failed.number, failed.found)
+                            continue
+                        except Exception as error:
+                            broken = error
+                        if broken is not None:
+                            if not self.donate_argnums:
+                                self.fun(*args, **kwargs)  # whose error says on which line
+                            raise broken
+                        variant.last = path
+                        self._counts["hits"] += 1
+                        return tree.unflatten(path.outdef, out)  # type: ignore[no-any-return]
+                else:
+                    variant.clear()
+                    why = f"{name_of(self.fun)}: {name} has changed"
             else:
-                specs.append((t, _hashable(x)))
-                others.append(x)
-        key = (treedef, tuple(specs), statics)
-        variant = self._variants.get(key)
-        if variant is None:
-            with self._lock:
-                if len(self._variants) >= SIGNATURES:  # forget the oldest
-                    del self._variants[next(iter(self._variants))]
-                variant = self._variants.setdefault(key, _Variant())
-        if variant.reason is not None:
-            self._counts["eager"] += 1
-            return self.fun(*args, **kwargs)
-        path = variant.last
-        if path is not None:
-            name = variant.stale()
-            if name is None:
-                tried: list[_Path] = []
-                why = ""
-                while path is not None and path not in tried:
-                    try:
-                        out = path.executable(inputs)
-                    except GuardError as failed:
-                        why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {failed.found!r}"
-                        tried.append(path)
-                        path = variant.sibling(path, failed.number, failed.found)
-                        continue
-                    variant.last = path
-                    self._counts["hits"] += 1
-                    return tree.unflatten(path.outdef, out)
-            else:
-                variant.clear()
-                why = f"{name_of(self.fun)}: {name} has changed"
-        else:
-            why = f"{name_of(self.fun)}: a new signature, {', '.join(map(errors.describe, leaves))}"
-        return self._record(variant, leaves, treedef, args, kwargs, others, why)
+                why = f"{name_of(self.fun)}: a new signature, {', '.join(map(errors.describe, leaves))}"
+            return self._record(variant, leaves, treedef, args, kwargs, others, why)  # type: ignore[no-any-return]
+        except Exception as error:
+            errors.trim(error)
+            raise
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are not static, and those that are."""
@@ -193,7 +244,7 @@ class Jitted:
             try:
                 hash(x)
             except TypeError:
-                raise TypeError(
+                raise errors.CallError(
                     f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
                     f"  At {errors.user_line()}.\n  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
@@ -205,7 +256,10 @@ class Jitted:
         name = name_of(self.fun)
         recorded = self._counts["recorded"]
         if self.no_retrace and recorded:
-            raise errors.RetraceError(f"jit({name}) was told not to record again: {why}.\n  At {errors.user_line(3)}.")
+            raise errors.RetraceError(
+                f"jit({name}) was told not to record again: {why}.\n  At {errors.user_line(3)}.\n"
+                "  Call it with shapes and dtypes that it was recorded with, or leave out no_retrace."
+            )
         self._log.append(why)
         variant.recorded += 1
         if len(variant.paths) >= self.paths or variant.recorded > 8 * self.paths:
@@ -238,9 +292,12 @@ class Jitted:
         try:
             captured = capture(run, [leaves[k] for k in places], f"jit({name})", _names(treedef, leaves, places))
         except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, IndexError, TypeError) as error:
+            why = f"it can't be recorded: {error.args[0] if error.args else error}"
+            captured = None
+        if captured is None:
             out = self.fun(*args, **kwargs)  # its own error, if it has one
-            variant.reason = f"it can't be recorded: {error}"
-            self._warn(variant.reason)
+            variant.reason = why
+            self._warn(why)
             return out
         self._counts["recorded"] += 1
         outputs = tree.unflatten(outdef[0], _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
@@ -251,19 +308,29 @@ class Jitted:
             self._refuse(variant, f"it returns a {type(strange).__name__}, which is not an array or a number")
         elif bindings.drew() or state != _global_random_state():
             self._refuse(variant, "it draws random numbers")
+        elif variant.recorded > 2 and (seen := _looked_at(captured.program)) is not None:
+            self._refuse(variant, f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call")
         elif any(w.changed() for w in contents):
             self._refuse(variant, "it writes to an array that it was not passed")
         else:
             changed = {b.name for b in bindings.bindings if b.changed()}
             bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
             variant.side_effects = sorted(changed)
-            path = _Path(captured.program, outdef[0])
+            path = _Path(captured.program, outdef[0], self._donated(treedef, leaves, places))
             with self._lock:
                 variant.bindings = bindings
                 variant.arrays = watched(captured.sources, bindings.arrays)
                 variant.paths = [*variant.paths, path]
                 variant.last = path
         return outputs
+
+    def _donated(self, treedef: Any, leaves: list[Any], places: list[int]) -> list[int]:
+        """The numbers of the inputs that belong to donated arguments."""
+        if not self.donate_argnums:
+            return []
+        positional = tree.unflatten(treedef, list(range(len(leaves))))[0]
+        given = {k for n in self.donate_argnums if -len(positional) <= n < len(positional) for k in tree.leaves(positional[n])}
+        return [number for number, k in enumerate(places) if k in given]
 
     def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
         self._refuse(variant, reason)
@@ -277,10 +344,7 @@ class Jitted:
         self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
         if not self._warned:
             self._warned = True
-            level, frame, user = 1, sys._getframe(), errors.user_frame(1)
-            while user is not None and frame is not user and frame.f_back is not None:
-                level, frame = level + 1, frame.f_back
-            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", JitWarning, stacklevel=level)
+            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", JitWarning, stacklevel=errors.level())
 
     def clear_cache(self) -> None:
         """Forget all programs, and give back their memory and locks."""
@@ -315,6 +379,12 @@ def _hashable(x: Any) -> Any:
     return x
 
 
+def _looked_at(program: Program) -> Any:
+    """An array of floats that Python looked at as a whole: a guard that seldom holds twice."""
+    found = (i.params[1] for i in program.instructions if i.primitive is GUARD)
+    return next((x for x in found if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
+
+
 def _global_random_state() -> str:
     if "numpy.random" not in sys.modules:
         return ""
@@ -332,6 +402,27 @@ def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -
     return [owned(x if type(x) in (np.ndarray, Recycled) or not isinstance(x, np.ndarray) else np.array(x), taken) for x in outputs]
 
 
+@errors.boundary
+@overload
+def jit(
+    f: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    max_paths: int = PATHS,
+    no_retrace: bool = False,
+    donate_argnums: int | Sequence[int] = (),
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    f: None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    max_paths: int = PATHS,
+    no_retrace: bool = False,
+    donate_argnums: int | Sequence[int] = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -339,6 +430,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     max_paths: int = PATHS,
     no_retrace: bool = False,
+    donate_argnums: int | Sequence[int] = (),
 ) -> Any:
     """`f`, recorded on its first call and from then on replayed as one flat NumPy program.
 
@@ -351,6 +443,8 @@ def jit(
         static_argnums, static_argnames: arguments that are part of the signature, by value; they must be hashable.
         max_paths: how many ways through one signature are recorded. Past it `f` runs as it is, after one `JitWarning`.
         no_retrace: raise `RetraceError` where `f` would be recorded a second time.
+        donate_argnums: arguments that the caller gives away: results may be written into their arrays, which saves the memory, and the
+            time to take it. Don't look at them afterwards. An array that is read-only, a view, or passed twice is not written to.
 
     Returns:
         A function with `f`'s arguments and `cache_info()`, `explain()` (why it was recorded, each time), `programs()`, `show()` (the
@@ -373,10 +467,20 @@ def jit(
     >>> g.cache_info()["recorded"]
     2
     """
+    if f is not None and not callable(f):
+        errors.wraps(f, "jit")  # which refuses it
     if f is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, max_paths=max_paths, no_retrace=no_retrace
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            max_paths=max_paths,
+            no_retrace=no_retrace,
+            donate_argnums=donate_argnums,
         )
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, numbers, names, max_paths, no_retrace)
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    if set(donated) & set(numbers):
+        raise ValueError(f"jit({name_of(f)}): the arguments {sorted(set(donated) & set(numbers))} are both static and donated")
+    return Jitted(f, numbers, names, max_paths, no_retrace, donated)

@@ -1,4 +1,5 @@
-"""Merging: parts of one array written at once, sums of products of matrices done as one product, products with one matrix too.
+"""Merging: parts of one array written at once, or added to it where they belong; sums of products of matrices done as one product,
+and products with one matrix too.
 
 The sums are the cotangents of what was used many times: the results are those of the single operations, to rounding.
 """
@@ -10,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, rewritten
-from functrace.compile.program import Instruction, Kind, Program
+from functrace.compile.program import ARRAY, Instruction, Kind, Program
 from functrace.core.primitive import Primitive
-from functrace.ops.index import is_basic
+from functrace.ops.index import add_in, index_add, is_basic, set_in
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
+WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
+INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
 
 
 def _parts(*args: Any) -> Any:
@@ -40,6 +43,7 @@ def _internal(name: str, fun: Any) -> Primitive:
 
 
 PARTS, PRODUCTS = _internal("sum_of_parts", _parts), _internal("sum_of_products", _products)
+TAKEN = _internal("taken", lambda x, index: np.array(x[index]))
 
 
 def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[Any, ...]:
@@ -98,6 +102,48 @@ def merged(program: Program) -> Program:
         return Instruction(PARTS, i.out, tuple(a for a, _ in both), params)
 
     return rewritten(program, rule)
+
+
+def gathered(program: Program) -> Program:
+    """With a part added to an array where it belongs, in the place of the array plus one of zeros that holds the part."""
+    kinds = program.kinds
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
+        if i.primitive is ADD:
+            for whole, part in (i.args, i.args[::-1]):
+                by = made.get(part)
+                if by is not None and by.primitive.name == "placed" and kinds[whole] == kinds[part] == kinds[i.out]:
+                    return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
+        return None
+
+    return rewritten(program, rule)
+
+
+def _is_array(program: Program, v: int) -> bool:
+    kind = program.kinds[v]
+    return kind is not None and kind.form == ARRAY
+
+
+def reads_first(program: Program) -> Program:
+    """With the parts that are read of an array taken out before it is written to, where that lets the write be done in its place."""
+    uses: dict[int, list[Instruction]] = {}
+    position: dict[int, int] = {}
+    for n, i in enumerate(program.instructions):
+        position[id(i)] = n
+        for a in i.args:
+            uses.setdefault(a, []).append(i)
+    before: dict[int, list[Instruction]] = {}
+    moved: set[int] = set()
+    for w in program.instructions:
+        if w.primitive.name not in WRITES or w.args[0] < program.ninputs or w.args[0] in program.outputs or w.args[0] in w.args[1:]:
+            continue
+        late = [i for i in uses[w.args[0]] if position[id(i)] > position[id(w)]]
+        if late and all(i.primitive is GETITEM for i in late):
+            moved.update(map(id, late))
+            before[id(w)] = [Instruction(TAKEN, i.out, i.args, i.params) if _is_array(program, i.out) else i for i in late]
+    if not moved:
+        return program
+    return program.with_([j for i in program.instructions if id(i) not in moved for j in (*before.get(id(i), ()), i)])
 
 
 def stacked(program: Program) -> Program:

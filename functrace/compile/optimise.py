@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functrace.compile.merge import merged, stacked
+from functrace.compile.merge import gathered, merged, reads_first, stacked
 from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
-PASSES: tuple[Callable[[Program], Program], ...] = (dead, expand, moves, sink, algebra, common, regroup, stacked, merged, dead, scalars)
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    dead,
+    expand,
+    moves,
+    sink,
+    algebra,
+    common,
+    regroup,
+    stacked,
+    merged,
+    gathered,
+    dead,
+    scalars,
+    reads_first,
+)
 
 
 def optimise(program: Program) -> Program:

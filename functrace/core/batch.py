@@ -18,6 +18,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer, value
+from functrace.locks import plain
 from functrace.pool import recycled
 
 
@@ -45,7 +46,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple([a.value if b else a for a, b in zip(args, batched)])
+        values = tuple([a.value if b else plain(a) for a, b in zip(args, batched)])
         out = primitive.batch(self.size, batched, values, params)
         return tuple([self.tracer(x, 4) for x in out]) if primitive.multi else self.tracer(out, 4)
 

@@ -21,7 +21,7 @@ from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind, lean
 from functrace.core.tracer import TapeTracer, Trace, Tracer
-from functrace.locks import COPY, Lock, safe
+from functrace.locks import COPY, Lock, plain, safe
 from functrace.pool import recycled
 
 Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
@@ -46,15 +46,13 @@ class TapeTrace(Trace):
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
         if isinstance(x, Tracer):
             x = x.kept()
-        if isinstance(x, np.ndarray):
-            if not needed:
-                return x
-            kept = safe(x, copy)
-            if isinstance(kept, Lock):
-                self.locks.append(kept)
-                return kept.array
-            return kept
-        return np.asarray(x) if isinstance(x, (list, tuple)) else x
+        if not isinstance(x, np.ndarray):
+            return plain(x)
+        kept = safe(x, copy) if needed else x
+        if isinstance(kept, Lock):
+            self.locks.append(kept)
+            return kept.array
+        return kept
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
@@ -111,7 +109,7 @@ ITEM.kind = ITEM_KIND
 
 
 class Tape:
-    """A recorded run: its entries, `inputs` (the values of the first slots), and the slot and value of each output."""
+    """A recorded run (see `trace`): its entries, `inputs` (the values of the first slots), and the slot and value of each output."""
 
     __slots__ = ("entries", "frames", "guards", "inputs", "locks", "names", "outputs", "size", "slots", "what")
 

@@ -8,27 +8,75 @@ they watch. They cost nothing when they are off.
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 
 from functrace import errors, tree
+from functrace.core.batch import BatchTrace
+from functrace.core.tape import record
 from functrace.core.tracer import Tracer
-from functrace.debug.report import Explanation, Profile, Recording
-from functrace.debug.watch import Op, Watch, number, show, watched
+from functrace.debug.report import Explanation, Recording
+from functrace.debug.timing import Profile
+from functrace.debug.watch import Op, Watch, number, place, show, watched
+from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
 
 __all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+_WIDTH = 120
+
+
+class Debugging:
+    """What `debug_nans`, `debug_infs` and `checks` return: a context, which may be entered again; or a decorator."""
+
+    def __init__(self, what: str, start: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._what, self._start = what, start
+        self._open: list[AbstractContextManager[Any]] = []
+
+    def __repr__(self) -> str:
+        return f"<{self._what}>"
+
+    def __enter__(self) -> None:
+        context = self._start()
+        context.__enter__()
+        self._open.append(context)
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._open.pop().__exit__(*raised)
+        except Exception as error:
+            errors.trim(error)
+            raise
+
+    def __call__(self, function: _F) -> _F:
+        @errors.wraps(function, self._what)
+        def debugged(*args: Any, **kwargs: Any) -> Any:
+            with self._start():
+                return function(*args, **kwargs)
+
+        return debugged  # type: ignore[return-value]
+
+
+class _Running(threading.local):
+    """The rules that are being applied in this thread: their ops, innermost last."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+
 class _NonFinite(Watch):
     def __init__(self, noun: str, test: Callable[[Any], Any]) -> None:
         self.noun, self.test = noun, test
-        self.running: list[tuple[str, str]] = []
+        self.running = _Running()
 
     def bad(self, x: Any) -> Any:
         """Where a value is bad; None if nowhere, or it holds no floats."""
@@ -42,18 +90,28 @@ class _NonFinite(Watch):
         for x in op.ans if isinstance(op.ans, tuple) else (op.ans,):
             where = self.bad(x)
             if where is not None:
-                inside = f", in the {self.running[-1][0]} rule of {self.running[-1][1]}," if self.running else ""
-                self.fail(f"{op.name}{inside} made", where, x, f"At {op.line}.", self._arguments(op), "result")
+                if op.primitive.name == "call":
+                    call = op.params[0]
+                    f = getattr(call, "fwd", None) or call.f
+                    self.inside(op, lambda leaves: f(*call.args(leaves)), op.args)
+                inside = f", in a derivative of {self.running.ops[-1].name}," if self.running.ops else ""
+                batch = ", in a batch (axis 0 is the example)" if isinstance(op.trace, BatchTrace) else ""
+                self.fail(f"{op.name}{inside} made", where, x, f"At {op.line}{batch}.", self._arguments(op), "result")
 
-    def before(self, op: Op) -> None:
-        self.running.append(("derivative", f"{op.name} (at {op.line})"))
+    def before(self, op: Op, which: str) -> None:
+        self.running.ops.append(op)
+
+    def after(self, op: Op) -> None:
+        self.running.ops.pop()
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
-        self.running.pop()
         many = isinstance(result, (list, tuple))
         for j, d in enumerate(result if many else [result]):
             where = self.bad(d)
             if where is not None:
+                if op.primitive.name == "call" and which == "reverse":
+                    call, residuals = op.params
+                    self.inside(op, lambda cts: call.pull(residuals, op.args, op.ans, cts), [number(g) for g in given])
                 of = f"the cotangent of argument {j if many else k}" if which == "reverse" else "the tangent of the result"
                 seeds = given if isinstance(given, (list, tuple)) else [given]
                 rows = [(f"the {'cotangent of the result' if which == 'reverse' else 'tangent of the argument'}", g) for g in seeds]
@@ -61,10 +119,29 @@ class _NonFinite(Watch):
                 ans = [("its result", op.ans)] if not isinstance(op.ans, tuple) else []
                 self.fail(head, where, d, f"The op ran at {op.line}.", [*rows, *self._arguments(op), *ans], of, f" in {of}")
 
+    def inside(self, op: Op, run: Callable[..., Any], given: Sequence[Any]) -> None:
+        """Look for the op that made it in a function with a rule by hand, or in that rule: they run on plain arrays."""
+
+        def again(*xs: Any) -> list[Any]:
+            full = list(given)
+            for k, x in zip(places, xs):
+                full[k] = x
+            run(full)
+            return []
+
+        places = [k for k, x in enumerate(given) if is_float(x)]
+        try:
+            record(again, [number(given[k]) for k in places], repr(op.params[0]))
+        except errors.NonFiniteError:
+            raise
+        except Exception:  # it can't be run again: then the call itself is all that is known
+            return
+
     def value(self, name: str, ans: Any, where: str) -> None:
         found = self.bad(ans)
         if found is not None:
-            self.fail(f"{name} made", found, ans, f"At {errors.user_line()}, {where}.", [], "result")
+            inside = f", in a derivative of {self.running.ops[-1].name}," if self.running.ops else ""
+            self.fail(f"{name}{inside} made", found, ans, f"At {errors.line_of(*place()[:2])}, {where}.", [], "result")
 
     def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
         for k, d in enumerate(results):
@@ -82,6 +159,7 @@ class _NonFinite(Watch):
         index = tuple(int(i) for i in np.argwhere(where)[0])
         count = f" ({where.sum()} of {where.size} elements, the first at {list(index)})" if where.shape else ""
         lines = [f"{head} {self.noun}{place}{count}.", f"  {line}"]
+        shown = []
         for name, a in rows[:6]:
             found = self.bad(a)
             here = ""
@@ -89,8 +167,12 @@ class _NonFinite(Watch):
                 here = f" - it has {self.noun} already" + ("" if "argument" in name else ": where several uses were added")
             elif where.shape and np.shape(number(a)) == where.shape and np.size(number(a)) > 6:
                 here = f", there {number(a)[index]}"
-            lines.append(f"  {name}: {show(a)}{here}")
+            shown.append(f"{name}: {show(a)}{here}")
+        if sum(map(len, shown)) < 2 * _WIDTH:  # on one line: what is printed of an error should be short
+            shown = ["; ".join(shown)] if shown else []
+        lines += [f"  {row}" for row in shown]
         lines.append(f"  {what}: {show(x)}")
+        lines.append("  Keep the operands where the op and its derivative are finite: np.where or np.maximum before it.")
         raise errors.NonFiniteError("\n".join(lines))
 
 
@@ -100,7 +182,7 @@ def _watching(noun: str, test: Callable[[Any], Any]) -> Iterator[None]:
         yield
 
 
-def debug_nans() -> Any:
+def debug_nans() -> Debugging:
     """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator.
 
     The error names the op, its operands, the line of your program, and for a derivative the line of the op that it belongs to. A
@@ -117,15 +199,14 @@ def debug_nans() -> Any:
     Traceback (most recent call last):
     functrace.errors.NonFiniteError: the reverse rule of sqrt made a NaN in the cotangent of argument 0.
       The op ran at <doctest functrace.debug.debug_nans[2]>:2, in <lambda>.
-      the cotangent of the result: float64[] = 0.
-      argument 0: float64[] = 0.
-      its result: float64[] = 0.
+      the cotangent of the result: float64[] = 0.; argument 0: float64[] = 0.; its result: float64[] = 0.
       the cotangent of argument 0: float64[] = nan
+      Keep the operands where the op and its derivative are finite: np.where or np.maximum before it. [FT119, docs/errors.md]
     """
-    return _watching("a NaN", np.isnan)
+    return Debugging("debug_nans", lambda: _watching("a NaN", np.isnan))
 
 
-def debug_infs() -> Any:
+def debug_infs() -> Debugging:
     """Raise at the first op, forwards or backwards, that makes an infinity: see `debug_nans`.
 
     >>> import functrace as ft, numpy as np
@@ -133,7 +214,7 @@ def debug_infs() -> Any:
     >>> ft.grad(debug_infs()(lambda x: np.exp(x)))(2.0).round(3)
     np.float64(7.389)
     """
-    return _watching("an infinity", np.isinf)
+    return Debugging("debug_infs", lambda: _watching("an infinity", np.isinf))
 
 
 class _Checks(Watch):
@@ -149,7 +230,7 @@ class _Checks(Watch):
     def traced(self, tracer: Tracer) -> None:
         self.tracers.append(weakref.ref(tracer))
 
-    def before(self, op: Op) -> None:
+    def before(self, op: Op, which: str) -> None:
         for a, digest in op.note or ():
             if _digest(a) != digest:
                 raise errors.MutatedError(
@@ -192,7 +273,22 @@ def _digest(a: Any) -> int:
 
 
 @contextmanager
-def checks() -> Iterator[None]:
+def _checking() -> Iterator[None]:
+    watch = _Checks()
+    with watched(watch):
+        yield
+    left = watch.leaks()
+    if left:
+        first, many = left[0], len(left) > 1
+        raise errors.LeakedTracerError(
+            f"{len(left)} traced value{'s outlive the calls' if many else ' outlives the call'} that made {'them' if many else 'it'}: "
+            f"{errors.describe(first)} of {first.owner.what}.\n"
+            f"  It was made at {errors.line_of(first.code, first.lasti) or 'the call itself: it is an argument'}.\n"
+            "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
+        )
+
+
+def checks() -> Debugging:
     """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator.
 
     Every rule gives a result that fits what it belongs to; no array that a rule looks into was changed since; and, when the context
@@ -211,28 +307,40 @@ def checks() -> Iterator[None]:
     Traceback (most recent call last):
     functrace.errors.LeakedTracerError: 1 traced value outlives the call that made it: float64[] of grad(<lambda>).
       It was made at <doctest functrace.debug.checks[3]>:2, in <lambda>.
-      Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array.
-    """
-    watch = _Checks()
-    with watched(watch):
-        yield
-    left = watch.leaks()
-    if left:
-        first, many = left[0], len(left) > 1
-        raise errors.LeakedTracerError(
-            f"{len(left)} traced value{'s outlive the calls' if many else ' outlives the call'} that made {'them' if many else 'it'}: "
-            f"{errors.describe(first)} of {first.owner.what}.\n"
-            f"  It was made at {errors.line_of(first.code, first.lasti) or 'the call itself: it is an argument'}.\n"
-            "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
-        )
+      Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array. [FT107, docs/errors.md]
+    """  # noqa: E501
+    return Debugging("checks", _checking)
 
 
+def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any]:
+    """The result of `f`, its floating-point leaves, and the gradient of their sum with respect to all arguments."""
+    result = None
+
+    @errors.wraps(f, what)
+    def leaves(*xs: Any, **kwargs: Any) -> Any:
+        nonlocal result
+        result = f(*xs, **kwargs)
+        return [x for x in tree.leaves(result) if hasattr(x, "dtype") and x.dtype.kind in "fc"]
+
+    out, pullback = vjp(leaves, *args, **kwargs)
+    return result, out, pullback([np.ones(np.shape(y), y.dtype)[()] for y in out])
+
+
+@errors.boundary
 def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """What `grad(f)(*args)` does, op by op, with its numbers: print it, or look at `to_html()`, a page that steps.
+    """What `grad(f)(*args)` does, op by op, with its numbers: print it, or `save("page.html")` a page that steps.
 
     Forwards each op with its operands, its value and, where it works element by element, the local derivative; backwards what
     cotangent arrives at it, and what it hands to each operand. All float arguments are differentiated; an output that is not one
     number is summed.
+
+    Args:
+        f: a function of pytrees of arrays.
+        *args: where to run it. Keyword arguments are passed on, not differentiated.
+
+    Returns:
+        An `Explanation`: `text()`; `to_html()`, `save(path)`, and in a notebook itself, the page that steps forwards and backwards with
+        buttons, slider or arrow keys; `forward`, `reverse` and `gradient`, its steps as data.
 
     >>> import functrace as ft, numpy as np
     >>> from functrace.debug import explain
@@ -250,36 +358,41 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
       y : 2.
     """
     recording = Recording(f, args, kwargs)
-
-    def summed(*xs: Any) -> Any:
-        leaves = tree.leaves(f(*xs, **kwargs))
-        return [x for x in leaves if hasattr(x, "dtype") and x.dtype.kind in "fc"]
-
-    with watched(recording):
-        out, pullback = vjp(summed, *args)
-        grads = pullback([np.ones(np.shape(y), y.dtype)[()] for y in out])
+    with np.errstate(all="ignore"), watched(recording, masked=True):
+        _, out, grads = _ones("explain", f, args, kwargs)
     return Explanation(recording, out, grads)
 
 
 def profile(f: Callable[..., Any]) -> Callable[..., Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 
-    `profile(ft.grad(loss))(x)` shows both; `str` of the result is a table, `result` what `f` returned. Watching slows small ops
-    down, each by the same time.
+    A function in which nothing is traced is run together with its derivative; `profile(ft.grad(loss))(x)` runs what it says. What is
+    jitted is shown twice: op by op, as Python runs it, and as the program that runs when nobody watches, with the ops that each of
+    its loops does at once. `str` of the result is a table, `result` what `f` returned. Watching slows small ops down, each by the
+    same time, which is not counted as theirs.
 
     >>> import functrace as ft, numpy as np
     >>> from functrace.debug import profile
     >>> found = profile(ft.grad(lambda x: np.sum(np.sin(x) ** 2)))(np.ones(1000))
-    >>> [row.name for row in found.by_op()] == sorted({"sin", "square", "sum"}, key=[r.name for r in found.by_op()].index)
-    True
+    >>> sorted(row.name for row in found.by_op())
+    ['sin', 'square', 'sum']
     >>> found.total("forward") > 0 and found.total("reverse") > 0
     True
     """
 
+    @errors.wraps(f, "profile")
     def profiled(*args: Any, **kwargs: Any) -> Profile:
-        watch = Profile()
-        with watched(watch):
-            watch.result = f(*args, **kwargs)
-        return watch
+        found = Profile()
+        start = time.perf_counter()
+        with watched(found):
+            found.result = f(*args, **kwargs)
+            if not found.entries and any(is_float(x) or type(x) in (float, complex) for x in tree.leaves(args)):
+                start = time.perf_counter()
+                found.result = tree.map(
+                    lambda x: np.array(number(x))[()] if isinstance(x, Tracer) else x, _ones("profile", f, args, kwargs)[0]
+                )
+        found.seconds = time.perf_counter() - start
+        found.finish()
+        return found
 
     return profiled

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,31 @@ from functrace.transforms.control_program import by_python
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
 
 
+def place() -> tuple[Any, int, int]:
+    """Where the program is: code and instruction of the user's line, and the instruction in what that calls.
+
+    Inside a rule of ours it is the line of the op that the rule belongs to.
+    """
+    frame: Any = sys._getframe(1)
+    below = frame
+    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
+        if frame.f_code is _TOLD:
+            op = frame.f_locals["op"]
+            return op.code, op.lasti, op.within
+        below, frame = frame, frame.f_back
+    return (None, 0, 0) if frame is None else (frame.f_code, frame.f_lasti, below.f_lasti)
+
+
 class Op:
     """One op that ran: what, where in the user's program, on what, and what came out. `note` is for a watch."""
 
-    __slots__ = ("ans", "args", "code", "lasti", "note", "out", "params", "primitive", "slots", "trace")
+    __slots__ = ("ans", "args", "code", "lasti", "note", "out", "params", "primitive", "slots", "trace", "within")
 
     def __init__(self, primitive: Any, args: Sequence[Any], ans: Any, params: Any, slots: Any, out: int, trace: Any) -> None:
         self.primitive, self.args, self.ans, self.params = primitive, args, ans, params
         self.slots, self.out, self.trace = slots, out, trace
         self.note: Any = None
-        frame = errors.user_frame(2)
-        self.code: Any = frame and frame.f_code
-        self.lasti: int = frame.f_lasti if frame else 0
+        self.code, self.lasti, self.within = place()
 
     @property
     def line(self) -> str:
@@ -62,14 +75,20 @@ class Watch:
     def forward(self, op: Op, seconds: float) -> None:
         """An op has run."""
 
-    def before(self, op: Op) -> None:
-        """A rule of an op is about to be applied."""
+    def before(self, op: Op, which: str) -> None:
+        """A rule of an op is about to be applied: `which` is "reverse" or "forward"."""
+
+    def after(self, op: Op) -> None:
+        """The rule of an op that was announced is over, by an error perhaps."""
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         """A rule was applied: `which` is "reverse" or "forward"; k says of which argument, None of all."""
 
     def value(self, name: str, ans: Any, where: str) -> None:
-        """An op has run whose operands are not known: in a batch that nothing records, or in `functrace.torch`."""
+        """An op of `functrace.torch` has run."""
+
+    def jitted(self, function: Any, args: Any, kwargs: Any) -> None:
+        """A jitted function is called: it runs as Python while it is watched."""
 
     def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
         """A node of `functrace.torch` was run backwards; `line` is that of its forward operation."""
@@ -151,58 +170,114 @@ class WatchedTrace(TapeTrace):
         return out
 
 
+def _telling(op: Op, rule: Any, which: str, k: int | None) -> Any:
+    """A rule of an op, that tells when it is applied."""
+    if rule is None:
+        return None
+
+    @functools.wraps(rule)
+    def told(*given: Any) -> Any:
+        watches = _watches.get()
+        for watch in watches:
+            watch.before(op, which)
+        result = None
+        try:
+            result, seconds = _timed(lambda: rule(*given))
+        finally:
+            for watch in watches:
+                watch.after(op)
+        number_of, first = (given[0], given[1]) if k is None and not op.primitive.joint else (k, given[0])
+        for watch in watches:
+            watch.rule(op, which, number_of, first, result, seconds)
+        return result
+
+    return told
+
+
+_TOLD = _telling(Op.__new__(Op), place, "", 0).__code__
+
+
 def _watched(op: Op) -> Primitive:
     """The primitive of an op, whose rules tell."""
     primitive: Primitive = copy.copy(op.primitive)
-
-    def tells(rule: Any, which: str, k: int | None) -> Any:
-        if rule is None:
-            return None
-
-        @functools.wraps(rule)
-        def told(*given: Any) -> Any:
-            watches = _watches.get()
-            for watch in watches:
-                watch.before(op)
-            result, seconds = _timed(lambda: rule(*given))
-            number_of, first = (given[0], given[1]) if k is None and not primitive.joint else (k, given[0])
-            for watch in watches:
-                watch.rule(op, which, number_of, first, result, seconds)
-            return result
-
-        return told
-
     for which, name in (("reverse", "vjps"), ("forward", "jvps")):
         rules = getattr(primitive, name)
         several = isinstance(rules, (tuple, list))
-        setattr(primitive, name, tuple(tells(r, which, k) for k, r in enumerate(rules)) if several else tells(rules, which, None))
+        told = tuple(_telling(op, r, which, k) for k, r in enumerate(rules)) if several else _telling(op, rules, which, None)
+        setattr(primitive, name, told)
     return primitive
 
 
-_plain_tracer = BatchTrace.tracer
+class WatchedBatchTracer(BatchTracer):
+    """Not a `BatchTracer` to the short ways."""
+
+    __slots__ = ()
+
+
+_plain_tracer, _plain_process = BatchTrace.tracer, BatchTrace.process
 _plain_call = jit.Jitted.__call__
 
 
 def _batch_tracer(self: BatchTrace, x: Any, depth: int = 1) -> BatchTracer:
-    primitive = sys._getframe(1).f_locals.get("primitive")
-    if primitive is not None and not isinstance(x, Tracer):
+    out = _plain_tracer(self, x, depth + 1)
+    if _watches.get():
+        out.__class__ = WatchedBatchTracer
         for watch in _watches.get():
-            watch.value(primitive.name, x, "in a batch (axis 0 is the example)")
-    return _plain_tracer(self, x, depth + 1)
+            watch.traced(out)
+    return out
 
 
+def _batch_process(self: BatchTrace, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    watches = _watches.get()
+    out, seconds = _timed(lambda: _plain_process(self, primitive, args, params))
+    if watches:
+        mine = [isinstance(a, BatchTracer) and a.owner is self for a in args]
+        values = tuple(a.value if m else a for a, m in zip(args, mine))
+        ans = tuple(x.value for x in out) if isinstance(out, tuple) else out.value
+        if not any(isinstance(x, Tracer) for x in (ans if isinstance(ans, tuple) else (ans,))):  # else it is seen there
+            op = Op(primitive, values, ans, params, tuple(0 if m else -1 for m in mine), -1, self)
+            for watch in watches:
+                watch.forward(op, seconds)
+    return out
+
+
+@errors.boundary
 def _eager_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    return self.fun(*args, **kwargs) if _watches.get() else _plain_call(self, *args, **kwargs)
+    watches = _watches.get()
+    for watch in watches:
+        watch.jitted(self, args, kwargs)
+    return self.fun(*args, **kwargs) if watches else _plain_call(self, *args, **kwargs)
+
+
+_plain_start = threading.Thread.start
+
+
+def _watched_start(thread: threading.Thread) -> None:
+    """Start a thread that is watched as the one that starts it."""
+    if _watches.get():
+        context, run = copy_context(), thread.run
+        thread.run = lambda: context.run(run)  # type: ignore[method-assign]
+    _plain_start(thread)
 
 
 def _assigned(tensor: Any, name: str, x: Any) -> None:
     """The array of a tensor is set: an operation of `functrace.torch` has run."""
     object.__setattr__(tensor, name, x)
-    if name == "_a" and (watches := _watches.get()):
-        places = sys._getframe(1).f_locals
-        made = getattr(places.get("op"), "name", None) or places.get("name") or "an operation"
+    if name == "_a" and (watches := _watches.get()) and (made := _operation(sys._getframe(1))):
         for watch in watches:
-            watch.value(str(made).removesuffix("Backward0").lower(), x, "in functrace.torch")
+            watch.value(made, x, "in functrace.torch")
+
+
+def _operation(frame: Any) -> str:
+    """The name of the operation of `functrace.torch` that runs; empty where a tensor is made of numbers, or of none yet."""
+    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
+        names = frame.f_locals
+        op, node = names.get("op"), names.get("cls")
+        made = getattr(op, "name", None) or getattr(node, "__name__", None) or names.get("name")
+        if isinstance(made, str) and made not in ("Tensor", "Parameter"):
+            return made.removesuffix("Backward0").lower()
+        frame = frame.f_back
+    return ""
 
 
 def _run_node(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,7 +313,9 @@ def _switch(change: int) -> None:
         _users[0] += change
         if change > 0 and _users[0] == 1:
             _put(BatchTrace, "tracer", _batch_tracer)
+            _put(BatchTrace, "process", _batch_process)
             _put(jit.Jitted, "__call__", _eager_call)
+            _put(threading.Thread, "start", _watched_start)
             torch = sys.modules.get("functrace.torch._tensor")
             if torch is not None:  # the layer above: it is watched where it is in use, and never imported
                 engine, nodes = sys.modules["functrace.torch._engine"], sys.modules["functrace.torch._watch"]

@@ -32,6 +32,7 @@ from functrace.ops import registry as registry
 from functrace.ops import select as select
 from functrace.ops import shape as shape
 from functrace.ops import sorting as sorting
+from functrace.ops import sparse_products as sparse_products
 from functrace.ops import statistics as statistics
 from functrace.ops import ufuncs as ufuncs
 from functrace.ops import writing as writing

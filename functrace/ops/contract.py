@@ -20,7 +20,7 @@ _TINY = 32  # elements of one matrix up to which einsum's own loop beats a matri
 
 
 def _product(x: Any, y: Any) -> Any:
-    if x.ndim > 2 and y.ndim == 2 and isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size:
+    if isinstance(x, np.ndarray) and x.ndim > 2 and np.ndim(y) == 2 and x.flags.c_contiguous and x.size:
         return product(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[1])  # one, not one for each leading index
     return product(x, y)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
+from functrace.locks import plain
 from functrace.ops.blank import apart
 from functrace.ops.registry import Sample, holds_tracer, implements, normal
 from functrace.ops.shape import astype, stack
@@ -18,7 +19,8 @@ def lift(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         return stack(*_common([lift(item) for item in x]), params=(0,))
-    return np.asarray(x)
+    data = getattr(x, "data", None)
+    return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
 
 
 def _common(parts: list[Any]) -> list[Any]:

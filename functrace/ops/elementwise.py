@@ -72,7 +72,7 @@ fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x 
 # exponents and logarithms
 exp = elementwise("exp", np.exp, lambda t, ans, _x: t * ans)
 exp2 = elementwise("exp2", np.exp2, lambda t, ans, _x: t * (ans * _LN2))
-expm1 = elementwise("expm1", np.expm1, lambda t, ans, _x: t * (ans + 1))
+expm1 = elementwise("expm1", np.expm1, lambda t, _ans, x: t * np.exp(x))  # ans + 1 has few right digits where x is very negative
 log = elementwise("log", np.log, lambda t, _ans, x: t / x, domain=_POSITIVE)
 log2 = elementwise("log2", np.log2, lambda t, _ans, x: t / (x * _LN2), domain=_POSITIVE)
 log10 = elementwise("log10", np.log10, lambda t, _ans, x: t / (x * _LN10), domain=_POSITIVE)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.pool import recycled
@@ -44,20 +45,24 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
     of_x = primitive.needed((0,))  # what the rules look into
 
     def unary(x: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, v = x.owner, x.value
-            ans, args, slots = fun(v) if ufunc or not isinstance(v, Tracer) else unary(v), (v,), (x.slot,)
-            kept = ans
-            if ans.size > LARGE:
-                ans = recycled(ans)
-                args, kept = lean(of_x, args, ans)
-            slot = trace.next_slot()
-            trace.append((primitive, slot, slots, args, kept, ()))
-            frame = _getframe(depth)
-            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-        if elementwise and type(x) is BatchTracer and not x.owner.closed:
-            return x.owner.tracer(unary(x.value), depth + 1)
-        return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
+        try:
+            if type(x) is TapeTracer:
+                trace, v = x.owner, x.value
+                ans, args, slots = fun(v) if ufunc or not isinstance(v, Tracer) else unary(v), (v,), (x.slot,)
+                kept = ans
+                if ans.size > LARGE:
+                    ans = recycled(ans)
+                    args, kept = lean(of_x, args, ans)
+                slot = trace.next_slot()
+                trace.append((primitive, slot, slots, args, kept, ()))
+                frame = _getframe(depth)
+                return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+            if elementwise and type(x) is BatchTracer and not x.owner.closed:
+                return x.owner.tracer(unary(x.value), depth + 1)
+            return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
 
     return unary
 
@@ -76,63 +81,71 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
     square = _unary(squared, elementwise, 2) if squared else None
 
     def unary_with_params(x: Any, *params: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, v = x.owner, x.value
-            ans, args, slots = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
-            kept = ans
-            if v.size > limit:
-                ans = recycled(ans)
-                args, kept = lean(of_x, args, ans)
-            slot = trace.next_slot()
-            trace.append((primitive, slot, slots, args, kept, params))
-            frame = _getframe(1)
-            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-        return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
+        try:
+            if type(x) is TapeTracer:
+                trace, v = x.owner, x.value
+                ans, args, slots = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
+                kept = ans
+                if v.size > limit:
+                    ans = recycled(ans)
+                    args, kept = lean(of_x, args, ans)
+                slot = trace.next_slot()
+                trace.append((primitive, slot, slots, args, kept, params))
+                frame = _getframe(1)
+                return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+            return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
 
     def binary(x: Any, y: Any) -> Any:
-        if type(x) is TapeTracer:
-            trace, a = x.owner, x.value
-            if type(y) is TapeTracer:
-                if y is x and square is not None:
-                    return square(x)
-                if y.owner is not trace:
-                    return bind(primitive, (x, y), ())
-                b, slots, needed = y.value, (x.slot, y.slot), of_both
-            elif isinstance(y, Tracer):
-                return bind(primitive, (x, y), ())
-            else:
-                b, slots, needed = y if type(y) in NUMBERS else trace.constant(y, of_x[-1]), (x.slot, -1), of_x
-        elif type(y) is TapeTracer and not isinstance(x, Tracer):
-            trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
-            a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
-        else:
-            if elementwise:
-                if type(x) is BatchTracer:
-                    if type(y) is BatchTracer and y.owner is x.owner:
-                        if not x.owner.closed:
-                            a, b = x.value, y.value
-                            m, n = len(a.shape), len(b.shape)
-                            return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
-                    elif _below(y, x):
-                        return x.owner.tracer(binary(x.value, y), 2)
-                if type(y) is BatchTracer and _below(x, y):
-                    return y.owner.tracer(binary(x, y.value), 2)
-            return bind(primitive, (x, y), ())
         try:
-            ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
-        except TypeError:
-            if getattr(y, "__array_ufunc__", True) is None:  # Python asks y's own operator then
-                return NotImplemented
+            if type(x) is TapeTracer:
+                trace, a = x.owner, x.value
+                if type(y) is TapeTracer:
+                    if y is x and square is not None:
+                        return square(x)
+                    if y.owner is not trace:
+                        return bind(primitive, (x, y), ())
+                    b, slots, needed = y.value, (x.slot, y.slot), of_both
+                elif isinstance(y, Tracer):
+                    return bind(primitive, (x, y), ())
+                else:
+                    b, slots, needed = y if type(y) in NUMBERS else trace.constant(y, of_x[-1]), (x.slot, -1), of_x
+            elif type(y) is TapeTracer and not isinstance(x, Tracer):
+                trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
+                a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
+            else:
+                if elementwise:
+                    if type(x) is BatchTracer:
+                        if type(y) is BatchTracer and y.owner is x.owner:
+                            if not x.owner.closed:
+                                a, b = x.value, y.value
+                                m, n = len(a.shape), len(b.shape)
+                                return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
+                        elif _below(y, x):
+                            return x.owner.tracer(binary(x.value, y), 2)
+                    if type(y) is BatchTracer and _below(x, y):
+                        return y.owner.tracer(binary(x, y.value), 2)
+                return bind(primitive, (x, y), ())
+            try:
+                ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
+            except TypeError:
+                if getattr(y, "__array_ufunc__", True) is None:  # Python asks y's own operator then
+                    return NotImplemented
+                raise
+            args = (a, b)
+            kept = ans
+            if ans.size > LARGE:
+                ans = recycled(ans)
+                args, kept = lean(needed, args, ans)
+            slot = trace.next_slot()
+            trace.append((primitive, slot, slots, args, kept, ()))
+            frame = _getframe(1)
+            return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
             raise
-        args = (a, b)
-        kept = ans
-        if ans.size > LARGE:
-            ans = recycled(ans)
-            args, kept = lean(needed, args, ans)
-        slot = trace.next_slot()
-        trace.append((primitive, slot, slots, args, kept, ()))
-        frame = _getframe(1)
-        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
 
     op: Callable[..., Any] = primitive.op
     if primitive.kind == UNARY and not params:

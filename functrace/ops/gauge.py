@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
 from functrace.ops.kinds import general
 
@@ -152,15 +153,22 @@ mirror: Any = general(
 )
 
 
+def _hermitian_ones(x: Any) -> Any:
+    difference = np.abs(x - np.conjugate(np.swapaxes(x, -1, -2)))
+    scale = np.max(np.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
+    return np.all(difference <= 64 * _precision(x) * scale, axis=(-2, -1))
+
+
+# an op, so that a program that `jit` records is guarded by the answer, not by the matrix
+_are_hermitian: Any = Primitive(
+    "are_hermitian", _hermitian_ones, arity=1, constant=True, batch=lambda _n, _f, args, _p: _are_hermitian(*args)
+).op
+
+
 def _is_hermitian(x: Any) -> bool:
-    plain = value(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
-    if plain.dtype.kind not in "fc":
-        return False
-    difference = np.abs(plain - np.conjugate(np.swapaxes(plain, -1, -2)))
-    scale = np.max(np.abs(plain), axis=(-2, -1), keepdims=True, initial=0.0)
-    return bool(np.all(difference <= 64 * _precision(plain) * scale))
+    return x.dtype.kind in "fc" and bool(np.all(value(_are_hermitian(x))))
 
 
 def hermitian(x: Any, lower: bool) -> Any:

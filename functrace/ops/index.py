@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer, value
@@ -167,16 +168,24 @@ getitem = linear(
 placed: Any = linear("placed", _put, lambda g, _ans, _x, index, _shape: getitem(g, index), batch=_batch_put)  # in an array of zeros
 
 
+def set_in(x: Any, v: Any, index: Index) -> Any:
+    """`x`, written to."""
+    x[index] = v
+    return x
+
+
+def add_in(x: Any, v: Any, index: Index) -> Any:
+    """`x`, added to; to an element that is named twice, twice."""
+    _add_into(x, v, index)
+    return x
+
+
 def _write(x: Any, v: Any, index: Index) -> Any:
-    out = np.array(x, dtype=np.result_type(x, v) if np.result_type(x, v).kind == "c" else None)
-    out[index] = v
-    return out
+    return set_in(np.array(x, dtype=np.result_type(x, v) if np.result_type(x, v).kind == "c" else None), v, index)
 
 
 def _write_add(x: Any, v: Any, index: Index) -> Any:
-    out = np.array(x)
-    _add_into(out, v, index)
-    return out
+    return add_in(np.array(x), v, index)
 
 
 def _spared(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
@@ -356,6 +365,11 @@ scatter: Op = Primitive(
 
 def kept(key: Index) -> Index:
     """An advanced index with copies of its arrays: the caller may change them before the reverse replay."""
+    if isinstance(key, str):
+        raise IndexError(
+            f"a traced array is indexed with the label {key!r}, but has none: pandas' data are traced as arrays.\n"
+            f"  At {errors.user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
+        )
     if not isinstance(key, tuple):
         return np.array(key)
     return tuple(np.array(p) if isinstance(p, (list, np.ndarray)) else p for p in key)

@@ -47,15 +47,19 @@ IMAG = View(elementwise.imag, lambda base, v: elementwise.real(base) + v * 1j)
 
 def view(x: Tracer, key: Any) -> Any:
     """`x[key]`, remembered as a view of `x` if NumPy would make one."""
-    if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
-        out = getitem(x, key)
-        if not out.shape:
-            return out
-        if type(out) is TapeTracer and isinstance(out.value, np.ndarray) and x.value.size > max(_FEW, 8 * out.value.size):
-            out.value = np.array(out.value)  # so that a later write to x finds nobody else who refers to its array
-        return linked(out, x, INDEX, key)
-    out = index(x, key)
-    return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
+    try:
+        if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
+            out = getitem(x, key)
+            if not out.shape:
+                return out
+            if type(out) is TapeTracer and isinstance(out.value, np.ndarray) and x.value.size > max(_FEW, 8 * out.value.size):
+                out.value = np.array(out.value)  # so that a later write to x finds nobody else who refers to its array
+            return linked(out, x, INDEX, key)
+        out = index(x, key)
+        return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
+    except errors.LeakedTracerError as error:
+        errors.trim(error)
+        raise
 
 
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
@@ -164,14 +168,18 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
 
 def setitem(x: Tracer, key: Any, v: Any) -> None:
     """`x[key] = v`."""
-    v = lift(v) if isinstance(v, (list, tuple)) and x.dtype.kind in "fc" else v
-    parent = getattr(v, "parent", None)
-    if parent is not None and parent[0] is x and parent[1] is INDEX and is_basic(key) and key == parent[2][0]:
-        return  # the end of x[key] += w: the view has been written to, and it is what x shows here
-    if type(x) is Blank and x.value.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
-        x.value[key] = plain(v)
-    elif not _write_now(x, key, v):
-        write(x, updated(x, key, v, "set"))
+    try:
+        v = lift(v) if isinstance(v, (list, tuple)) and x.dtype.kind in "fc" else v
+        parent = getattr(v, "parent", None)
+        if parent is not None and parent[0] is x and parent[1] is INDEX and is_basic(key) and key == parent[2][0]:
+            return  # the end of x[key] += w: the view has been written to, and it is what x shows here
+        if type(x) is Blank and x.value.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
+            x.value[key] = plain(v)
+        elif not _write_now(x, key, v):
+            write(x, updated(x, key, v, "set"))
+    except errors.LeakedTracerError as error:
+        errors.trim(error)
+        raise
 
 
 def _has_tracer(key: Any) -> bool:

@@ -82,18 +82,25 @@ def inv(a: Any) -> Any:
     return _inv(lift(a))
 
 
-def _regular(x: Any) -> bool:
-    """Whether all the matrices are safely inverted."""
-    plain = value(x)
-    if not plain.size:
-        return True
+def _regular_ones(x: Any) -> Any:
+    if not x.size:
+        return np.ones(x.shape[:-2], bool)
     try:
         with np.errstate(all="ignore"):
-            inverse = np.linalg.inv(plain)
-            condition = np.linalg.norm(plain, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
+            inverse = np.linalg.inv(x)
+            condition = np.linalg.norm(x, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
     except np.linalg.LinAlgError:
-        return False
-    return bool(np.all(condition < np.finfo(plain.dtype).eps ** -0.5))
+        return np.zeros(x.shape[:-2], bool)
+    return condition < np.finfo(x.dtype).eps ** -0.5
+
+
+# an op, so that a program that `jit` records is guarded by the answer, not by the matrix
+_are_regular: Any = Primitive("are_regular", _regular_ones, arity=1, constant=True, batch=lambda _n, _f, args, _p: _are_regular(*args)).op
+
+
+def _regular(x: Any) -> bool:
+    """Whether all the matrices are safely inverted."""
+    return bool(np.all(value(_are_regular(x))))
 
 
 def _others(s: Any) -> Any:

@@ -20,7 +20,14 @@ from functrace.ops.registry import TABLE
 
 
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: op(lift(other) if isinstance(other, (list, tuple)) else other, self)
+    def reflected(self: Any, other: Any) -> Any:
+        try:
+            return op(lift(other) if isinstance(other, (list, tuple)) else other, self)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
+
+    return reflected
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -34,8 +41,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "matmul": matmul,
     "and": e.bitwise_and,
     "or": e.bitwise_or,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
+    "lshift": lambda x, y: np.left_shift(x, y),  # a ufunc is no method
+    "rshift": lambda x, y: np.right_shift(x, y),
     "xor": e.bitwise_xor,
 }
 _COMPARISONS = {"eq": e.equal, "ne": e.not_equal, "lt": e.less, "le": e.less_equal, "gt": e.greater, "ge": e.greater_equal}
@@ -97,8 +104,12 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        function = TABLE[name].function
-        return getattr(function, "__wrapped__", function)(self, *args, **kwargs)
+        try:
+            function = TABLE[name].function
+            return getattr(function, "__wrapped__", function)(self, *args, **kwargs)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
 
     method.__name__ = name
     return method
@@ -185,7 +196,7 @@ def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dty
     if rest:
         name = next(iter(rest))
         raise errors.UnsupportedError(
-            f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}."
+            f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}.\n  Leave it out."
         )
     op = UFUNCS.get(ufunc)
     if op is None:

@@ -52,21 +52,29 @@ def _late(function: Any) -> Callable[..., Any] | None:
 
 
 def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    op = UFUNCS.get(ufunc) or _late(ufunc)
-    if op is not None and method == "__call__" and not kwargs:
-        return stamp(op(*inputs))
-    return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
+    try:
+        op = UFUNCS.get(ufunc) or _late(ufunc)
+        if op is not None and method == "__call__" and not kwargs:
+            return stamp(op(*inputs))
+        return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
+    except Exception as error:
+        errors.trim(error)
+        raise
 
 
 def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    implementation = FUNCTIONS.get(func) or _late(func)
-    if implementation is None:
-        raise errors.UnsupportedError(
-            f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
-            f"  At {errors.user_line()}.\n"
-            "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
-        )
-    return stamp(implementation(*args, **kwargs))
+    try:
+        implementation = FUNCTIONS.get(func) or _late(func)
+        if implementation is None:
+            raise errors.UnsupportedError(
+                f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
+                f"  At {errors.user_line()}.\n"
+                "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
+            )
+        return stamp(implementation(*args, **kwargs))
+    except Exception as error:
+        errors.trim(error)
+        raise
 
 
 def _stores(code: CodeType, lasti: int) -> bool:
@@ -76,10 +84,20 @@ def _stores(code: CodeType, lasti: int) -> bool:
     return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
 
 
+_REMEDIES = {  # where a library, called by the user, converts
+    "scipy": "call functrace.scipy.install() once, after which SciPy's functions take traced values; or use those of functrace.scipy",
+    "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
+    "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df)",
+    "xarray": "take the array out, da.data, before it leaves xarray",
+}
+
+
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     frame = errors.user_frame(3)
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("scipy."):
-        instead = "call functrace.scipy.install() once, after which SciPy's functions take traced values; or use those of functrace.scipy"
+    while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
+        instead = _REMEDIES[library if "sparse" not in str(frame.f_globals.get("__name__")) else "scipy.sparse"]
+        frame = frame.f_back
+    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
         frame = frame.f_back
     line = "" if frame is None else errors.line_of(frame.f_code, frame.f_lasti)
     if frame is not None and _stores(frame.f_code, frame.f_lasti):
@@ -97,6 +115,16 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     )
 
 
+_to_array = "use functrace.numpy.array([...]) or np.stack to join traced values"
+
+
+def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
+    caller = _getframe(1)
+    if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
+        return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
+    return _refuse(self, "a plain ndarray", _to_array)
+
+
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
     return lambda self, *_args, **_kwargs: _refuse(self, what, instead)
 
@@ -106,8 +134,9 @@ for _name, _method in {
     "__array_function__": _array_function,
     "__float__": _refusal("float()", "use it as it is (np.sin, not math.sin)"),
     "__complex__": _refusal("complex()", "use it as it is (np.exp, not cmath.exp)"),
-    "__array__": _refusal("a plain ndarray", "use functrace.numpy.array([...]) or np.stack to join traced values"),
+    "__array__": _array,
     "tolist": _refusal("a list", "index it, or iterate over it"),
     "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
 }.items():
     setattr(Tracer, _name, _method)
+Tracer.__pandas_priority__ = 5000  # type: ignore[attr-defined]  # above that of a Series or DataFrame, which leave the operators to us

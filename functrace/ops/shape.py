@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,20 +60,17 @@ def _join(*args: Any) -> Any:
     return np.concatenate(arrays, axis=axis)
 
 
-def _part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
-    *arrays, axis = args
-    start = sum(a.shape[axis] for a in arrays[:k])
-    return g[(slice(None),) * axis + (slice(start, start + arrays[k].shape[axis]),)]
+def _parts(g: Any, _ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
+    (axis,) = params
+    stops = itertools.accumulate(a.shape[axis] for a in arrays)
+    return [g[(slice(None),) * axis + (slice(stop - a.shape[axis], stop),)] for stop, a in zip(stops, arrays)]
 
 
-def _placed(join: Callable[[], Op]) -> Callable[..., Any]:
-    """The tangent rule of a join: the same join, of zeros for the other arrays."""
+def _joined(join: Callable[[], Op]) -> Callable[..., Any]:
+    """The tangent rule of a join: the same join, of the tangents of all arrays at once, zeros where there is none."""
 
-    def jvp(k: int, t: Any, ans: Any, *args: Any) -> Any:
-        *arrays, axis = args
-        parts = [np.zeros(a.shape, ans.dtype) for a in arrays]
-        parts[k] = t
-        return join()(*parts, params=(axis,))
+    def jvp(ts: Sequence[Any], ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        return join()(*[np.zeros(a.shape, ans.dtype) if t is None else t for t, a in zip(ts, arrays)], params=params)
 
     return jvp
 
@@ -81,15 +79,16 @@ concatenate: Op = Primitive(
     "concatenate",
     _join,  # axis is not negative
     arity=None,
-    vjps=_part,
-    jvps=_placed(lambda: concatenate),
+    vjps=_parts,
+    jvps=_joined(lambda: concatenate),
+    joint=True,
     batch=lambda size, flags, args, params: concatenate(*spread_batch(size, flags, args), params=(params[0] + 1,)),
     linear=True,
 ).op
 
 
-def _stack_part(k: int, g: Any, _ans: Any, *args: Any) -> Any:
-    return g[(slice(None),) * args[-1] + (k,)]
+def _layers(g: Any, _ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
+    return [g[(slice(None),) * params[0] + (k,)] for k in range(len(arrays))]
 
 
 def _pile(*args: Any) -> Any:
@@ -101,8 +100,9 @@ stack: Op = Primitive(
     "stack",
     _pile,  # axis is not negative
     arity=None,
-    vjps=_stack_part,
-    jvps=_placed(lambda: stack),
+    vjps=_layers,
+    jvps=_joined(lambda: stack),
+    joint=True,
     batch=lambda size, flags, args, params: stack(*spread_batch(size, flags, args), params=(params[0] + 1,)),
     linear=True,
 ).op

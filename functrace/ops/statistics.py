@@ -315,7 +315,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
             if w.shape == a.shape
             else np.sum(np.broadcast_to(w, a.shape), axis=axes, keepdims=keepdims)
         )
-        if np.any(value(scale) == 0):
+        if np.any(value(scale == 0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         out = np.sum(a * w, axis=axes, keepdims=keepdims) / scale
     return (out, np.broadcast_to(scale, out.shape) if np.shape(scale) != out.shape else scale) if returned else out
@@ -411,7 +411,8 @@ def cov(
         factor = total - ddof
     else:
         factor = total - ddof * np.sum(w * lift(aweights)) / total
-    if np.ndim(value(factor)) == 0 and value(factor) <= 0:
+    empty = value(factor <= 0)
+    if np.ndim(empty) == 0 and empty:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
         factor = 0.0
     x = x - centre[:, None]
@@ -428,7 +429,7 @@ def _weights(fweights: Any, aweights: Any, n: int) -> Any:
             raise RuntimeError(f"cannot handle multidimensional {name}")
         if np.shape(w)[0] != n:
             raise RuntimeError(f"incompatible numbers of samples and {name}")
-        if np.any(value(lift(w)) < 0):
+        if np.any(value(lift(w) < 0)):
             raise ValueError(f"{name} cannot be negative")
     parts = [lift(w).astype(float) for w in (fweights, aweights) if w is not None]
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] * parts[1]

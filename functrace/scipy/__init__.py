@@ -98,7 +98,15 @@ def install(*names: str) -> None:
 
 
 def uninstall() -> None:
-    """Give SciPy its own functions back."""
+    """Give SciPy its own functions back.
+
+    >>> import functrace.scipy, scipy.special
+    >>> plain = scipy.special.logsumexp
+    >>> functrace.scipy.install("special")
+    >>> functrace.scipy.uninstall()
+    >>> scipy.special.logsumexp is plain
+    True
+    """
     with _LOCK:
         while _PATCHED:
             owner, attribute, theirs, own = _PATCHED.pop()

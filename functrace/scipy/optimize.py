@@ -27,7 +27,7 @@ from functrace.ops.registry import Declared, Sample, declare, implements, normal
 from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, ravel_pytree, solution
 from functrace.scipy._linalg_systems import late
-from functrace.transforms.custom import _lift_closure
+from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
 
@@ -348,7 +348,7 @@ def curve_fit(
     start = np.ones(len(inspect.signature(f).parameters) - 1) if p0 is None else np.atleast_1d(lift(p0))
     weight = 1.0 if sigma is None else 1 / lift(sigma)
     count = start.shape[0]
-    open_f, captured = _lift_closure(f)
+    open_f, captured = lift_closure(f)
 
     def residual(p: Any, x: Any, y: Any, w: Any, c: Any) -> Any:
         return (open_f(c)(x, *(p[k] for k in range(count))) - y) * w

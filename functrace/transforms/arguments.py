@@ -20,6 +20,32 @@ def name_of(f: Any) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
 
+def check_tuples(what: str, f: Any, primals: Any, tangents: Any) -> None:
+    """Refuse primals and tangents that are not tuples or lists of one length."""
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise errors.CallError(
+            f"{what}({name_of(f)}): primals and tangents must be tuples or lists, got {errors.describe(primals)} and "
+            f"{errors.describe(tangents)}.\n  At {errors.user_line()}.\n  Write {what}(f, (x,), (v,)), not {what}(f, x, v)."
+        )
+    if len(primals) != len(tangents):
+        raise errors.CotangentError(
+            f"{what}({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents.\n  At {errors.user_line()}.\n"
+            "  Give a tangent for each primal, zeros where it does not move."
+        )
+
+
+def as_output(what: str, x: Any) -> Any:
+    """A leaf of a result that is not traced: an array as it is, a number as NumPy's scalar."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x
+    if isinstance(x, (bool, int, float, complex)):
+        return np.asarray(x)[()]
+    raise errors.CallError(
+        f"{what}: the function returned a {type(x).__name__}.\n"
+        "  Results are arrays, numbers, or pytrees of them; has_aux=True carries others out."
+    )
+
+
 def signature(f: Any) -> Any:
     """`inspect.signature`, imported when first asked for: it takes a third of the time of importing functrace."""
     import inspect
@@ -105,6 +131,8 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
         if leaf.dtype.kind in "fc":
             return leaf
+        if isinstance(leaf, Tracer) and type(leaf.value) is int:
+            return leaf * 1.0  # type: ignore[operator]
         if leaf.dtype.kind not in "bui":
             raise errors.InputTypeError(
                 f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf)}, which holds no numbers that can be differentiated.\n"
@@ -141,7 +169,14 @@ class Flat:
         for key in keys:
             whole = args[key] if isinstance(key, int) else kwargs[key]
             leaves, treedef = tree.flatten(whole)
-            alone = treedef.num_leaves == 1 and len(treedef.nodes) == 1
+            alone = treedef.alone
+            opaque = [cls.__name__ for cls, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
+            if opaque:
+                raise errors.InputTypeError(
+                    f"{what}({name_of(f)}): {label(f, key)} is or holds a {opaque[0]} of something other than numbers "
+                    f"of one dtype.\n  At {errors.user_line(4)}.\n"
+                    "  Pass its numeric part: x.astype(float), or dict(df) with the columns that vary."
+                )
             places: list[int | None] = []
             for leaf in leaves:
                 x = differentiable(what, f, key, leaf, alone)
@@ -181,3 +216,41 @@ class Flat:
 def zeros_like(x: Any) -> Any:
     """A plain zero array of the shape and dtype of `x`; a scalar where `x` is one."""
     return np.zeros(x.shape, x.dtype) if x.shape or isinstance(x, np.ndarray) else x.dtype.type(0)
+
+
+def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any]) -> list[Any]:
+    """The leaves of a cotangent or tangent, checked against the values that they belong to."""
+    leaves, got = tree.flatten(given)
+    if got != treedef:
+        raise errors.CotangentError(
+            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n"
+            f"  At {errors.user_line()}.\n  Build it from the value: functrace.tree.map(np.ones_like, out)."
+        )
+    checked = []
+    for g, x in zip(leaves, likes):
+        if not hasattr(g, "dtype"):
+            g = np.asarray(g)
+        if g.shape != x.shape:
+            raise errors.CotangentError(
+                f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n  At {errors.user_line()}.\n"
+                f"  The {which} must have the value's shape: np.broadcast_to(g, {x.shape}) if every element has the same."
+            )
+        if g.dtype != x.dtype:
+            if not np.can_cast(g.dtype, x.dtype, "same_kind"):
+                raise errors.CotangentError(
+                    f"{what}: a {which} of dtype {g.dtype} was given for a value of dtype {x.dtype}.\n  At {errors.user_line()}.\n"
+                    f"  Cast it: g.astype({str(x.dtype)!r})."
+                )
+            g = g.astype(x.dtype)
+        checked.append(g)
+    return checked
+
+
+def as_pair(what: str, out: Any) -> tuple[Any, Any]:
+    """What a function returned that was said to return `(output, aux)`."""
+    if isinstance(out, tuple) and len(out) == 2:
+        return out
+    raise errors.CallError(
+        f"{what} with has_aux=True: the function must return (output, aux), but returned {errors.describe(out)}.\n"
+        "  Return a second thing, or leave has_aux out."
+    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
@@ -37,13 +39,14 @@ def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
     return out
 
 
+@errors.boundary
 def vmap(
-    f: Callable[..., Any],
+    f: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     *,
     axis_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
     Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take.
@@ -70,13 +73,15 @@ def vmap(
     array([1., 2.])
     """
 
-    @functools.wraps(f)
+    @errors.wraps(f, "vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         what = f"vmap({name_of(f)})"
         leaves, treedef = tree.flatten((args, kwargs))
         count = tree.structure(args).num_leaves
         if not (in_axes is None or isinstance(in_axes, (int, np.integer))) and len(in_axes) != len(args):
-            raise errors.BatchError(f"{what}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments")
+            raise errors.BatchError(
+                f"{what}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
+            )
         spec = in_axes if in_axes is None or isinstance(in_axes, (int, np.integer)) else tuple(in_axes)
         axes = _axes(f"{what}: in_axes", spec, tree.structure(args), args) + [0] * (len(leaves) - count)
         leaves = [x if a is None else lift(x) for x, a in zip(leaves, axes)]
@@ -132,7 +137,8 @@ def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | Non
         if size is not None and x.shape[a] != size:
             raise errors.BatchError(
                 f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of leaf {k} "
-                f"({errors.describe(x)}).\n  At {errors.user_line(3)}."
+                f"({errors.describe(x)}).\n  At {errors.user_line(3)}.\n"
+                "  Give in_axes the axis of each argument, None where it is the same for all examples."
             )
         size = x.shape[a]
     if size is None:

@@ -34,6 +34,7 @@ def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
     return result
 
 
+@errors.boundary
 def scan(
     f: Callable[..., Any],
     init: Any,
@@ -169,7 +170,7 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
         found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
         raise errors.ControlFlowError(
             f"{what}: the number of steps is the length of axis 0 of each array in xs, or length=; got xs of {found} and length={length}.\n"
-            f"  At {errors.user_line()}."
+            f"  At {errors.user_line()}.\n  Cut the arrays to one length, or pad them."
         )
     return sizes.pop()
 
@@ -203,6 +204,7 @@ def _in_blocks(
     return state, tree.map(lambda a, b: np.concatenate([a, b]), ys, last)
 
 
+@errors.boundary
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`f` of each slice of `xs` along axis 0, one after the other, the results stacked: `jax.lax.map`.
 
@@ -228,8 +230,18 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)
 
 
+@errors.boundary
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int | bool | None = None) -> Any:
-    """`for i in range(lower, upper): val = body_fun(i, val)`, as in `jax.lax.fori_loop`.
+    """`for i in range(lower, upper): val = body_fun(i, val)`, begun with `init_val`, as in `jax.lax.fori_loop`.
+
+    Args:
+        lower, upper: integers; no step is done if `upper <= lower`.
+        body_fun: one step; `val` keeps its structure, shapes and dtypes.
+        init_val: a pytree.
+        unroll: as in `scan`.
+
+    Raises:
+        ControlFlowError: the value changes its structure, shape or dtype.
 
     A body that uses `i` as the index of a plain array is run by Python.
 

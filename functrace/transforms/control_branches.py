@@ -15,6 +15,7 @@ from functrace.transforms.control_program import Program, pulled, pushed, record
 from functrace.transforms.custom import Call, is_float
 
 
+@errors.boundary
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
@@ -35,8 +36,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return _switch("cond", index, (false_fun, true_fun), operands)
 
 
+@errors.boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. See `cond`.
+    """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. For the rest see `cond`.
 
     >>> from functrace.transforms.control import switch
     >>> switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
@@ -81,7 +83,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
             raise errors.ControlFlowError(
                 f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of "
                 f"{', '.join(errors.describe(y) for y in kinds[0])} and {structure!r} of {', '.join(errors.describe(y) for y in ys)}.\n"
-                f"  At {errors.user_line()}."
+                f"  At {errors.user_line()}.\n  Give them one shape and dtype: reshape, astype."
             )
     lifted = [x for body in programs for x in body.lifted]
     out = _SwitchCall(branches[0], programs, [len(body.lifted) for body in programs])([index, *lifted, *leaves])

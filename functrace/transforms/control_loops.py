@@ -277,7 +277,7 @@ class ScanCall(Call):
 
     def _push_unrolled(self, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         which = [k for k, t in enumerate(ts) if t is not None]
-        return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]  # type: ignore[no-any-return]
+        return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         if masks.active():

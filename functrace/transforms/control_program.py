@@ -207,7 +207,7 @@ def pulled(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], gs: Sequence[
 def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
     """Tangents of the results of a flat function, as `pulled`."""
     if masks.active():
-        return jvp(lambda *xs: list(f(*xs)), list(inputs), list(ts))[1]  # type: ignore[no-any-return]
+        return jvp(lambda *xs: list(f(*xs)), list(inputs), list(ts))[1]
     tape = record(f, inputs, "a body")
     return [zeros_like(y) if d is None else d for d, y in zip(pushforward(tape, ts), tape.outputs)]
 

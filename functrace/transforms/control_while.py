@@ -16,8 +16,11 @@ from functrace.transforms.control_program import Program, by_python, recorded, s
 from functrace.transforms.custom import Call
 
 
+@errors.boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
-    """`while cond_fun(val): val = body_fun(val)`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
+    """`while cond_fun(val): val = body_fun(val)`, begun with `init_val`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
+
+    `init_val` is a pytree; `cond_fun` returns one boolean, `body_fun` a tree with the same structure, shapes and dtypes.
 
     The number of steps counts as fixed under differentiation. Under `vmap` it goes on until the last example is done; an example that is
     done keeps its value.

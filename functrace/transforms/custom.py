@@ -1,4 +1,4 @@
-"""Rules by hand: `custom_vjp`, `custom_jvp`, `checkpoint` and `stop_gradient`.
+"""Rules by hand: `custom_vjp`, `custom_jvp` and `stop_gradient`.
 
 Each puts a whole function on the tape as one entry. The other mode is the transpose of the rule given, so a `custom_vjp`
 works under `jvp`, and a `custom_jvp` under `grad`.
@@ -7,10 +7,8 @@ works under `jvp`, and a `custom_jvp` under `grad`.
 from __future__ import annotations
 
 import functools
-import sys
-import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,25 +16,28 @@ from functrace import errors, tree
 from functrace.core.batch import BatchTrace
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_program import Recorder, example
-from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import dense
 from functrace.transforms.tracing import ProgramTrace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 _stop = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: args[0]).op
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: T) -> T:
     """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is.
 
     >>> import functrace as ft
     >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
     np.float64(3.0)
     """
-    return tree.map(lambda leaf: _stop(leaf) if isinstance(leaf, Tracer) else leaf, x)
+    return tree.map(lambda leaf: _stop(leaf) if isinstance(leaf, Tracer) else leaf, x)  # type: ignore[no-any-return]
 
 
 def _newest(leaves: Sequence[Any]) -> Any:
@@ -52,7 +53,8 @@ def is_float(x: Any) -> bool:
     return hasattr(x, "dtype") and x.dtype.kind in "fc"
 
 
-def _zeros(g: Any, ans: Any) -> Any:
+def zeros(g: Any, ans: Any) -> Any:
+    """`g`, or zeros like `ans` where there is none."""
     return zeros_like(ans) if g is None else g
 
 
@@ -123,7 +125,7 @@ class Call:
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """`reverse`, where a cotangent may be None."""
-        return self.reverse(residuals, leaves, [_zeros(g, y) for g, y in zip(gs, ans)])
+        return self.reverse(residuals, leaves, [zeros(g, y) for g, y in zip(gs, ans)])
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the leaves of the arguments."""
@@ -135,7 +137,7 @@ class Call:
 
         def linear(*cts: Any) -> list[Any]:
             back = self.reverse(residuals, leaves, cts)
-            return [_zeros(back[k], leaves[k]) for k in moving]
+            return [zeros(back[k], leaves[k]) for k in moving]
 
         return transpose(linear, ans, [ts[k] for k in moving])
 
@@ -186,10 +188,10 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     return bound.args  # type: ignore[no-any-return]
 
 
-class _Custom:
+class _Custom(Generic[P, R]):
     """A function with a rule of its own; keeps the wrapped function's name, docstring and signature."""
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.nondiff_argnums = tuple(nondiff_argnums)
@@ -205,14 +207,17 @@ class _Custom:
 
         return merge, [fixed[k] for k in sorted(fixed)], moving
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)  # type: ignore[attr-defined]  # by its name, as functions are pickled and copied
 
-class custom_vjp(_Custom):
+
+class custom_vjp(_Custom[P, R]):
     """A function whose reverse rule is given by hand: JAX's `custom_vjp`, that works under `jvp` too.
 
     `f.defvjp(fwd, bwd)`: `fwd` takes `f`'s arguments and returns `(out, residuals)`; `bwd(residuals, ct)` returns a tuple with a
@@ -231,7 +236,7 @@ class custom_vjp(_Custom):
     np.float64(1.0)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fun, nondiff_argnums)
         self.fwd: Any = None
         self.bwd: Any = None
@@ -240,14 +245,16 @@ class custom_vjp(_Custom):
         """State the rule."""
         self.fwd, self.bwd = fwd, bwd
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @errors.boundary
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.fwd is None:
-            raise errors.CustomRuleError(f"custom_vjp {name_of(self.fun)!r} has no rule: call {name_of(self.fun)}.defvjp(fwd, bwd) first.")
+            raise errors.CustomRuleError(f"custom_vjp {name_of(self.fun)!r} has no rule.\n  Call its defvjp(fwd, bwd) first.")
         merge, fixed, moving = self._split(args, kwargs)
         leaves, treedef = tree.flatten(moving)
-        f, fwd, bwd = self.fun, self.fwd, self.bwd
+        f: Any = self.fun
+        fwd, bwd = self.fwd, self.bwd
         call = _VjpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *xs: fwd(*merge(*xs)), lambda *r: bwd(*fixed, *r))
-        return call(leaves)
+        return call(leaves)  # type: ignore[no-any-return]
 
 
 class _VjpCall(Call):
@@ -260,9 +267,8 @@ class _VjpCall(Call):
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         result = self.fwd(*self.args(leaves))
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise errors.CustomRuleError(
-                f"custom_vjp {name_of(self.function)!r}: fwd must return (out, residuals), got {type(result).__name__}"
-            )
+            name, got = name_of(self.function), errors.describe(result)
+            raise errors.CustomRuleError(f"custom_vjp {name!r}: fwd must return (out, residuals), got {got}.\n  Residuals may be None.")
         return result
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -271,9 +277,7 @@ class _VjpCall(Call):
         back = self.bwd(residuals, tree.unflatten(self.outdef, cts))
         if not isinstance(back, (tuple, list)) or len(back) != len(args):
             count = len(back) if isinstance(back, (tuple, list)) else type(back).__name__
-            raise errors.CustomRuleError(
-                f"custom_vjp {name!r}: bwd must return a tuple of {len(args)} cotangents, one for each argument, got {count}."
-            )
+            raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd must return {len(args)} cotangents, got {count}.\n  None is zero.")
         out: list[Any] = []
         for k, (arg, g) in enumerate(zip(args, back)):
             likes, treedef = tree.flatten(arg)
@@ -293,7 +297,7 @@ class _VjpCall(Call):
         if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
             raise errors.CustomRuleError(
                 f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is "
-                f"{errors.describe(x)}: a cotangent has the shape and dtype of its argument. Return None for zero."
+                f"{errors.describe(x)}.\n  A cotangent has the shape and dtype of its argument: np.broadcast_to(g, x.shape). None is zero."
             )
         # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
         return np.array(g) if type(g) is np.ndarray else g
@@ -302,7 +306,7 @@ class _VjpCall(Call):
         return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd))
 
 
-class custom_jvp(_Custom):
+class custom_jvp(_Custom[P, R]):
     """A function whose forward rule is given by hand: JAX's `custom_jvp`. In reverse mode its transpose is used.
 
     `@f.defjvp` on a function `rule(primals, tangents)` that returns `(out, tangent_out)`; the tangent must be linear in `tangents`.
@@ -319,7 +323,7 @@ class custom_jvp(_Custom):
     np.float64(0.5)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fun, nondiff_argnums)
         self.jvp: Any = None
 
@@ -328,16 +332,15 @@ class custom_jvp(_Custom):
         self.jvp = jvp
         return jvp
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @errors.boundary
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.jvp is None:
-            raise errors.CustomRuleError(
-                f"custom_jvp {name_of(self.fun)!r} has no rule: decorate one with {name_of(self.fun)}.defjvp first."
-            )
+            raise errors.CustomRuleError(f"custom_jvp {name_of(self.fun)!r} has no rule.\n  Decorate one with its defjvp first.")
         merge, fixed, moving = self._split(args, kwargs)
         leaves, treedef = tree.flatten(moving)
-        f, rule = self.fun, self.jvp
-        call = _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: rule(*fixed, *r))
-        return call(leaves)
+        f: Any = self.fun
+        call = _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: self.jvp(*fixed, *r))
+        return call(leaves)  # type: ignore[no-any-return]
 
 
 class _JvpCall(Call):
@@ -351,7 +354,7 @@ class _JvpCall(Call):
         return _JvpCall(self.function, self.treedef, self.f, self.rule)(leaves), None
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        full = [_zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
+        full = [zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args(leaves), self.args(full))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out)")
@@ -380,119 +383,3 @@ class _JvpCall(Call):
 
     def mapped(self, axes: Any) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))
-
-
-def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
-
-    Traced values that `f` closes over are differentiated too. NumPy's global random state is put back for the second run.
-
-    Raises:
-        CheckpointError: the second run gave another result than the first.
-
-    >>> import functrace as ft, numpy as np
-    >>> ft.grad(ft.checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == ft.grad(lambda x: np.sin(np.sin(x)))(1.0)
-    np.True_
-    """
-
-    @functools.wraps(f)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        open_f, captured = _lift_closure(f)
-        leaves, treedef = tree.flatten((args, kwargs, captured))
-        return _CheckpointCall(f, treedef, lambda a, k, c: open_f(c)(*a, **k))(leaves)
-
-    return checkpointed
-
-
-def _lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
-    """The traced values in `f`'s closure, and how to make `f` again with others in their place."""
-    cells = f.__closure__ if isinstance(f, types.FunctionType) else None
-    contents = []
-    for cell in cells or ():
-        try:
-            contents.append(cell.cell_contents)
-        except ValueError:  # not yet assigned
-            contents.append(None)
-    lifted = [k for k, c in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(c))]
-    if not lifted:
-        return lambda _captured: f, []
-
-    def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
-        new = list(cells or ())
-        for k, c in zip(lifted, captured):
-            new[k] = types.CellType(c)
-        g = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(new))
-        g.__kwdefaults__ = f.__kwdefaults__
-        return g
-
-    return reopen, [contents[k] for k in lifted]
-
-
-def _random_state(new: Any = None) -> Any:
-    """NumPy's global random state, to which `new` is given if there is one; None before numpy.random was ever used."""
-    if "numpy.random" not in sys.modules:
-        return None
-    state = np.random.get_state(legacy=False)  # noqa: NPY002
-    if new is not None:
-        np.random.set_state(new)  # noqa: NPY002
-    return state
-
-
-class _CheckpointCall(Call):
-    what = "checkpoint"
-
-    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        state = _random_state()
-        out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
-        return out, (state, [np.array(value(y)) for y in tree.leaves(out)])
-
-    def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
-        """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
-        state, first = residuals
-        now = _random_state(state)
-        try:
-            out, rest = run()
-        finally:
-            _random_state(now)
-        if len(first) != len(out) or not all(np.array_equal(a, value(b), equal_nan=True) for a, b in zip(first, out)):
-            raise errors.CheckpointError(
-                f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
-                f"another function.\n  At {errors.user_line()}.\n"
-                "  A checkpointed function must repeat itself: pass what it reads as arguments, and random generators as their seeds."
-            )
-        return rest()
-
-    def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
-        moving = [k for k, x in enumerate(leaves) if is_float(x)]
-
-        def flat(*xs: Any) -> list[Any]:
-            full = list(leaves)
-            for k, x in zip(moving, xs):
-                full[k] = x
-            return tree.leaves(self.plain(full))
-
-        return moving, flat
-
-    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        moving, flat = self._moving(leaves)
-
-        def run() -> Any:
-            out, pullback = vjp(flat, *(leaves[k] for k in moving))
-            return out, lambda: pullback([g if is_float(y) else y for g, y in zip(cts, out)])
-
-        back: list[Any] = [None] * len(leaves)
-        for k, g in zip(moving, self._again(residuals, run)):
-            back[k] = g
-        return back
-
-    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        moving, flat = self._moving(leaves)
-
-        def run() -> Any:
-            out, pushed = jvp(flat, [leaves[k] for k in moving], [_zeros(ts[k], leaves[k]) for k in moving])
-            return out, lambda: pushed
-
-        return self._again(residuals, run)  # type: ignore[no-any-return]
-
-    def mapped(self, axes: Any) -> Call:
-        return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

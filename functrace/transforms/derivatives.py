@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
-from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, resolve, zeros_like
+from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, resolve, zeros_like
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
 
 _AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
 
@@ -37,13 +41,11 @@ class _Run:
             out = flat.call(*inputs)
             aux = None
             if has_aux:
-                if not (isinstance(out, tuple) and len(out) == 2):
-                    raise TypeError(f"{name} with has_aux=True: the function must return (output, aux), got {type(out).__name__}")
-                out, aux = out
+                out, aux = as_pair(name, out)
             leaves, treedef = tree.flatten(out)
             if out is None:
-                raise errors.NonScalarOutputError(f"{name}: the function returned None. Does it end without a return statement?")
-            leaves = [x if isinstance(x, Tracer) else _output(name, x) for x in leaves]
+                raise errors.NonScalarOutputError(f"{name}: the function returned None.\n  Does it end without a return statement?")
+            leaves = [x if isinstance(x, Tracer) else as_output(name, x) for x in leaves]
             extra, extra_def = tree.flatten(aux) if has_aux else ([], None)
             trees.extend((treedef, len(leaves), extra_def))
             return leaves + extra
@@ -73,49 +75,21 @@ def _handed_out(x: Any) -> Any:
     return np.array(x) if isinstance(x, np.ndarray) else x
 
 
-def _output(name: str, x: Any) -> Any:
-    if isinstance(x, (np.ndarray, np.generic)):
-        return x
-    if isinstance(x, (bool, int, float, complex)):
-        return np.asarray(x)[()]
-    raise TypeError(f"{name}: the function returned a {type(x).__name__}; outputs must be arrays, numbers, or pytrees of them")
-
-
-def _match(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any]) -> list[Any]:
-    """The leaves of a cotangent or tangent, checked against the values that they belong to."""
-    leaves, got = tree.flatten(given)
-    if got != treedef:
-        raise errors.CotangentError(
-            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n"
-            f"  At {errors.user_line()}."
-        )
-    checked = []
-    for g, x in zip(leaves, likes):
-        if not hasattr(g, "dtype"):
-            g = np.asarray(g)
-        if g.shape != x.shape:
-            raise errors.CotangentError(
-                f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n  At {errors.user_line()}.\n"
-                f"  The {which} must have the value's shape: np.broadcast_to(g, {x.shape}) if every element has the same."
-            )
-        if g.dtype != x.dtype:
-            if not np.can_cast(g.dtype, x.dtype, "same_kind"):
-                raise errors.CotangentError(
-                    f"{what}: a {which} of dtype {g.dtype} was given for a value of dtype {x.dtype}.\n  At {errors.user_line()}.\n"
-                    f"  Cast it: g.astype({str(x.dtype)!r})."
-                )
-            g = g.astype(x.dtype)
-        checked.append(g)
-    return checked
-
-
+@overload
+def vjp(f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], **kwargs: Any
+) -> tuple[R, Callable[[R], tuple[Any, ...]], A]: ...
+@errors.boundary
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its pullback, which maps a cotangent of the output to cotangents of the primals.
 
     Args:
         f: a function of pytrees of arrays, returning a pytree of arrays.
-        *primals: where to evaluate it. Keyword arguments are passed on, not differentiated.
+        *primals: where to evaluate it: pytrees of floating-point or complex arrays and numbers.
         has_aux: `f` returns `(output, aux)`, and `vjp` a third result, `aux`.
+        **kwargs: passed on to `f`, not differentiated.
 
     Returns:
         `(out, pullback)`. `pullback(ct)` takes a tree like `out` and returns a tuple with a tree like each primal; it can be
@@ -133,15 +107,34 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     run = _Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
+    @errors.boundary
     def pullback(ct: Any) -> tuple[Any, ...]:
-        cts = _match(name, "cotangent", ct, run.treedef, run.out)
+        cts = matched(name, "cotangent", ct, run.treedef, run.out)
         return tuple(flat.rebuild(run.pull(cts)))
 
     return (run.result(), pullback, run.aux) if has_aux else (run.result(), pullback)
 
 
+@overload
+def linearize(f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], **kwargs: Any) -> tuple[R, Callable[..., R], A]: ...
+@errors.boundary
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its linear approximation there, a function of tangents that can be called many times.
+
+    Args:
+        f: a function of pytrees of arrays, returning a pytree of arrays.
+        *primals: where to evaluate it.
+        has_aux: `f` returns `(output, aux)`; `aux` is the third result.
+        **kwargs: passed on to `f`, not differentiated.
+
+    Returns:
+        `(out, f_jvp)`. `f_jvp(*tangents)` takes a tangent like each primal, and returns one like `out`, as `jvp` does, without running
+        `f` again.
+
+    Raises:
+        CotangentError: a tangent's number, structure, shape or dtype is not that of the primals.
 
     >>> import functrace as ft, numpy as np
     >>> out, f_jvp = ft.linearize(lambda x: x**3, 2.0)
@@ -151,6 +144,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
     run = _Run("linearize", flat, has_aux)
 
+    @errors.boundary
     def f_jvp(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
             raise errors.CotangentError(f"linearize({name_of(f)}): {len(tangents)} tangents for {len(primals)} primals")
@@ -164,57 +158,68 @@ def _push(run: _Run, tangents: Sequence[Any]) -> Any:
     ts: list[Any] = [None] * len(flat.inputs)
     for tangent, treedef, leaves, places in zip(tangents, flat.treedefs, flat.wholes, flat.places):
         likes = [np.zeros(np.shape(x)) if p is None else flat.inputs[p] for x, p in zip(leaves, places)]
-        for t, p in zip(_match(f"the jvp of {name_of(flat.f)}", "tangent", tangent, treedef, likes), places):
+        for t, p in zip(matched(f"the jvp of {name_of(flat.f)}", "tangent", tangent, treedef, likes), places):
             if p is not None:
                 ts[p] = t
     outs = run.push(ts)
     return tree.unflatten(run.treedef, [zeros_like(x) if t is None else t for t, x in zip(outs, run.out)])
 
 
+@overload
+def jvp(
+    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False, **kwargs: Any
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[R, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True], **kwargs: Any
+) -> tuple[R, R, A]: ...
+@errors.boundary
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its directional derivative along `tangents`.
 
     Args:
         f: a function of pytrees of arrays, returning a pytree of arrays.
         primals: a tuple or list of arguments.
-        tangents: a tuple or list like it.
+        tangents: a tuple or list like it: the directions, with the arguments' shapes and dtypes.
         has_aux: `f` returns `(output, aux)`; `aux` is the third result.
+        **kwargs: passed on to `f`, not differentiated.
 
     Returns:
-        `(out, tangent_out)`, trees of one structure.
+        `(out, tangent_out)`, trees of one structure, shapes and dtypes.
+
+    Raises:
+        CotangentError: a tangent's structure, shape or dtype is not that of its primal.
 
     >>> import functrace as ft, numpy as np
     >>> ft.jvp(np.sin, (0.0,), (2.0,))
     (np.float64(0.0), np.float64(2.0))
     """
-    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(
-            f"jvp({name_of(f)}): primals and tangents must be tuples or lists, got {type(primals).__name__}, {type(tangents).__name__}"
-        )
-    if len(primals) != len(tangents):
-        raise errors.CotangentError(f"jvp({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents")
+    check_tuples("jvp", f, primals, tangents)
     flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
     run = _Run("jvp", flat, has_aux, _AT_ONCE)
     out = (run.result(), _push(run, tangents))
     return (*out, run.aux) if has_aux else out
 
 
+@errors.boundary
 def value_and_grad(
-    f: Callable[..., Any],
+    f: Callable[P, R],
     argnums: Argnums = None,
     has_aux: bool = False,
     *,
     argnames: Argnames = None,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """A function that returns `f`'s value and its gradient: see `grad`. With `has_aux` the value is `(output, aux)`.
+) -> Callable[P, tuple[R, Any]]:
+    """A function that returns `f`'s value and its gradient: for arguments, dtypes and errors see `grad`.
+
+    The value is what `f` returns, a NumPy scalar or a number; with `has_aux` it is `(output, aux)`.
 
     >>> import functrace as ft, numpy as np
     >>> ft.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
 
-    @functools.wraps(f)
+    @errors.wraps(f, "grad")
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
         flat = Flat("grad", f, args, kwargs, keys)
@@ -229,8 +234,9 @@ def value_and_grad(
 
 
 def _scalar_seed(f: Any, run: _Run, flat: Flat, holomorphic: bool) -> Any:
-    if len(run.out) != 1 or len(run.treedef.nodes) != 1 or run.out[0].shape != ():
-        found = errors.describe(run.out[0]) if len(run.treedef.nodes) == 1 else f"a {type(run.result()).__name__} ({run.treedef!r})"
+    if not run.treedef.alone or run.out[0].shape != ():
+        several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
+        found = errors.describe(run.out[0]) if run.treedef.alone else several
         raise errors.NonScalarOutputError(
             f"grad({name_of(f)}): the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
             "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
@@ -251,14 +257,15 @@ def _scalar_seed(f: Any, run: _Run, flat: Flat, holomorphic: bool) -> Any:
     return dtype.type(1)
 
 
+@errors.boundary
 def grad(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: Argnums = None,
     has_aux: bool = False,
     *,
     argnames: Argnames = None,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that returns the gradient of `f`, whose output is one real number.
 
     Args:
@@ -283,7 +290,7 @@ def grad(
     """
     both = value_and_grad(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
 
-    @functools.wraps(f)
+    @errors.wraps(f, "grad")
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
@@ -306,7 +313,7 @@ def _bases(likes: Sequence[Any]) -> tuple[list[Any], int]:
 
 
 def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
-    @functools.wraps(f)
+    @errors.wraps(f, what)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
@@ -377,13 +384,25 @@ def _check_complex(what: str, f: Any, flat: Flat, run: _Run, holomorphic: bool, 
         )
 
 
+@errors.boundary
 def jacrev(
-    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[P, Any]:
     """The Jacobian of `f` by reverse replays, one for each element of the output, as one batch.
 
-    Returns a function; for an output of shape `s` and an argument of shape `a` its result has shape `s + a`, in the output's tree,
-    each leaf a tree like the argument (a tuple of such, for several).
+    Args:
+        f: a function of pytrees of arrays that returns a pytree of arrays, of any shapes.
+        argnums, argnames: what to differentiate, by position or name: see `grad`.
+        has_aux: `f` returns `(output, aux)`, and the new function `(jacobian, aux)`.
+        holomorphic: `f` is holomorphic: complex arguments, complex output.
+
+    Returns:
+        A function of `f`'s arguments. For an output of shape `s` and an argument of shape `a` its result has shape `s + a`, in the
+        output's tree, each leaf a tree like the argument (a tuple of such, for several), and the dtype of both together.
+
+    Raises:
+        IntegerInputError: an argument to differentiate is an integer array.
+        InputTypeError: it is complex, without `holomorphic`.
 
     >>> import functrace as ft, numpy as np
     >>> ft.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -393,10 +412,13 @@ def jacrev(
     return _jacobian("jacrev", f, argnums, argnames, has_aux, holomorphic, "reverse")
 
 
+@errors.boundary
 def jacfwd(
-    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """The Jacobian of `f` by forward replays, one for each element of the arguments, as one batch: see `jacrev`.
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[P, Any]:
+    """The Jacobian of `f` by forward replays, one for each element of the arguments, as one batch.
+
+    For arguments, shapes and errors see `jacrev`.
 
     >>> import functrace as ft, numpy as np
     >>> ft.jacfwd(lambda x: np.array([1.0, 2.0]) * x)(3.0)
@@ -405,10 +427,11 @@ def jacfwd(
     return _jacobian("jacfwd", f, argnums, argnames, has_aux, holomorphic, "forward")
 
 
+@errors.boundary
 def jacobian(
-    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """The Jacobian of `f` by reverse or forward replays, whichever are fewer: see `jacrev`.
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[P, Any]:
+    """The Jacobian of `f` by reverse or forward replays, whichever are fewer: for arguments, shapes and errors see `jacrev`.
 
     >>> import functrace as ft, numpy as np
     >>> ft.jacobian(lambda x: x[:2] * x[2])(np.array([1.0, 2.0, 3.0]))
@@ -418,10 +441,13 @@ def jacobian(
     return _jacobian("jacobian", f, argnums, argnames, has_aux, holomorphic, "auto")
 
 
+@errors.boundary
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """The Hessian of `f`, forward over reverse: for an argument of shape `a` an array of shape `a + a`.
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
+) -> Callable[P, Any]:
+    """The Hessian of `f`, whose output is one real number, forward over reverse: see `grad` for arguments and errors.
+
+    For an argument of shape `a` an array of shape `a + a`; for a tree a tree of trees, as `jacobian` of `grad` gives.
 
     >>> import functrace as ft, numpy as np
     >>> ft.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
@@ -432,16 +458,26 @@ def hessian(
     return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
 
 
+@errors.boundary
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
     """The Hessian of `f` at `primals` times `tangents`, without the Hessian: forward over reverse.
 
-    Returns a tree like the primal, a tuple of them if there are several.
+    Args:
+        f: a function that returns one real number.
+        primals, tangents: tuples or lists of as many trees; a tangent has its primal's shapes and dtypes.
+        **kwargs: passed on to `f`, not differentiated.
+
+    Returns:
+        A tree like the primal, a tuple of them if there are several.
+
+    Raises:
+        NonScalarOutputError: the output is not one real number.
+        CotangentError: a tangent does not look like its primal.
 
     >>> import functrace as ft, numpy as np
     >>> ft.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
-    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(f"hvp({name_of(f)}): primals and tangents must be tuples or lists: hvp(f, (x,), (v,)), not hvp(f, x, v)")
+    check_tuples("hvp", f, primals, tangents)
     several = len(primals) > 1
     return jvp(grad(f, tuple(range(len(primals))) if several else 0), primals, tangents, **kwargs)[1]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import operator
+import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec
 
 import numpy as np
 
 from functrace import errors, tree
 from functrace.core.primitive import Primitive, bind
-from functrace.core.tape import Tape, TapeTrace, record
+from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of, signature
+from functrace.transforms.naming import Lines, line_text, names_of
+
+P = ParamSpec("P")
 
 
 class ProgramTracer(Tracer):
@@ -55,6 +58,15 @@ class ProgramTrace(TapeTrace):
     __slots__ = ()
     kind: ClassVar[type[Tracer]] = ProgramTracer
 
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.frames: Lines = Lines()
+        self.frames.base = sys._getframe(1)
+
+    def close(self) -> None:
+        self.frames.done()
+        super().close()
+
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, noted."""
         found = read(x.value)
@@ -78,14 +90,13 @@ class ProgramTrace(TapeTrace):
         return self.record(primitive, slots, values, bind(primitive, values, params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
-        frame = errors.user_frame(2)
-        where = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         out = super().record(primitive, slots, args, ans, params)
-        self.frames += [where] * (len(self.entries) - len(self.frames))
+        self.frames.stamp(sys._getframe(1), [e[1] for e in self.entries[len(self.frames) :]])
         return out
 
 
-def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
+@errors.boundary
+def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
     """A function that returns the tape of `f`: every op that ran, one a line, with names, shapes, dtypes and the user's line.
 
     Array and number leaves of the arguments are the tape's inputs. Transforms inside `f` show as the ops that they run.
@@ -97,7 +108,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Tape]:
     %1 : float64[] = sin(x)
     """
 
-    @functools.wraps(f)
+    @errors.wraps(f, "trace")
     def traced(*args: Any, **kwargs: Any) -> Tape:
         leaves, treedef = tree.flatten((args, kwargs))
         places = [
@@ -136,21 +147,28 @@ def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
 
 def show(tape: Tape) -> str:
     """A tape as text: one op a line, with names, shapes, dtypes and the user's line where it was kept."""
-    names = dict(enumerate(tape.names))
-    lines = [f"{names.get(k, f'%{k}')} : {errors.describe(x)}" for k, x in enumerate(tape.inputs)]
+    names = names_of(tape)
+    lines = [f"{names[k]} : {errors.describe(x)}" for k, x in enumerate(tape.inputs)]
     for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
-        names.setdefault(out, f"%{out}")
-        operands = [names.get(s, f"%{s}") if s >= 0 else _constant(a) for s, a in zip(slots, args)]
-        shown = [*operands, *(name + _constant(p) for name, p in zip(_parameters(primitive, len(params)), params))]
-        where = f"  # {errors.line_of(*tape.frames[row])}" if row < len(tape.frames) else ""
+        where = f"  # {line}" if (line := line_text(tape, row)) else ""
         kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
-        lines.append(f"{names[out]} : {kind} = {primitive.name}({', '.join(shown)}){where}")
-    returned = [names.get(s, f"%{s}") if s >= 0 else _constant(x) for s, x in zip(tape.slots, tape.outputs)]
+        lines.append(f"{names[out]} : {kind} = {primitive.name}({arguments_text(primitive, slots, args, params, names)}){where}")
+    returned = [names[s] if s >= 0 else constant_text(x) for s, x in zip(tape.slots, tape.outputs)]
     return "\n".join([*lines, f"return {', '.join(returned)}"])
 
 
-def _parameters(primitive: Primitive, count: int) -> list[str]:
+def arguments_text(
+    primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], params: tuple[Any, ...], names: dict[int, str]
+) -> str:
+    """The operands of an entry by name, constants in full if they are short, and parameters as keywords."""
+    operands = [names[s] if s >= 0 else constant_text(a) for s, a in zip(slots, args)]
+    return ", ".join([*operands, *(name + constant_text(p) for name, p in zip(parameter_names(primitive, len(params)), params))])
+
+
+def parameter_names(primitive: Primitive, count: int) -> list[str]:
     """`axis=` for each parameter of an op, as its function calls them."""
+    if primitive is ITEM:
+        return [""]
     try:
         names = list(signature(primitive.fun).parameters)[primitive.arity or 0 :]
     except (TypeError, ValueError):
@@ -158,7 +176,7 @@ def _parameters(primitive: Primitive, count: int) -> list[str]:
     return [f"{name}=" for name in names[:count]] if primitive.arity and len(names) >= count else [""] * count
 
 
-def _constant(x: Any) -> str:
+def constant_text(x: Any) -> str:
     """A constant or parameter, in full if it is short by nature."""
     x = value(x)
     if isinstance(x, tuple) and all(isinstance(item, _SHORT) for item in x):
@@ -171,9 +189,24 @@ def _constant(x: Any) -> str:
 _SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)
 
 
+# What the layers above make of a tape, as methods of it.
+
+
 def _to_python(tape: Tape, name: str = "f") -> str:
-    return importlib.import_module("functrace.compile.export").to_python(tape, name)  # type: ignore[no-any-return]  # a layer above
+    """The tape as the source of a function of NumPy alone: see `functrace.compile.export.to_python`."""
+    return importlib.import_module("functrace.compile.export").to_python(tape, name)  # type: ignore[no-any-return]
 
 
-Tape.to_python = _to_python  # type: ignore[attr-defined]
+def _draw(tape: Tape, **options: Any) -> Any:
+    """A picture of the tape: see `functrace.draw`."""
+    return importlib.import_module("functrace.drawing").draw(tape, **options)
+
+
+def _repr_html(tape: Tape) -> str:
+    """What a notebook shows: a table of the ops, and a picture."""
+    return importlib.import_module("functrace.drawing.page").to_html(tape, _draw(tape).svg)  # type: ignore[no-any-return]
+
+
+Tape.to_python, Tape.draw, Tape._repr_html_ = _to_python, _draw, _repr_html  # type: ignore[attr-defined]
+Tape._repr_svg_ = lambda tape: _draw(tape).svg  # type: ignore[attr-defined]
 Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]

@@ -1,0 +1,304 @@
+"""What a tape or a jitted program says, as a plain graph: boxes with lines of text, and arrows. Boxes stand before those they point to.
+
+A tape's forward graph has a box for each input, each constant array, each op (several results leave one box) and each output. Its
+backward graph has one for the cotangent of each output, the pullback of each op that a cotangent reaches, the gradient of each input,
+and a sum wherever several cotangents meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace import errors
+from functrace.compile.program import GUARD, Program
+from functrace.core.primitive import Primitive
+from functrace.core.tape import ITEM, Tape
+from functrace.core.tracer import value
+from functrace.transforms.naming import Lines, names_of
+from functrace.transforms.tracing import constant_text, parameter_names
+
+
+class Box:
+    """A box: its `kind`, which is its colour, its lines of text, and `hint`, which shows when the mouse is over it.
+
+    What can be folded has `like`: equal for ops that are alike. `calls` are the user's calls that it was made in, as pairs of a number
+    and a name, the outermost first; `line` is the user's line; `count` is the number of ops in it.
+    """
+
+    __slots__ = ("calls", "count", "hint", "kind", "like", "line", "ordered", "text")
+
+    def __init__(
+        self,
+        kind: str,
+        text: Sequence[str],
+        hint: str = "",
+        like: Any = None,
+        calls: Sequence[tuple[int, str]] = (),
+        line: str = "",
+        count: int = 1,
+        ordered: bool = False,
+    ) -> None:
+        self.kind, self.text, self.hint, self.like, self.calls = kind, list(text), hint, like, tuple(calls)
+        self.line, self.count, self.ordered = line, count, ordered  # `ordered`: its arrows arrive in the order of the arguments
+
+
+class Arrow(NamedTuple):
+    """An arrow between two boxes, by number, with a short label and a hint."""
+
+    source: int
+    target: int
+    label: str = ""
+    hint: str = ""
+
+
+class Graph:
+    """Boxes in an order in which arrows run forwards, and arrows.
+
+    It is a graph of a run's "values", of its "cotangents", or of a tensor's "history"; `reverse` where arrows run as cotangents do.
+    """
+
+    def __init__(self, title: str, of: str = "values", reverse: bool = False) -> None:
+        self.title, self.of, self.reverse = title, of, reverse
+        self.boxes: list[Box] = []
+        self.arrows: list[Arrow] = []
+
+    def add(self, box: Box) -> int:
+        """Append a box; its number."""
+        self.boxes.append(box)
+        return len(self.boxes) - 1
+
+    def join(self, source: int, target: int, label: str = "", hint: str = "") -> None:
+        """Append an arrow."""
+        self.arrows.append(Arrow(source, target, label, hint))
+
+    def __repr__(self) -> str:
+        return f"<graph of {self.title}: {len(self.boxes)} boxes, {len(self.arrows)} arrows>"
+
+
+def kind_text(x: Any) -> str:
+    """Shape and dtype of a value, or of each of several."""
+    return " × ".join(map(errors.describe, x)) if isinstance(x, tuple) else errors.describe(x)
+
+
+def number_text(x: Any) -> str:
+    """A constant or parameter as short as may be."""
+    x = value(x)
+    if isinstance(x, np.dtype) or (isinstance(x, (np.ndarray, np.generic)) and x.shape == ()):
+        return str(x)
+    return constant_text(x)
+
+
+def _is_inline(x: Any) -> bool:
+    """Whether a constant is short enough to be written in the box of its op."""
+    return not (hasattr(x, "shape") and np.shape(x) != ()) and not isinstance(x, (list, tuple, dict))
+
+
+def _call_text(primitive: Primitive, operands: Sequence[str], params: tuple[Any, ...]) -> str:
+    """An op with its parameters, and its operands where some are numbers: `sum(axis=0)`, `multiply(·, 2)`."""
+    if primitive.name == "call":
+        return str(params[0])
+    shown = [n + number_text(p) for n, p in zip(parameter_names(primitive, len(params)), params)]
+    shown = [s for s in shown if s not in ("axis=None", "keepdims=False", "mode='reduced'")]
+    inner = [*operands, *shown] if any(o != "·" for o in operands) else shown
+    return f"{primitive.name}({', '.join(inner)})" if inner else primitive.name
+
+
+def _like(primitive: Primitive, params: tuple[Any, ...], operands: Sequence[str], kind: str) -> tuple[Any, ...]:
+    return primitive.name, tuple(map(number_text, params)), tuple(o == "·" for o in operands), kind
+
+
+def _function(tape: Tape) -> str:
+    return tape.what[tape.what.find("(") + 1 : -1] if tape.what.endswith(")") else tape.what
+
+
+def places(tape: Tape) -> list[tuple[str, tuple[tuple[int, str], ...]]]:
+    """For each entry the user's line, and the calls that it was made in, without that of the traced function itself."""
+    lines = tape.frames
+    if not isinstance(lines, Lines):
+        return [("", ())] * len(tape.entries)
+    paths: list[tuple[tuple[int, str], ...]] = []
+    for call in lines.calls:  # a call comes after the one that it was made in
+        paths.append((*(paths[call.parent] if call.parent >= 0 else ()), (len(paths), call.name)))
+    cut = len({p[0][0] for p in paths} | ({-1} if -1 in lines.call else set())) == 1
+    return [(lines.text(row), paths[k][cut:] if k >= 0 else ()) for row, k in enumerate(lines.call)]
+
+
+def forward(tape: Tape) -> Graph:
+    """The ops of a tape, as they ran."""
+    names, where = names_of(tape), places(tape)
+    graph = Graph(_function(tape))
+    made: dict[int, tuple[int, str]] = {}  # slot -> box and label of the arrow
+    for k, x in enumerate(tape.inputs):
+        made[k] = graph.add(Box("input", [names[k], kind_text(x)], f"input {names[k]} : {kind_text(x)}")), ""
+    constants: dict[int, int] = {}
+    for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
+        if primitive is ITEM:
+            made[out] = made[slots[0]][0], names[out] if not names[out].startswith("%") else f"[{params[0]}]"
+            continue
+        operands = ["·" if s >= 0 or not _is_inline(a) else number_text(a) for s, a in zip(slots, args)]
+        line, calls = where[row]
+        call = _call_text(primitive, operands, params)
+        for s, a in zip(slots, args):
+            if s < 0 and not _is_inline(a) and id(a) not in constants:
+                constants[id(a)] = graph.add(Box("constant", ["constant", kind_text(value(a))], f"constant {kind_text(value(a))}"))
+        hint = f"{names[out]} : {kind_text(ans)} = {call}" + (f"\n{source(line)}" if line else "")
+        text = [call, f"{names[out]} : {kind_text(ans)}"]
+        box = graph.add(Box("op", text, hint, _like(primitive, params, operands, kind_text(ans)), calls, line, ordered=True))
+        for k, (s, a) in enumerate(zip(slots, args)):
+            if s >= 0:
+                start, label = made[s]
+                graph.join(start, box, label, f"{names[s]} : {kind_text(a)}, argument {k} of {primitive.name}")
+            elif not _is_inline(a):
+                graph.join(constants[id(a)], box, "", f"a constant, argument {k} of {primitive.name}")
+        made[out] = box, ""
+    _outputs(graph, tape.slots, tape.outputs, made, names)
+    return graph
+
+
+def _outputs(graph: Graph, slots: Sequence[int], outputs: Sequence[Any], made: dict[int, tuple[int, str]], names: dict[int, str]) -> None:
+    for k, (s, x) in enumerate(zip(slots, outputs)):
+        title = f"output {k}" if len(slots) > 1 else "output"
+        shown = kind_text(value(x)) if s >= 0 or not _is_inline(value(x)) else f"constant {number_text(x)}"
+        box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
+        if s >= 0:
+            graph.join(*(made[s][0], box, made[s][1], f"{names[s]} : {shown}"))
+
+
+def program(compiled: Program, title: str = "program") -> Graph:
+    """The instructions of a jitted function's program, as recorded, with its guards."""
+    graph = Graph(f"jit({title})")
+    names = dict(enumerate(compiled.names))
+    made: dict[int, tuple[int, str]] = {}
+    constants: dict[int, int] = {}
+
+    def kind(k: int) -> str:
+        return "" if compiled.kinds.get(k) is None else errors.describe(compiled.kinds[k])
+
+    for k in range(compiled.ninputs):
+        names.setdefault(k, f"%{k}")
+        made[k] = graph.add(Box("input", [names[k], kind(k)], f"input {names[k]} : {kind(k)}")), ""
+    for i in compiled.instructions:
+        if i.primitive is ITEM:
+            made[i.out] = made[i.args[0]][0], f"[{i.params[0]}]"
+            continue
+        inline = [k < 0 and _is_inline(compiled.constant(k)) for k in i.args]
+        for k, short in zip(i.args, inline):
+            if k < 0 and not short and k not in constants:
+                constants[k] = graph.add(Box("constant", ["constant", kind(k)], f"constant {kind(k)}"))
+        if i.primitive is GUARD:
+            read, found, _ = i.params
+            word = f"{getattr(read, '__name__', 'value')}: {number_text(found)}"
+            box = graph.add(Box("guard", [word], f"the program is replayed where {word}", ("guard", word), ordered=True))
+        else:
+            operands = [number_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
+            call, name = _call_text(i.primitive, operands, i.params), f"%{i.out}"
+            like = _like(i.primitive, i.params, operands, kind(i.out))
+            box = graph.add(Box("op", [call, f"{name} : {kind(i.out)}"], f"{name} : {kind(i.out)} = {call}", like, ordered=True))
+            made[i.out] = box, ""
+        for j, (k, short) in enumerate(zip(i.args, inline)):
+            if not short:
+                start, label = made[k] if k >= 0 else (constants[k], "")
+                graph.join(start, box, label, f"{names.get(k, f'%{k}')} : {kind(k)}, argument {j} of {i.primitive.name}" if k >= 0 else "")
+    for k, s in enumerate(compiled.outputs):
+        title = f"output {k}" if len(compiled.outputs) > 1 else "output"
+        shown = kind(s) if s >= 0 else f"constant {number_text(compiled.constant(s))}"
+        box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
+        if s >= 0:
+            graph.join(made[s][0], box, made[s][1])
+    return graph
+
+
+def source(line: str) -> str:
+    """The user's line with its text, where it can be read."""
+    import linecache
+
+    file, _, rest = line.rpartition(":")
+    number = rest.partition(",")[0]
+    text = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+    return f"{line}\n{text}" if text else line
+
+
+def backward(tape: Tape) -> Graph:
+    """The cotangents of a tape's reverse replay: from those of the outputs, through the ops' pullbacks, to the inputs' gradients."""
+    names, where = names_of(tape), places(tape)
+    graph = Graph(f"{_function(tape)}, backward", "cotangents", True)
+    arriving: dict[int, list[tuple[int, str]]] = {}
+    for k, (s, x) in enumerate(zip(tape.slots, tape.outputs)):
+        if s >= 0 and errors_float(x):
+            title = f"cotangent of output {k}" if len(tape.slots) > 1 else "cotangent of output"
+            arriving.setdefault(s, []).append((graph.add(Box("output", [title, kind_text(x)], f"{title} : {kind_text(x)}")), ""))
+    shapes = dict(enumerate(map(kind_text, tape.inputs))) | {e[1]: kind_text(e[4]) for e in tape.entries}
+
+    def reach(s: int, target: int) -> None:
+        """Arrows from what has arrived for a slot to a box."""
+        for start, label in arriving[s]:
+            graph.join(start, target, label, f"cotangent of {names[s]} : {shapes[s]}")
+
+    def summed(s: int, calls: Any, line: str) -> None:
+        """One box for the sum, where several cotangents have arrived for a slot."""
+        if len(arriving[s]) > 1:
+            hint = f"the cotangent of {names[s]} : {shapes[s]} is a sum of {len(arriving[s])}"
+            plus = graph.add(Box("sum", ["+"], hint, ("+", len(arriving[s])), calls, line, count=0))
+            reach(s, plus)
+            arriving[s] = [(plus, "")]
+
+    for row in range(len(tape.entries) - 1, -1, -1):
+        primitive, out, slots, args, ans, params = tape.entries[row]
+        if out not in arriving or primitive.constant:
+            continue
+        line, calls = where[row]
+        if not primitive.multi:  # of those the cotangents are a tuple
+            summed(out, calls, line)
+        if primitive is ITEM:
+            arriving.setdefault(slots[0], []).append((arriving[out][0][0], f"[{params[0]}]"))
+            continue
+        saved = _saved(primitive, slots, args, out, names)
+        text = [f"pullback of {primitive.name if primitive.name != 'call' else params[0]}", *_wrapped("saves ", saved)]
+        hint = f"pullback of {names[out]} = {primitive.name}" + "".join(f"\nsaves {s}" for s in saved)
+        like = ("pullback", *_like(primitive, params, ["·" if s >= 0 else "" for s in slots], shapes[out]))
+        box = graph.add(Box("back", text, hint + (f"\n{source(line)}" if line else ""), like, calls, line))
+        if primitive.multi:  # each of its results has an arrow, though it is one pullback
+            reach(out, box)
+        else:
+            start, label = arriving[out][0]
+            graph.join(start, box, label, f"cotangent of {names[out]} : {shapes[out]}")
+        rules = [True] * len(slots) if primitive.arity is None or primitive.joint else [r is not None for r in primitive.vjps]
+        for s, a, rule in zip(slots, args, rules):
+            if s >= 0 and rule and errors_float(a):
+                arriving.setdefault(s, []).append((box, ""))
+    for k, x in enumerate(tape.inputs):
+        if errors_float(x):
+            if k in arriving:
+                summed(k, (), "")
+            shown = kind_text(x) if k in arriving else f"{kind_text(x)}, zero"
+            box = graph.add(Box("input", [f"gradient of {names[k]}", shown], f"gradient of {names[k]} : {shown}"))
+            if k in arriving:
+                reach(k, box)
+    return graph
+
+
+def errors_float(x: Any) -> bool:
+    """Whether a value has a derivative: it is of floats or complex numbers."""
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, (float, complex)) if dtype is None else dtype.kind in "fc"
+
+
+def _saved(primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], out: int, names: dict[int, str]) -> list[str]:
+    """What the reverse replay looks into: values by name, with shapes; constants that are arrays too."""
+    first, *rest = primitive.needed(slots) or (False,)
+    shown = [names[s] if s >= 0 else kind_text(value(a)) if not _is_inline(a) else "" for s, a, keep in zip(slots, args, rest) if keep]
+    return [s for s in dict.fromkeys([*shown, *([names[out]] if first else [])]) if s]
+
+
+def _wrapped(head: str, parts: Sequence[str], width: int = 30) -> list[str]:
+    """`head` and the parts, in lines of about `width` characters."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines.append((head if not lines else "  ") + part)
+    return lines if len(lines) <= 4 else [*lines[:3], f"  and {len(parts) - 3} more"]

@@ -1,0 +1,159 @@
+"""A graph as SVG text: no program, no style sheet, no script; the colours can be read on light and on dark pages."""
+
+from __future__ import annotations
+
+import unicodedata
+from html import escape
+
+from functrace.drawing.graph import Box, Graph
+from functrace.drawing.layout import place
+
+SIZE, LINE, PAD, MARGIN = 13.0, 17.0, 9.0, 14.0
+FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+INK, GREY = "#1d2430", "#7f8894"  # in boxes; of arrows and text outside, on white or black
+LONGEST = 44  # characters of a line
+
+# Fill and outline of each kind of box, and what the legend says of it.
+KINDS: dict[str, tuple[str, str, str]] = {
+    "input": ("#d5e6fb", "#3f78bd", "input"),
+    "constant": ("#e6e8eb", "#868e99", "constant"),
+    "op": ("#fff2cc", "#b8912f", "operation"),
+    "guard": ("#fbdfe6", "#b9536f", "guard"),
+    "fold": ("#e6defa", "#7658bd", "several operations, folded"),
+    "output": ("#d6f2dd", "#3c9359", "output"),
+    "back": ("#fde0cc", "#c46a2b", "pullback"),
+    "sum": ("#fde0cc", "#c46a2b", "sum of cotangents"),
+    "accumulate": ("#e6e8eb", "#868e99", "adds to .grad"),
+}
+WORDS = {
+    "values": {},
+    "cotangents": {"input": "gradient", "output": "cotangent given", "fold": "several pullbacks, folded"},
+    "history": {"input": "leaf", "back": "grad_fn", "output": "tensor", "fold": "several nodes, folded"},
+}
+
+
+def clean(text: str) -> str:
+    """Text without the characters that XML does not know."""
+    return "".join(c if c >= " " or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text if not "\ud800" <= c <= "\udfff")
+
+
+def columns(text: str) -> int:
+    """How many columns a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def short(text: str, longest: int = LONGEST) -> str:
+    """A line that is not too long."""
+    text = clean(text).replace("\n", " ")
+    while columns(text) > longest:
+        text = text[: min(len(text) - 2, longest - 1)] + "…"
+    return text
+
+
+def wording(graph: Graph, kind: str) -> str:
+    """What the legend says of a kind of box."""
+    return WORDS[graph.of].get(kind, KINDS[kind][2])
+
+
+def size_of(box: Box) -> tuple[float, float]:
+    """Width and height of a box."""
+    if box.kind == "sum":
+        return 26.0 + 14 * max(0, box.like[1] - 2), 26.0
+    width = max(columns(short(line)) * SIZE * (0.635 if k == 0 else 0.56) for k, line in enumerate(box.text))
+    return max(48.0, round(width + 2 * PAD)), LINE * len(box.text) + 2 * PAD - 4
+
+
+def _n(v: float) -> str:
+    return f"{v:.1f}".removesuffix(".0")
+
+
+def _curve(route: list[tuple[float, float, float]], dx: float, dy: float) -> str:
+    """Vertical through each layer, S-curves between them."""
+    x, _, y = route[0]
+    x, y = x + dx, y + dy
+    parts = [f"M{_n(x)} {_n(route[0][1] + dy)}"]
+    if route[0][2] > route[0][1]:
+        parts.append(f"V{_n(y)}")
+    for px, enter, leave in route[1:]:
+        nx, ny = px + dx, enter + dy
+        half = (y + ny) / 2
+        parts.append(f"L{_n(nx)} {_n(ny)}" if abs(nx - x) < 0.05 else f"C{_n(x)} {_n(half)} {_n(nx)} {_n(half)} {_n(nx)} {_n(ny)}")
+        if leave > enter:
+            parts.append(f"V{_n(leave + dy)}")
+        x, y = nx, leave + dy
+    return " ".join(parts)
+
+
+def to_svg(graph: Graph) -> str:
+    """The graph as an SVG image."""
+    sizes = [size_of(b) for b in graph.boxes]
+    placed = place(sizes, [(a.source, a.target) for a in graph.arrows], [b.ordered for b in graph.boxes])
+    kinds = [k for k in KINDS if any(b.kind == k for b in graph.boxes)]
+    title = short(graph.title, 100)
+    words = [wording(graph, k) for k in kinds]
+    legend, across, down = [], 0.0, 0.0
+    limit = max(placed.width, 460.0)
+    for kind, word in zip(kinds, words):
+        width = columns(word) * 11 * 0.62 + 16
+        if across and across + width > limit:
+            across, down = 0.0, down + 26
+        legend.append((kind, word, across, down, width))
+        across += width + 8
+    head = 30.0
+    inner = max(placed.width, *(x + w for _, _, x, _, w in legend), columns(title) * SIZE * 0.64) if legend else placed.width + 200
+    dx, dy = MARGIN + (inner - placed.width) / 2, MARGIN + head
+    foot = dy + placed.height + 24
+    width, height = inner + 2 * MARGIN, foot + (down + 20 if legend else 0) + MARGIN
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}" '
+        f'role="img" aria-label="{escape(clean(graph.title))}" style="max-width:100%;height:auto">',
+        f'<g font-family="{FONT}" font-size="{_n(SIZE)}">',
+        f'<text class="heading" x="{_n(MARGIN)}" y="{_n(MARGIN + 13)}" fill="{GREY}" font-weight="bold">{escape(title)}</text>',
+    ]
+    stroke = KINDS["back"][1] if graph.reverse else GREY
+    dash = ' stroke-dasharray="6 3"' if graph.reverse else ""
+    out.append(f'<g class="arrows" fill="none" stroke="{stroke}" stroke-width="1.4"{dash}>')
+    labels, heads = [], []
+    for arrow, route in zip(graph.arrows, placed.routes):
+        x, y = route[-1][0] + dx, route[-1][2] + dy
+        hint = f"<title>{escape(clean(arrow.hint))}</title>" if arrow.hint else ""
+        bent = [*route[:-1], (route[-1][0], route[-1][1], route[-1][2])]
+        out.append(f'<path class="arrow" data-from="{arrow.source}" data-to="{arrow.target}" d="{_curve(bent, dx, dy)}">{hint}</path>')
+        heads.append(f'<path d="M{_n(x)} {_n(y)}l-4 -8h8z"/>')
+        if arrow.label:
+            labels.append(f'<text x="{_n(x + 5)}" y="{_n(y - 8)}">{escape(short(arrow.label, 16))}</text>')
+    out.append("</g>")
+    out.append(f'<g class="heads" fill="{stroke}">{"".join(heads)}</g>')
+    for k, (box, (w, h), (cx, cy)) in enumerate(zip(graph.boxes, sizes, placed.centres)):
+        out.append(_box(k, box, w, h, cx + dx, cy + dy))
+    if labels:
+        out.append(f'<g class="labels" fill="{GREY}" font-size="11">{"".join(labels)}</g>')
+    out.append('<g class="legend" font-size="11">')
+    for kind, word, x, y, w in legend:
+        fill, line, _ = KINDS[kind]
+        left, top = MARGIN + x, foot + y
+        out.append(
+            f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(w)}" height="19" rx="4" fill="{fill}" stroke="{line}"/>'
+            f'<text x="{_n(left + w / 2)}" y="{_n(top + 13.5)}" fill="{INK}" text-anchor="middle">{escape(word)}</text>'
+        )
+    out.append("</g></g></svg>")
+    return "\n".join(out)
+
+
+def _box(number: int, box: Box, w: float, h: float, cx: float, cy: float) -> str:
+    fill, line, _ = KINDS[box.kind]
+    hint = f"<title>{escape(clean(box.hint))}</title>" if box.hint else ""
+    left, top = cx - w / 2, cy - h / 2
+    radius = 13 if box.kind == "sum" else 9 if box.kind in ("input", "output") else 4
+    dash = ' stroke-dasharray="4 2"' if box.kind == "constant" else ""
+    shape = f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(w)}" height="{_n(h)}" rx="{radius}" fill="{fill}" stroke="{line}"{dash}/>'
+    if box.kind == "fold":  # a stack of cards
+        shape = f'<rect x="{_n(left + 3)}" y="{_n(top + 3)}" width="{_n(w)}" height="{_n(h)}" rx="4" fill="{fill}" stroke="{line}"/>{shape}'
+    texts = []
+    for k, text in enumerate(box.text):
+        y = top + PAD + LINE * k + 10.5 if box.kind != "sum" else cy + 4.5
+        style = ' font-weight="bold"' if k == 0 else ' font-size="11.5"'
+        texts.append(f'<text x="{_n(cx)}" y="{_n(y)}"{style}>{escape(short(text))}</text>')
+    return f'<g class="box {box.kind}" id="box{number}" fill="{INK}" text-anchor="middle">{hint}{shape}{"".join(texts)}</g>'

@@ -1,0 +1,143 @@
+"""`checkpoint`: keep the arguments of a call only, and run it again in the reverse replay for the values in between."""
+
+from __future__ import annotations
+
+import sys
+import types
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.tracer import Tracer, value
+from functrace.transforms.arguments import name_of
+from functrace.transforms.batching import vmap
+from functrace.transforms.custom import Call, is_float, zeros
+from functrace.transforms.derivatives import jvp, vjp
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
+    """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
+
+    Traced values that `f` closes over are differentiated too. NumPy's global random state is put back for the second run.
+
+    Raises:
+        CheckpointError: the second run gave another result than the first.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.grad(ft.checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == ft.grad(lambda x: np.sin(np.sin(x)))(1.0)
+    np.True_
+    """
+
+    @errors.wraps(f, "checkpoint")
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        open_f, captured = lift_closure(f)
+        leaves, treedef = tree.flatten((args, kwargs, captured))
+        return _CheckpointCall(f, treedef, lambda a, k, c: open_f(c)(*a, **k))(leaves)
+
+    return checkpointed
+
+
+def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
+    """The traced values in `f`'s closure, and how to make `f` again with others in their place."""
+    cells = f.__closure__ if isinstance(f, types.FunctionType) else None
+    contents = []
+    for cell in cells or ():
+        try:
+            contents.append(cell.cell_contents)
+        except ValueError:  # not yet assigned
+            contents.append(None)
+    lifted = [k for k, c in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(c))]
+    if not lifted:
+        return lambda _captured: f, []
+
+    def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
+        new = list(cells or ())
+        for k, c in zip(lifted, captured):
+            new[k] = types.CellType(c)
+        g = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(new))
+        g.__kwdefaults__ = f.__kwdefaults__
+        return g
+
+    return reopen, [contents[k] for k in lifted]
+
+
+def _random_state(new: Any = None) -> Any:
+    """NumPy's global random state, to which `new` is given if there is one; None before numpy.random was ever used."""
+    if "numpy.random" not in sys.modules:
+        return None
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    if new is not None:
+        np.random.set_state(new)  # noqa: NPY002
+    return state
+
+
+def _digest(x: Any) -> tuple[Any, ...]:
+    """What tells two results apart, without keeping them."""
+    x = np.ascontiguousarray(value(x))
+    return x.shape, x.dtype, zlib.crc32(x)
+
+
+class _CheckpointCall(Call):
+    what = "checkpoint"
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        state = _random_state()
+        out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
+        return out, (state, [_digest(y) for y in tree.leaves(out)])
+
+    def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
+        """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
+        state, first = residuals
+        now = _random_state(state)
+        try:
+            out, rest = run()
+        finally:
+            _random_state(now)
+        if first != [_digest(y) for y in out]:
+            raise errors.CheckpointError(
+                f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
+                f"another function.\n  At {errors.user_line()}.\n"
+                "  A checkpointed function must repeat itself: pass what it reads as arguments, and random generators as their seeds."
+            )
+        return rest()
+
+    def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
+        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+
+        def flat(*xs: Any) -> list[Any]:
+            full = list(leaves)
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return tree.leaves(self.plain(full))
+
+        return moving, flat
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        moving, flat = self._moving(leaves)
+
+        def run() -> Any:
+            out, pullback = vjp(flat, *(leaves[k] for k in moving))
+            return out, lambda: pullback([g if is_float(y) else y for g, y in zip(cts, out)])
+
+        back: list[Any] = [None] * len(leaves)
+        for k, g in zip(moving, self._again(residuals, run)):
+            back[k] = g
+        return back
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        moving, flat = self._moving(leaves)
+
+        def run() -> Any:
+            out, pushed = jvp(flat, [leaves[k] for k in moving], [zeros(ts[k], leaves[k]) for k in moving])
+            return out, lambda: pushed
+
+        return self._again(residuals, run)  # type: ignore[no-any-return]
+
+    def mapped(self, axes: Any) -> Call:
+        return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

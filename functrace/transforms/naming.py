@@ -1,0 +1,237 @@
+"""The user's names for what a tape records, and the calls of the user's functions in which it was made.
+
+A name is read from the bytecode: where the instruction after the one that made a value stores it, that is its name. So no source is
+needed, and nothing is looked up while a function runs but its frames.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Iterable, Sequence
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from functrace import errors
+from functrace.core.forward import pushforward
+from functrace.core.reverse import pullback
+from functrace.core.tape import ITEM, Tape
+from functrace.core.tracer import Tracer
+
+REPLAYS = {pullback.__code__: "reverse replay", pushforward.__code__: "forward replay"}  # frames of ours that are worth a name
+
+
+class Call(NamedTuple):
+    """A call under a run: the number of the call that it came from (-1: the traced function's), its code, and where it was called."""
+
+    parent: int
+    code: CodeType
+    name: str
+    site: tuple[CodeType | None, int]
+
+
+class Lines(list[Any]):
+    """Code and instruction of the user's line, for each entry of a tape; with the `calls` it was made in.
+
+    `call[row]` is the number of the innermost call, -1 outside of all; `visit[row]` numbers the visits of the user's line, of which
+    each may make several entries. An entry that a replay made, as `grad` does, has the line of the op that it is the derivative of, and
+    the name of the replay in `replay[row]`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.call: list[int] = []
+        self.visit: list[int] = []
+        self.replay: list[str] = []
+        self.rows: dict[int, int] = {}  # by slot
+        self.base: FrameType | None = None  # the frame below all that are looked at
+        self._open: list[tuple[FrameType, int]] = []  # frames of the last entry with their numbers: held, so that none is taken for another
+        self._last: tuple[Any, ...] = ()
+
+    def stamp(self, frame: FrameType | None, slots: Sequence[int]) -> None:
+        """Note for the next entries, by the slots of their results, where they are made: under `frame`."""
+        found: list[FrameType] = []
+        user: FrameType | None = None
+        replay = ""
+        where: tuple[CodeType | None, int] = (None, 0)
+        under = below = frame
+        while frame is not None and frame is not self.base:
+            code = frame.f_code
+            if errors.is_user_file[code.co_filename]:
+                if user is None:
+                    user, below = frame, under
+                if not (code.co_name.startswith("<") and code.co_name != "<lambda>"):  # comprehensions are no calls
+                    found.append(frame)
+            elif code in REPLAYS:
+                found.append(frame)
+                if user is None and not replay:
+                    replay, where = REPLAYS[code], self._origin(frame)
+            under, frame = frame, frame.f_back
+        if replay:
+            user = None
+        elif user is None and frame is not None:
+            user = frame.f_back
+            while user is not None and not errors.is_user_file[user.f_code.co_filename]:
+                user = user.f_back
+        number, kept = -1, []
+        site: tuple[CodeType | None, int] = (None, 0)
+        known = self._open
+        for k, frame in enumerate(reversed(found)):
+            if k < len(known) and known[k][0] is frame:
+                number = known[k][1]
+            else:
+                known = []
+                code = frame.f_code
+                self.calls.append(Call(number, code, REPLAYS.get(code) or code.co_name, site))
+                number = len(self.calls) - 1
+            site = frame.f_code, frame.f_lasti
+            kept.append((frame, number))
+        self._open = kept
+        if user is not None:
+            where = user.f_code, user.f_lasti
+        last = (user, where, below)
+        old = self._last
+        new = not old or old[0] is not user or old[1] != where or old[2] is not below
+        self._last = last
+        visit = (self.visit[-1] if self.visit else -1) + new
+        count = len(slots)
+        for k, slot in enumerate(slots):
+            self.rows[slot] = len(self) + k
+        self += [where] * count
+        self.replay += [replay] * count
+        self.call += [number] * count
+        self.visit += [visit] * count
+
+    def _origin(self, frame: FrameType) -> tuple[CodeType | None, int]:
+        """The line of the op whose rule a replay applies in `frame`."""
+        entry = frame.f_locals.get("entry")
+        ans = entry[4] if isinstance(entry, tuple) else None
+        while isinstance(ans, Tracer) and getattr(ans.owner, "frames", None) is not self:
+            ans = ans.value
+        row = self.rows.get(ans.slot) if isinstance(ans, Tracer) else None
+        return (None, 0) if row is None else self[row]
+
+    def text(self, row: int) -> str:
+        """`example.py:6, in f`, and which replay made the entry."""
+        line, replay = errors.line_of(*self[row]), self.replay[row]
+        return f"{line}, {replay}" if line and replay else line or replay
+
+    def done(self) -> None:
+        """Let go of all frames."""
+        self.base, self._open, self._last = None, [], ()
+
+    def path(self, row: int) -> list[int]:
+        """The numbers of the calls that an entry was made in, the outermost first."""
+        out, k = [], self.call[row]
+        while k >= 0:
+            out.append(k)
+            k = self.calls[k].parent
+        return out[::-1]
+
+    def name(self, row: int) -> list[str]:
+        """What the user's program stores the entry's result under; several names where it unpacks it; none if it does not say."""
+        code, lasti = self[row]
+        k = self.call[row]
+        while code is not None and k >= 0 and not self.replay[row] and self.calls[k].code is code:
+            names, returned = stored(code, lasti)
+            if not returned:
+                return names
+            (code, lasti), k = self.calls[k].site, self.calls[k].parent
+        return []
+
+
+@functools.lru_cache(1024)
+def _instructions(code: CodeType) -> tuple[list[int], list[Any]]:
+    import dis
+
+    skipped = frozenset(("CACHE", "PRECALL", "NOP", "RESUME", "EXTENDED_ARG", "NOT_TAKEN"))
+    rows = [i for i in dis.get_instructions(code) if i.opname not in skipped]
+    return [i.offset for i in rows], rows
+
+
+@functools.lru_cache(4096)
+def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
+    """The names under which the result of an instruction is stored; and whether it is returned instead."""
+    offsets, rows = _instructions(code)
+    k = bisect.bisect_right(offsets, lasti)  # in a frame that waits for a call, `lasti` may lie behind the instruction, in its cache
+    rows = rows[k : k + 12]
+    if rows and rows[0].opname in ("COPY", "DUP_TOP"):
+        rows = rows[1:]
+    if not rows:
+        return [], False
+    first = rows[0]
+    if first.opname == "RETURN_VALUE":
+        return [], True
+    if first.opname == "UNPACK_SEQUENCE":
+        names: list[str] = [name for i in rows[1:] for name in _stores(i)][: first.arg]
+        return (names, False) if len(names) == first.arg else ([], False)
+    if found := _stores(first):
+        return [found[0]], False
+    text: list[str] = []
+    for i in rows:
+        if i.opname == "STORE_ATTR" and len(text) == 1:
+            return [f"{text[0]}.{i.argval}"], False
+        if i.opname == "STORE_SUBSCR" and len(text) == 2:
+            return [f"{text[0]}[{text[1]}]"], False
+        if i.opname == "LOAD_CONST" and text:
+            text.append(repr(i.argval))
+        elif i.opname in ("LOAD_ATTR",) and text:
+            text[-1] += f".{i.argval}"
+        elif i.opname == "LOAD_FAST_LOAD_FAST":
+            text += i.argval
+        elif i.opname.startswith(("LOAD_FAST", "LOAD_NAME", "LOAD_DEREF", "LOAD_GLOBAL")) and isinstance(i.argval, str):
+            text.append(i.argval)
+        else:
+            break
+    return [], False
+
+
+def _stores(i: Any) -> Sequence[str]:
+    """The names that an instruction stores, in the order of the stack."""
+    if i.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
+        return [i.argval]
+    if i.opname == "STORE_FAST_STORE_FAST":  # Python 3.13
+        return list(i.argval)
+    return [i.argval[0]] if i.opname == "STORE_FAST_LOAD_FAST" else []
+
+
+def line_text(tape: Tape, row: int) -> str:
+    """The user's line of an entry, where it was kept."""
+    lines = tape.frames
+    return lines.text(row) if isinstance(lines, Lines) else errors.line_of(*lines[row]) if row < len(lines) else ""
+
+
+def names_of(tape: Tape) -> dict[int, str]:
+    """A name for each slot of a tape: the input's, the user's variable, or `%3`. A name used again gets a number: `x`, `x_1`."""
+    names = {k: f"%{k}" for k in range(len(tape.inputs))} | dict(enumerate(tape.names))
+    taken = set(names.values())
+    lines = tape.frames
+    counts: dict[str, int] = {}
+
+    def give(slot: int, name: str) -> None:
+        if name in taken:
+            k = counts.get(name, 0) + 1
+            while f"{name}_{k}" in taken:
+                k += 1
+            counts[name] = k
+            name = f"{name}_{k}"
+        taken.add(name)
+        names[slot] = name
+
+    rows: Iterable[int] = range(len(tape.entries))
+    if isinstance(lines, Lines):
+        last = [k for k in rows if k + 1 >= len(lines.visit) or lines.visit[k] != lines.visit[k + 1]]  # what the line made in the end
+        for row in last:
+            primitive, out, _, _, _, params = tape.entries[row]
+            found = lines.name(row)
+            if primitive is ITEM:
+                items = params[0] + 1
+                if len(found) == items:
+                    for k, name in enumerate(found):
+                        give(tape.entries[row - items + 1 + k][1], name)
+            elif len(found) == 1:
+                give(out, found[0])
+    for entry in tape.entries:
+        names.setdefault(entry[1], f"%{entry[1]}")
+    return names

@@ -1,0 +1,197 @@
+"""jit: writes done in the place of what they change, donated arguments, and Python integers under grad."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace.compile.merge import TAKEN, gathered, reads_first
+from functrace.compile.optimise import optimise
+
+
+def names(program):
+    return [i.primitive.name for i in program.instructions]
+
+
+def recurrence(x):
+    y = fnp.zeros(x.size)
+    y[0] = x[0]
+    for k in range(1, x.size):
+        y[k] = 0.9 * y[k - 1] + x[k]
+    return y
+
+
+def reads_between(x):
+    y = x * 2
+    y[1:3] += x[:2]
+    first = y[:2]
+    y[0] = 7.0
+    y[2:] *= first.sum()
+    return y, first
+
+
+def aliased(x):
+    y = x + 0.0
+    y[1:] = y[:-1]
+    z = y
+    z[0] = z[-1]
+    return y * z
+
+
+def fancy(x):
+    y = x * 1.5
+    y[[0, 0, 2]] += x[:3]
+    y[np.array([True, False, True, False, False])] = -1.0
+    return y
+
+
+def kept(x):
+    y = x * 2
+    before = y.copy()
+    y[0] = 0.0
+    return before, y, y[1:]
+
+
+@pytest.mark.parametrize("f", [recurrence, reads_between, aliased, fancy, kept], ids=lambda f: f.__name__)
+def test_writes_in_place_give_what_the_function_gives(f, rng):
+    jitted = ft.jit(f)
+    loss = lambda x: sum(np.sum(np.sin(y)) for y in ft.tree.leaves(f(x)))
+    gradient, slope = ft.jit(ft.grad(loss)), ft.grad(loss)
+    for _ in range(3):
+        x = rng.normal(size=5)
+        given = x.copy()
+        for got, want in zip(ft.tree.leaves(jitted(x)), ft.tree.leaves(f(x))):
+            assert np.array_equal(got, want)
+        assert np.allclose(gradient(x), slope(x), rtol=1e-14)
+        assert np.array_equal(x, given)
+    assert jitted.cache_info()["recorded"] == gradient.cache_info()["recorded"] == 1
+
+
+def test_results_of_writes_are_the_callers_own(rng):
+    jitted = ft.jit(lambda x: reads_between(x)[0])
+    x = rng.normal(size=5)
+    first = jitted(jitted(x))
+    kept = first.copy()
+    second = jitted(x)
+    second[:] = 0
+    assert np.array_equal(first, kept)
+    assert not np.shares_memory(first, jitted(x))
+
+
+def test_only_the_first_write_of_a_chain_copies():
+    for jitted in (ft.jit(recurrence), ft.jit(ft.grad(lambda x: np.sum(recurrence(x) ** 2)))):
+        jitted(np.ones(6))
+        lines = jitted.show().split("\n")
+        assert sum("= set_in" in line for line in lines) >= 5
+        assert sum("= index_set" in line or "= index_add" in line for line in lines) <= 2
+
+
+def test_a_write_to_what_is_read_later_copies():
+    def f(x):
+        y = x * 2
+        return y.at[0].set(1.0), y, np.sum(y)
+
+    jitted = ft.jit(f)
+    jitted(np.ones(3))
+    changed, y, total = jitted(np.arange(3.0))
+    assert changed.tolist() == [1.0, 2.0, 4.0] and y.tolist() == [0.0, 2.0, 4.0] and total == 6.0
+
+
+def test_passes():
+    jitted = ft.jit(ft.grad(lambda x: np.sum(recurrence(x) ** 2)))
+    jitted(np.ones(4))
+    (program,) = jitted.programs()
+    assert "placed" in names(program) and "placed" not in names(optimise(program))
+    after = gathered(program)
+    assert names(after).count("index_add") == names(program).count("placed") - 1  # the first, to which the others are added
+    x = np.arange(4.0)
+    assert np.array_equal(program(x)[0], after(x)[0])
+
+    def f(x):
+        y = x * 2
+        changed = y.at[0].set(1.0)
+        return changed * np.sum(y[1:])
+
+    jitted = ft.jit(f)
+    jitted(np.ones(5))
+    (program,) = jitted.programs()
+    x = np.arange(5.0)
+    after = reads_first(program)
+    assert np.array_equal(program(x)[0], after(x)[0])
+    assert names(program) == ["multiply", "index_set", "getitem", "sum", "multiply"]
+    assert names(after) == ["multiply", TAKEN.name, "index_set", "sum", "multiply"]
+
+
+def step(params, grads):
+    return {k: params[k] - 0.1 * grads[k] for k in params}
+
+
+@pytest.mark.parametrize("n", [4, 50_000])
+def test_donated_arrays_take_the_results(n):
+    jitted = ft.jit(step, donate_argnums=0)
+    make = lambda: {"b": np.ones(n), "w": np.ones((n, 2))}
+    jitted(make(), make())
+    params, grads = make(), make()
+    out = jitted(params, grads)
+    assert out["w"] is params["w"] and out["b"] is params["b"]
+    assert np.allclose(out["w"], 0.9) and np.allclose(out["b"], 0.9)
+    assert np.all(grads["w"] == 1)
+
+
+def test_donated_arrays_that_may_not_be_written_to_are_copied():
+    jitted = ft.jit(step, donate_argnums=(0,))
+    one = {"w": np.ones(4)}
+    jitted(one, one)
+    fixed = np.ones(4)
+    fixed.flags.writeable = False
+    whole = np.ones(8)
+    strided = np.ones(8)[::2]
+    twice = np.ones(4)
+    for x, g in ((fixed, np.ones(4)), (whole[:4], np.ones(4)), (strided, np.ones(4)), (twice, twice)):
+        out = jitted({"w": x}, {"w": g})["w"]
+        assert np.allclose(out, 0.9) and np.all(x == 1) and not np.shares_memory(out, x)
+    assert np.all(whole == 1)
+
+
+def test_what_is_read_later_is_not_overwritten():
+    def f(x):
+        return x + 1, x * x[::-1]
+
+    for n in (4, 50_000):
+        jitted = ft.jit(f, donate_argnums=0)
+        jitted(np.ones(n))
+        x = np.arange(float(n))
+        a, b = jitted(x.copy())
+        assert np.array_equal(a, x + 1) and np.array_equal(b, x * x[::-1])
+
+
+def test_a_failed_guard_finds_donated_arguments_as_they_were():
+    def f(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y
+        return x - 1
+
+    for n in (4, 50_000):
+        jitted = ft.jit(f, donate_argnums=0)
+        jitted(np.ones(n))
+        assert np.all(jitted(np.ones(n)) == 2)
+        assert np.all(jitted(-np.ones(n)) == -2)
+        assert np.all(jitted(-np.ones(n)) == -2)
+        assert np.all(jitted(np.ones(n)) == 2)
+
+
+def test_a_donated_argument_is_not_static():
+    with pytest.raises(ValueError, match="static and donated"):
+        ft.jit(step, static_argnums=1, donate_argnums=(0, 1))
+
+
+def test_python_integers_are_differentiated_as_outside():
+    f = lambda x: x**2 * 3
+    jitted = ft.jit(ft.grad(f))
+    assert jitted(3) == ft.grad(f)(3) == 18.0
+    assert jitted(4) == 24.0 and jitted.cache_info()["recorded"] == 1
+    assert type(jitted(4)) is np.float64
+    assert ft.jit(ft.hessian(f))(3) == 6.0
+    with pytest.raises(ft.errors.IntegerInputError):
+        ft.grad(f)(True)

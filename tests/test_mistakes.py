@@ -1,0 +1,231 @@
+"""What people do wrong, and what they are told: whole tracebacks, as Python prints them, held against `snapshots/mistakes.txt`.
+
+Each mistake is a script. The last frame of the traceback must be the script's own line, marked `# here`; no frame is functrace's; all of it
+fits in 12 lines. `python -m tests.test_mistakes` writes the snapshots anew: read the difference before you keep it.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+SNAPSHOTS = HERE / "snapshots" / "mistakes.txt"
+LINES = 12
+
+NUMPY = "import numpy as np\nimport functrace as ft\n\n"
+TORCH = "import functrace.torch as torch\n\n"
+
+MISTAKES = {
+    # grad
+    "the gradient of integers": "x = np.arange(3)\nft.grad(np.sum)(x)  # here",
+    "the gradient of a vector": "def squares(x):\n    return x**2\n\nft.grad(squares)(np.ones(3))  # here",
+    "a value in place of the function": "def loss(x):\n    return np.sum(x**2)\n\nft.grad(loss(2.0))(2.0)  # here",
+    "no return": "def loss(x):\n    total = np.sum(x**2)\n\nft.grad(loss)(np.ones(3))  # here",
+    "two results": "def loss(x):\n    return np.sum(x**2), x\n\nft.grad(loss)(np.ones(3))  # here",
+    "has_aux without aux": "def loss(x):\n    return np.sum(x**2)\n\nft.grad(loss, has_aux=True)(np.ones(3))  # here",
+    "a function of math": "import math\n\ndef area(r):\n    return math.pi * math.pow(r, 2)  # here\n\nft.grad(area)(1.0)",
+    "float of a traced value": "def loss(x):\n    scale = float(x[0])  # here\n    return scale * x.sum()\n\nft.grad(loss)(np.ones(3))",
+    "np.array of traced values": "def loss(x):\n    return np.array([x, 2 * x]).sum()  # here\n\nft.grad(loss)(1.0)",
+    "a traced value in a plain array": (
+        "def powers(x):\n    out = np.zeros(3)\n    for k in range(3):\n        out[k] = x**k  # here\n    return out.sum()\n\nft.grad(powers)(2.0)"
+    ),
+    "argnums past the end": "def line(x, slope):\n    return slope * x\n\nft.grad(line, argnums=2)(1.0, 2.0)  # here",
+    "argnums as a name": "def line(x, slope):\n    return slope * x\n\nft.grad(line, argnums='slope')(1.0, 2.0)  # here",
+    "argnames of no argument": "def line(x, slope):\n    return slope * x\n\nft.grad(line, argnames='slop')(1.0, 2.0)  # here",
+    "a string among the parameters": "def loss(p):\n    return p['w'] ** 2\n\nft.grad(loss)({'name': 'layer', 'w': 1.0})  # here",
+    "a complex loss": "def loss(x):\n    return np.sum(np.exp(1j * x))\n\nft.grad(loss)(np.ones(3))  # here",
+    "a value kept from a run": (
+        "kept = []\n\ndef loss(x):\n    kept.append(x * 2)\n    return np.sum(x)\n\nft.grad(loss)(np.ones(3))\nprint(kept[0] + 1)  # here"
+    ),
+    "a method of a value kept": (
+        "kept = []\n\ndef loss(x):\n    kept.append(x * 2)\n    return np.sum(x)\n\nft.grad(loss)(np.ones(3))\nprint(kept[0].sum())  # here"
+    ),
+    "a function without a rule": "ft.grad(lambda x: np.busday_count(x, x))(1.0)  # here",
+    "a keyword without a rule": "def loss(x):\n    return np.add(x, 1, subok=False).sum()  # here\n\nft.grad(loss)(np.ones(3))",
+    "an argument too few": "def loss(w, x):\n    return np.sum(w * x)\n\nft.grad(loss)(np.ones(3))  # here",
+    "a misspelt key": "def loss(p):\n    return np.sum(p['W'] ** 2)  # here\n\nft.jit(ft.vmap(ft.grad(loss)))({'w': np.ones((2, 3))})",
+    # vjp, jvp and their kin
+    "a cotangent of the wrong shape": "out, pullback = ft.vjp(np.sin, np.ones(3))\npullback(np.ones(2))  # here",
+    "a cotangent of the wrong structure": "out, pullback = ft.vjp(lambda x: (x, 2 * x), np.ones(3))\npullback(np.ones(3))  # here",
+    "jvp without tuples": "ft.jvp(np.sin, np.ones(3), np.ones(3))  # here",
+    "a tangent of the wrong shape": "ft.jvp(np.sin, (np.ones(3),), (1.0,))  # here",
+    "a tangent too many": "ft.jvp(np.sin, (np.ones(3),), (np.ones(3), np.ones(3)))  # here",
+    "hvp without tuples": "ft.hvp(np.sum, np.ones(3), np.ones(3))  # here",
+    "a Jacobian of complex numbers": "ft.jacobian(lambda z: z**2)(np.array([1 + 2j]))  # here",
+    # vmap
+    "batches of two sizes": "ft.vmap(np.dot)(np.ones((3, 2)), np.ones((4, 2)))  # here",
+    "a scalar that is batched": "ft.vmap(lambda w, x: w * x)(2.0, np.ones(3))  # here",
+    "in_axes for another number of arguments": "ft.vmap(lambda w, x: w * x, in_axes=(None, 0, 0))(2.0, np.ones(3))  # here",
+    "out_axes=None for what differs": "ft.vmap(lambda x: x**2, out_axes=None)(np.ones(3))  # here",
+    "branches of two shapes": "def f(x):\n    return x if x > 0 else np.stack([x, x])\n\nft.vmap(f)(np.array([1.0, -1.0]))  # here",
+    # shapes, dtypes, indices: NumPy's errors, with what ran
+    "shapes that do not broadcast": "def loss(x, y):\n    return np.sum((x - y) ** 2)  # here\n\nft.grad(loss)(np.ones(3), np.ones(4))",
+    "a product of the wrong shapes": "def loss(w, x):\n    return np.sum(np.tanh(x @ w))  # here\n\nft.grad(loss)(np.ones(3), np.ones((5, 2)))",
+    "a batched product of the wrong shapes": (
+        "def loss(w, x):\n    return np.sum(np.tanh(w @ x))  # here\n\nft.vmap(ft.grad(loss), (None, 0))(np.ones((3, 3)), np.ones((5, 2)))"
+    ),
+    "an index past the end": "def loss(x):\n    return x[3] ** 2  # here\n\nft.grad(loss)(np.ones(3))",
+    "a float as index": "def loss(x):\n    return x[1.0] ** 2  # here\n\nft.grad(loss)(np.ones(3))",
+    "a reshape to another size": "def loss(x):\n    return np.sum(x.reshape(2, 2))  # here\n\nft.grad(loss)(np.ones(3))",
+    "parts that do not fit together": (
+        "def loss(x):\n    return np.sum(np.concatenate([x, np.ones((2, 2))]))  # here\n\nft.grad(loss)(np.ones(3))"
+    ),
+    "an axis that is not there": "def loss(x):\n    return np.sum(np.max(x, axis=1))  # here\n\nft.grad(loss)(np.ones(3))",
+    "a singular matrix": "def loss(a):\n    return np.sum(np.linalg.inv(a))  # here\n\nft.grad(loss)(np.ones((2, 2)))",
+    "eigenvectors of the identity": "def loss(a):\n    return np.linalg.eigh(a)[1][0, 1]\n\nft.grad(loss)(np.eye(2))  # here",
+    # in place
+    "a plain array that is added to": (
+        "def loss(x):\n    total = np.zeros(3)\n    total += x  # here\n    return total.sum()\n\nft.grad(loss)(np.ones(3))"
+    ),
+    "a result that does not fit in place": "def loss(x):\n    x += np.ones((2, 3))  # here\n    return x.sum()\n\nft.grad(loss)(np.ones(3))",
+    "an array that a tape holds": (
+        "data = np.ones(200_000)\n\ndef loss(x):\n    y = np.sum(x * data)\n    data[0] = 5.0  # here\n    return y\n\nft.grad(loss)(np.ones(200_000))"
+    ),
+    # jit
+    "another shape, where none is allowed": (
+        "double = ft.jit(lambda x: x * 2, no_retrace=True)\ndouble(np.ones(2))\ndouble(np.ones(3))  # here"
+    ),
+    "a static list": "scale = ft.jit(lambda x, ks: x * ks[0], static_argnums=1)\nscale(np.ones(2), [1, 2])  # here",
+    "a singular matrix in a program": (
+        "@ft.jit\ndef loss(a):\n    return np.sum(np.linalg.inv(a))  # here\n\nloss(np.eye(2))\nloss(np.ones((2, 2)))"
+    ),
+    # rules by hand
+    "no rule": "@ft.custom_vjp\ndef total(x):\n    return x.sum()\n\ntotal(np.ones(3))  # here",
+    "a rule with the wrong shape": (
+        "@ft.custom_vjp\ndef total(x):\n    return x.sum()\n\ntotal.defvjp(lambda x: (x.sum(), x), lambda x, g: (g,))\nft.grad(total)(np.ones(3))  # here"
+    ),
+    "a rule with too few cotangents": (
+        "@ft.custom_vjp\ndef dot(x, y):\n    return x @ y\n\n"
+        "dot.defvjp(lambda x, y: (x @ y, y), lambda y, g: (g * y,))\nft.grad(dot)(np.ones(3), np.ones(3))  # here"
+    ),
+    "a forward rule without residuals": (
+        "@ft.custom_vjp\ndef total(x):\n    return x.sum()\n\ntotal.defvjp(lambda x: x.sum(), lambda x, g: (g + 0 * x,))\nft.grad(total)(np.ones(3))  # here"
+    ),
+    "a rule that closes over an argument": (
+        "def loss(x, w):\n    @ft.custom_vjp\n    def scaled(x):\n        return x * w\n\n"
+        "    scaled.defvjp(lambda x: (x * w, None), lambda _, g: (g * w,))\n    return scaled(x)  # here\n\nft.grad(loss, (0, 1))(1.0, 2.0)"
+    ),
+    "a wrong rule": (
+        "@ft.custom_jvp\ndef cube(x):\n    return x**3\n\ncube.defjvp(lambda xs, ts: (cube(*xs), 2 * xs[0] ** 2 * ts[0]))\n"
+        "ft.check_grads(cube, 1.0, order=1)  # here"
+    ),
+    "a checkpoint that is not repeatable": (
+        "calls = []\n\n@ft.checkpoint\ndef fickle(x):\n    calls.append(1)\n    return x * len(calls)\n\nft.grad(fickle)(1.0)  # here"
+    ),
+    # control flow
+    "a carry that grows": "ft.scan(lambda carry, x: (np.append(carry, x), x), np.zeros(1), np.arange(3.0))  # here",
+    "a step that returns one value": "ft.scan(lambda carry, x: carry + x, 0.0, np.arange(3.0))  # here",
+    "sequences of two lengths": "ft.scan(lambda carry, xs: (carry, xs[0]), 0.0, (np.ones(3), np.ones(4)))  # here",
+    "branches that disagree": (
+        "def f(x):\n    return ft.cond(x.sum() > 0, lambda v: v, lambda v: v.sum(), x)  # here\n\nft.vmap(f)(np.array([[1.0], [-1.0]]))"
+    ),
+    "a loop whose carry grows": "ft.while_loop(lambda c: c.sum() < 3, lambda c: np.append(c, 1.0), np.ones(1))  # here",
+    # trees
+    "trees that differ": "ft.tree.map(lambda p, g: p - g, {'w': 1.0, 'b': 2.0}, {'w': 0.1})  # here",
+    "a vector of another length": "flat, unravel = ft.ravel_pytree({'w': np.ones((2, 2)), 'b': 1.0})\nunravel(np.ones(4))  # here",
+    # looking inside
+    "a NaN": (
+        "def loss(x):\n    return np.sum(np.log(x))  # here\n\nwith ft.debug_nans():\n    ft.grad(loss)(np.array([1.0, -1.0]))"
+    ),
+    "a NaN in the derivative": (
+        "def loss(x):\n    return np.sum(np.sqrt(x) * 0.0)\n\nwith ft.debug_nans():\n    ft.grad(loss)(np.array([1.0, 0.0]))  # here"
+    ),
+    "a leak, looked for": "kept = []\nwith ft.checks():  # here\n    ft.grad(lambda x: kept.append(x * 2) or x)(1.0)",
+    # functrace.torch, with PyTorch's words
+    "tensors that do not broadcast": "x = torch.ones(3, requires_grad=True)\ny = x + torch.ones(4)  # here",
+    "backward of a vector": "x = torch.ones(3, requires_grad=True)\n(x * 2).backward()  # here",
+    "backward twice": "x = torch.ones(3, requires_grad=True)\ny = torch.exp(x).sum()\ny.backward()\ny.backward()  # here",
+    "a leaf changed in place": "x = torch.ones(3, requires_grad=True)\nx += 1  # here",
+    "a saved tensor changed in place": "x = torch.ones(3, requires_grad=True)\ny = torch.exp(x)\ny.mul_(2)\ny.sum().backward()  # here",
+    "a layer of another size": "net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())\nnet(torch.ones(2, 5))  # here",
+    "integers that require grad": "torch.tensor([1, 2], requires_grad=True)  # here",
+    "a GPU": "torch.ones(3).cuda()  # here",
+    "a name that is not there": "torch.sparse_coo_tensor([[0]], [1.0])  # here",
+}  # fmt: skip
+
+
+def script(name):
+    """The whole script of a mistake."""
+    body = MISTAKES[name]
+    return (TORCH if "torch." in body else NUMPY) + body + "\n"
+
+
+def printed(name, folder, **environment):
+    """What Python prints when it runs the script: its standard error."""
+    path = pathlib.Path(folder) / "mistake.py"
+    path.write_text(script(name), encoding="utf-8")
+    env = {k: v for k, v in os.environ.items() if k not in ("FUNCTRACE_TRACEBACK", "PYTHONWARNINGS")}
+    env |= {"PYTHONPATH": str(HERE.parent), "NO_COLOR": "1", "PYTHON_COLORS": "0", "OMP_NUM_THREADS": "1"} | environment
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == 1, f"it raised nothing: {done.stdout}"
+    return done.stderr.replace(str(path), "mistake.py")
+
+
+def normalised(text):
+    """What does not depend on the version of Python: the marks below a source line do."""
+    return "\n".join(line.rstrip() for line in text.splitlines() if not re.fullmatch(r"[\s~^]+", line))
+
+
+def snapshots():
+    """What was printed, by name."""
+    parts = re.split(r"^=== (.*) ===\n", SNAPSHOTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2]))
+
+
+def entry(name, text):
+    """A mistake in the file of snapshots: the script, and what is printed."""
+    source = "".join(f"| {line}\n".replace("|  \n", "|\n") for line in script(name).rstrip().splitlines())
+    return f"{source}\n{normalised(text)}\n\n"
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told_in_few_lines_that_end_in_the_users(name, tmp_path):
+    text = printed(name, tmp_path)
+    files = re.findall(r'^  File "(.*)", line (\d+)', text, re.MULTILINE)
+    line = 1 + next(k for k, source in enumerate(script(name).splitlines()) if source.endswith("# here"))
+    if sys.version_info < (3, 11):  # one frame of ours stays, and there are no notes: see `errors.trim`
+        files = [f for f in files if f[0] == "mistake.py"]
+    else:
+        assert normalised(entry(name, text)).strip() == normalised(snapshots()[name]).strip()
+    assert {f for f, _ in files} == {"mistake.py"}, text
+    assert int(files[-1][1]) == line, text
+    assert len(text.splitlines()) <= LINES, text
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_message_says_what_it_is_about(name):
+    text = snapshots()[name].split("\n\n", 1)[1] if name in snapshots() else ""
+    message = text[text.rindex('File "mistake.py"') :].split("\n", 2)[2]
+    assert re.search(r"\[FT\d{3}, docs/errors\.md\]$", message.strip()) or not message.startswith("functrace.errors."), message
+    if message.startswith("functrace.errors."):
+        assert re.search(r"mistake\.py:\d+", message), f"no line: {message}"
+        assert len(message.strip().splitlines()) >= 2, f"no remedy: {message}"
+
+
+def test_there_are_at_least_forty_and_each_has_its_snapshot():
+    assert len(MISTAKES) >= 40
+    assert list(snapshots()) == list(MISTAKES)
+
+
+def test_the_whole_traceback_can_be_had(tmp_path):
+    short, whole = (printed("a function of math", tmp_path, **env) for env in ({}, {"FUNCTRACE_TRACEBACK": "full"}))
+    assert "functrace/core/tape.py" in whole
+    assert len(whole.splitlines()) > 2 * len(short.splitlines())
+
+
+def main():
+    """Write all snapshots."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = "".join(f"=== {name} ===\n{entry(name, printed(name, folder))}" for name in MISTAKES)
+    SNAPSHOTS.parent.mkdir(exist_ok=True)
+    SNAPSHOTS.write_text(text.rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
