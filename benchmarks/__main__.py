@@ -1,4 +1,4 @@
-"""The one command: `python -m benchmarks [--quick] [--only NAME] [--json FILE] [--profile]`."""
+"""The one command: `python -m benchmarks [--quick] [--only NAME] [--json FILE] [--profile] [--docs]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from benchmarks import footprint
+from benchmarks import footprint, page
 from benchmarks.harness import OURS, Workload, measure, ratios, table
 
 MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "elementwise", "jit")
@@ -64,7 +64,15 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only workloads with NAME in their name; repeatable")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE")
     parser.add_argument("--profile", action="store_true", help="cProfile of functrace in place of times")
+    parser.add_argument(
+        "--docs",
+        action="store_true",
+        help="write the tables of docs/performance.md from benchmarks/results.json; with --json after the run, else without one",
+    )
     options = parser.parse_args()
+    if options.docs and not options.json:
+        page.write()
+        return 0
 
     record: dict[str, Any] = {"facts": facts(), "cases": []}
     print(", ".join(f"{key} {value}" for key, value in record["facts"].items()), flush=True)
@@ -83,6 +91,7 @@ def main() -> int:
                 {
                     "workload": workload.name,
                     "size": size,
+                    "about": workload.about,
                     "seconds": {row.label: row.seconds for row in rows if row.samples},
                     "page faults": {row.label: row.faults for row in rows if row.samples},
                     "notes": {row.label: row.note for row in rows if row.note},
@@ -94,6 +103,9 @@ def main() -> int:
     if options.json:
         with open(options.json, "w") as file:
             json.dump(record, file, indent=1)
+            file.write("\n")
+    if options.docs:
+        page.write()
     return min(wrong, 100)
 
 
