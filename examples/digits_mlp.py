@@ -5,6 +5,8 @@ them together. Needs the extra: pip install 'functrace[examples]'.
 """
 
 import numpy as np
+from _picture import save
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import trange
@@ -55,7 +57,7 @@ loss_and_grads = ft.value_and_grad(loss)
 print(f"{len(x_train)} images to learn from, {sum(leaf.size for leaf in ft.tree.leaves(params))} parameters in float32")
 print(f"before: accuracy on the test images {accuracy(params, x_test, y_test):.1%}")
 
-step = 0
+step, curve = 0, []
 bar = trange(1, EPOCHS + 1, desc="training", unit=" epochs")
 for epoch in bar:
     losses = []
@@ -64,6 +66,7 @@ for epoch in bar:
         value, grads = loss_and_grads(params, x_train[batch], y_train[batch])
         params, mean, square = adam(params, grads, mean, square, step)
         losses.append(value)
+    curve.append((np.mean(losses), loss(params, x_test, y_test)))
     bar.set_postfix(loss=f"{np.mean(losses):.4f}")
     if epoch in (1, 3, 10, EPOCHS):
         bar.write(f"epoch {epoch:2d}: loss {np.mean(losses):.4f}, accuracy on the test images {accuracy(params, x_test, y_test):.1%}")
@@ -71,3 +74,20 @@ for epoch in bar:
 print(f"after {step} steps: accuracy train {accuracy(params, x_train, y_train):.1%}, test {accuracy(params, x_test, y_test):.1%}")
 assert {leaf.dtype for leaf in ft.tree.leaves(params)} == {np.dtype(np.float32)}
 assert accuracy(params, x_test, y_test) > 0.95
+
+guess = predict(params, x_test).argmax(axis=1)
+table = np.zeros((10, 10), int)
+np.add.at(table, (y_test, guess), 1)
+
+figure = Figure(figsize=(10, 4.5))
+left, right = figure.subplots(1, 2, width_ratios=[1.3, 1])
+for values, label in zip(np.transpose(curve), ("on the images learned from", "on the test images")):
+    left.plot(range(1, EPOCHS + 1), values, label=label)
+left.set(title="Loss of the perceptron", xlabel="epochs", ylabel="cross entropy", yscale="log")
+left.legend()
+right.imshow(np.where(table, table, np.nan), cmap="Blues", vmax=60)
+for i, j in np.argwhere(table):
+    right.text(j, i, table[i, j], ha="center", va="center", color="white" if table[i, j] > 30 else "black")
+right.set(title="Test images, counted", xlabel="recognised as", ylabel="written", xticks=range(10), yticks=range(10))
+right.grid(False)
+save(figure, "digits_mlp")
