@@ -500,7 +500,7 @@ MADE = [
     "y = fnp.zeros(2); z = fnp.concatenate([y, y]); z[0] = x[0]; y[0] = 1.0",
     "y = fnp.zeros((2, 2)); y.flat[:] ; np.fill_diagonal(y, x[0]); np.add.at(y, (0, 1), x[1])",
     "y = fnp.zeros(3); y[:2] = [x[0], x[1] * 2]",
-    "y = fnp.copy(fnp.ones(3)); y[0] -= x[2]; y.resize(5); y[4] = x[0]",
+    "y = fnp.copy(fnp.ones(3)); y[0] -= x[2]; y.resize(5, refcheck=False); y[4] = x[0]",
 ]
 
 

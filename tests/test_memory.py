@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import time
 import tracemalloc
 import weakref
 
@@ -40,11 +39,8 @@ def chain(x, n):
 
 def test_a_tape_of_a_million_entries_reverse():
     with shallow():
-        start = time.perf_counter()
         got = ft.grad(chain)(1.0, 1_000_000)
-        seconds = time.perf_counter() - start
     assert np.isclose(got, 1.000001**1_000_000, rtol=1e-9)
-    assert seconds < 60
 
 
 def test_a_long_tape_in_every_replay():

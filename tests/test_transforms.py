@@ -909,8 +909,8 @@ def test_trace_prints_names_shapes_dtypes_and_lines():
     assert text[0] == "x : float64[3]"
     assert text[1] == "p['w'] : float32[]"
     assert text[2].startswith("%2 : float64[3] = sin(x)") and text[2].endswith(f"{__file__}:{line + 1}, in f")
-    assert text[3].startswith("%3 : float64[3] = multiply(%2, p['w'])")
-    assert "bool[3] = greater(%3, 0)" in str(tape)
+    assert text[3].startswith("y : float64[3] = multiply(%2, p['w'])")
+    assert "bool[3] = greater(y, 0)" in str(tape)
     assert text[-1].startswith("return ")
     assert sum(f":{line + 2}, in f" in t for t in text) == 2
     assert len(tape.entries) == 4
