@@ -3,6 +3,7 @@
 import importlib
 import types
 import warnings
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -19,6 +20,12 @@ REAL = (
     "scipy.signal.gausspulse", "scipy.signal.chirp", "scipy.signal.deconvolve", "scipy.linalg.solve_continuous_are", "scipy.linalg.solve_discrete_are",
     "scipy.linalg.null_space", "scipy.linalg.eig_banded", "scipy.linalg.eigvals_banded", "scipy.linalg.eigh",
 )  # fmt: skip
+
+
+# What SciPy 1.18 does otherwise than 1.17, which ours follow: zeros in the unused triangle, another dtype, no half precision.
+CHANGED = {"scipy.linalg.cho_factor", "scipy.linalg.eig", "scipy.signal.lfilter_zi", "scipy.signal.sosfilt_zi", "scipy.integrate.simpson"}
+if tuple(map(int, metadata.version("scipy").split(".")[:2])) < (1, 18):
+    CHANGED = set()
 
 
 def module(name):
@@ -79,7 +86,7 @@ def sweep(declarations):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_sweep(name):
-    declarations = declared(name)
+    declarations = {key: d for key, d in declared(name).items() if key not in CHANGED}
     assert sweep(declarations) > 200
 
 

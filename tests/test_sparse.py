@@ -255,7 +255,7 @@ def test_a_given_pattern_is_used(products):
     found = ft.sparse.jacobian_pattern(banded)(x)
     assert found.dtype == bool and found.nnz == 5 * 24 - 6 and not (ft.jacobian(banded)(x)[~found.toarray()]).any()
     lower = lambda x: np.sum((x[1:] - x[:-1]) ** 4)
-    assert np.array_equal(ft.sparse_hessian(lower, sparse.tril(np.ones((24, 24)), format="csr"))(x).toarray(), ft.hessian(lower)(x))
+    assert np.array_equal(ft.sparse_hessian(lower, sparse.csr_array(np.tril(np.ones((24, 24)))))(x).toarray(), ft.hessian(lower)(x))
     assert ft.sparse.hessian_pattern(lower)(x).nnz == 3 * 24 - 2
 
 

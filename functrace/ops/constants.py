@@ -71,8 +71,10 @@ def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: 
     name = numpy.__name__
     signature = functools.cache(lambda: _signature(numpy))  # not at import: it takes long
 
+    compute = np.trunc if numpy is np.fix else numpy  # which NumPy 2.5 deprecates
+
     def fun(*args: Any) -> Any:
-        return numpy(*args[:arity], **dict(zip(list(signature().parameters)[arity:], args[arity:])))
+        return compute(*args[:arity], **dict(zip(list(signature().parameters)[arity:], args[arity:])))
 
     op = constant_op(name, fun, elementwise=elementwise, multi=multi)
 

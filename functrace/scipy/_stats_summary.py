@@ -394,6 +394,7 @@ _REASONS = {
     "an inner optimisation, use functrace.optimize on the log-likelihood": "boxcox_normmax yeojohnson_normmax ppcc_max fit",
     "not covered yet": "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq relfreq mode trim1 trimboth sigmaclip "
     "differential_entropy expectile directional_stats ecdf logrank false_discovery_control pointbiserialr quantile scoreatpercentile "
-    "ttest_ind_from_stats tmax tmin lmoment wasserstein_distance_nd describe bayes_mvs mvsdist kstatvar obrientransform combine_pvalues",
+    "ttest_ind_from_stats tmax tmin lmoment wasserstein_distance_nd describe bayes_mvs mvsdist kstatvar obrientransform combine_pvalues "
+    "estimated_cdf",
 }
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}

@@ -464,7 +464,8 @@ _REASONS = {
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
     "not covered yet": "stft istft spectrogram welch csd coherence periodogram lombscargle wiener hilbert2 envelope sepfir2d "
     "vectorstrength symiirorder1 symiirorder2 cspline1d cspline2d qspline1d qspline2d cspline1d_eval qspline1d_eval spline_filter "
-    "gauss_spline sawtooth square sweep_poly freqs freqs_zpk freqz_zpk freqz_sos sosfreqz group_delay minimum_phase lfiltic",
+    "gauss_spline sawtooth square sweep_poly freqs freqs_zpk freqz_zpk freqz_sos sosfreqz group_delay minimum_phase lfiltic "
+    "whittaker_henderson",
     "not covered yet: linear systems": "dlsim lsim impulse step dimpulse dstep bode dbode freqresp dfreqresp cont2discrete place_poles",
     "not covered yet: conversions of filters": "residue residuez invres invresz tf2zpk tf2sos zpk2tf zpk2sos sos2tf sos2zpk tf2ss ss2tf "
     "ss2zpk zpk2ss unique_roots normalize bilinear bilinear_zpk lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk",
