@@ -122,7 +122,7 @@ class Executable:
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
         self.own: set[int] = set()  # arrays that were made for nobody else
         for i in program.instructions:
-            if (is_elementwise(i.primitive) or i.primitive.name in OWN) and (k := program.kinds[i.out]) is not None and k.form == ARRAY:
+            if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out):
                 self.own.add(i.out)
             if i.primitive is ITEM:
                 self.items.setdefault(i.args[0], set()).add(i.params[0])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, rewritten
-from functrace.compile.program import ARRAY, Instruction, Kind, Program
+from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import add_in, index_add, is_basic, set_in
 from functrace.pool import empty, zeros
@@ -119,11 +119,6 @@ def gathered(program: Program) -> Program:
     return rewritten(program, rule)
 
 
-def _is_array(program: Program, v: int) -> bool:
-    kind = program.kinds[v]
-    return kind is not None and kind.form == ARRAY
-
-
 def reads_first(program: Program) -> Program:
     """With the parts that are read of an array taken out before it is written to, where that lets the write be done in its place."""
     uses: dict[int, list[Instruction]] = {}
@@ -140,7 +135,7 @@ def reads_first(program: Program) -> Program:
         late = [i for i in uses[w.args[0]] if position[id(i)] > position[id(w)]]
         if late and all(i.primitive is GETITEM for i in late):
             moved.update(map(id, late))
-            before[id(w)] = [Instruction(TAKEN, i.out, i.args, i.params) if _is_array(program, i.out) else i for i in late]
+            before[id(w)] = [Instruction(TAKEN, i.out, i.args, i.params) if program.is_array(i.out) else i for i in late]
     if not moved:
         return program
     return program.with_([j for i in program.instructions if id(i) not in moved for j in (*before.get(id(i), ()), i)])

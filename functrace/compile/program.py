@@ -112,6 +112,11 @@ class Program:
         self.next += 1
         return self.next - 1
 
+    def is_array(self, k: int) -> bool:
+        """Whether a value is known to be an ndarray."""
+        kind = self.kinds[k]
+        return kind is not None and kind.form == ARRAY
+
     def constant(self, k: int) -> Any:
         """The constant of a number."""
         return self.consts[-1 - k]
