@@ -86,7 +86,7 @@ def fit(d: Any, x: Any) -> Any:
             d = np.broadcast_to(d, shape)
         else:
             axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and d.shape[lead + k] != 1))
-            d = d.sum(axis=axes).reshape(shape) if axes else np.broadcast_to(d, shape)
+            d = np.add.reduce(d, axes).reshape(shape) if axes else np.broadcast_to(d, shape)
     if d.dtype != x.dtype:
         if d.dtype.kind == "c" and x.dtype.kind != "c":
             d = d.real

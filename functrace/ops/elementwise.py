@@ -188,13 +188,15 @@ fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x), **_SIGNED
 
 def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """t where the result is `mine`, half of it at ties."""
+    if type(other) in (int, float) and other == other:
+        return _halved(t, ans != other, mine == other)
     return _halved(t, (mine == ans) | (mine != mine), mine == other)
 
 
 def _halved(t: Any, chosen: Any, tie: Any) -> Any:
     # Ties are rare: look before paying for them, where that can be done without asking a traced value.
     if isinstance(tie, Tracer) or tie.any():
-        return selected(chosen, t * np.where(tie, 0.5, 1).astype(t.dtype))
+        return selected(chosen | tie, t * np.where(tie, 0.5, 1).astype(t.dtype))
     return selected(chosen, t)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,21 @@ from functrace.pool import empty
 Axis = Any
 
 
+@lru_cache(maxsize=1024)
+def _left(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The axes that a reduction leaves."""
+    axes = range(ndim) if axis is None else [a % ndim for a in (axis if isinstance(axis, tuple) else (axis,))] if ndim else ()
+    return tuple(k for k in range(ndim) if k not in axes)
+
+
 def expand(g: Any, axis: Axis, ndim: int, keepdims: bool) -> Any:
     """A reduced array with the reduced axes put back, of length 1."""
     if keepdims or axis is None and np.ndim(g) == 0:
         return g
-    axes = {a % ndim for a in (axis if isinstance(axis, tuple) else (axis,))} if ndim else set()
-    shape = iter(np.shape(g))
-    return np.reshape(g, tuple(1 if k in axes else next(shape) for k in range(ndim)))
+    shape = [1] * ndim
+    for k, n in zip(_left(axis, ndim), g.shape):
+        shape[k] = n
+    return g.reshape(shape)
 
 
 def _batch(op: Any) -> Any:
@@ -61,8 +70,13 @@ def _sum_columns(x: Any, keepdims: bool) -> Any:
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
     shape = _x.shape
-    if isinstance(g, np.generic) or (type(g) is np.ndarray and g.shape == ()):
-        return np.ndarray(shape, g.dtype, np.array(g), 0, (0,) * len(shape))  # np.broadcast_to, without its three microseconds
+    if isinstance(g, np.generic) or (type(g) is np.ndarray and g.flags.c_contiguous):
+        strides = [0] * len(shape)
+        if g.shape:
+            left = _left(axis, len(shape))
+            for k, step in zip(left, [g.strides[k] for k in left] if keepdims else g.strides):
+                strides[k] = step
+        return np.ndarray(shape, g.dtype, np.asarray(g), 0, strides)  # np.broadcast_to, without its five microseconds
     return np.broadcast_to(expand(g, axis, len(shape), keepdims), shape)
 
 
@@ -78,14 +92,18 @@ def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
-    """Which elements are the extreme, and how many: ties share evenly."""
-    chosen = (x == expand(ans, axis, x.ndim, keepdims)) | (x != x)
+    """Which elements are the extreme, and how many (1: one each); ties share evenly."""
+    chosen = x == expand(ans, axis, x.ndim, keepdims)
+    if type(chosen) is np.ndarray and np.count_nonzero(chosen) == ans.size == np.count_nonzero(ans == ans):
+        return chosen, 1
+    chosen = chosen | (x != x)
     return chosen, np.sum(chosen, axis=axis, keepdims=True).astype(x.dtype)
 
 
 def _unpick(g: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     chosen, count = _chosen(ans, x, axis, keepdims)
-    return selected(chosen, expand(g, axis, x.ndim, keepdims) / count)
+    g = expand(g, axis, x.ndim, keepdims)
+    return selected(chosen, g if type(count) is int else g / count)
 
 
 def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
