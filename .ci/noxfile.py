@@ -36,9 +36,12 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """All tests, and the share of lines and branches that they run."""
+    """All tests and doctests, and the share of lines and branches that they run."""
     session.install(".[test]")
-    session.run("python", "-m", "pytest", "-n", "2", "--cov", *session.posargs)
+    measured = {"PYTEST_ADDOPTS": "--cov --cov-append --cov-report="}
+    session.run("coverage", "erase")
+    session.run("python", "-m", "pytest", "-n", "2", *session.posargs, env=measured)
+    session.run("python", "-m", "pytest", "--doctest-modules", "functrace", env=measured)
     session.run("python", ".ci/coverage.py")
 
 

@@ -16,7 +16,7 @@ from benchmarks import bundle, chain, elementwise, gmm, hessian, lstm, mlp
 from benchmarks.harness import EAGER, HAND, JIT, OURS, Build, Target, Workload, jax, namespace
 from benchmarks.numpy_style import logsumexp_of
 
-PEERS = ("NumPy by hand", "PyTorch", "JAX jit")
+PEERS = ("NumPy by hand", "PyTorch", "JAX jit", "JAX jit, scan")
 WORKLOADS: list[Workload] = []
 
 
@@ -244,10 +244,25 @@ def plain_lstm(p: Any) -> Any:
 jit_lstm = again(
     lstm.batch,
     ("T 50",),
-    [Target("NumPy, step by step", 1.0), Target("JAX jit", 2.5), Target("PyTorch", 0.15)],
+    [Target("NumPy, step by step", 1.0), Target("JAX jit, scan", 2.5), Target("PyTorch", 0.15)],
     jitted(lambda ft, fnp, p: ft.value_and_grad(lambda ps: lstm.batch_loss(fnp, lstm.sigmoid_of(fnp), p, *ps)), lambda p: (p.params,)),
 )
 jit_lstm.contestant(HAND, "NumPy, step by step")(plain_lstm)
+jit_long = again(
+    lstm.long,
+    ("T 128",),
+    [Target("PyTorch", 0.15), Target("JAX jit, scan", 2.5, "functrace, scan")],
+    jitted(lambda ft, fnp, p: ft.value_and_grad(lambda ps: lstm.long_loss(fnp, lstm.sigmoid_of(fnp), p, *ps)), lambda p: (p.params,)),
+)
+
+
+@jit_long.contestant(OURS, "functrace, scan")
+def long_scan(p: Any) -> Any:
+    import functrace as ft
+    import functrace.numpy as fnp
+
+    g = ft.jit(ft.value_and_grad(lambda params: lstm.scanned_loss(ft.scan, fnp, lstm.sigmoid_of(fnp), p, p.text, params)))
+    return lambda: g(p.params)
 
 
 # A recurrent network of 500 steps

@@ -263,29 +263,30 @@ def long_mygrad(p: Any) -> Any:
     return run
 
 
+def scanned_loss(scan: Any, np: Any, sigmoid: Any, p: Any, text: Any, params: Any) -> Any:
+    """The same by `scan`."""
+    weights, biases, (scale, out, shift) = params
+
+    def step(state: Any, pair: Any) -> Any:
+        x, following = pair
+        x, new = x * scale, []
+        for (h, c), w, b in zip(state, weights, biases):
+            c = c * sigmoid(x * w[0] + b[0]) + sigmoid(h * w[1] + b[1]) * np.tanh(h * w[3] + b[3])
+            x = sigmoid(x * w[2] + b[2]) * np.tanh(c)
+            new.append((x, c))
+        y = x * out + shift
+        return new, np.sum(following * (y - np.log(2 + np.sum(np.exp(y)))))
+
+    _, terms = scan(step, p.state, (text[:-1], text[1:]))
+    return -np.sum(terms) / len(text)
+
+
 @long.contestant(JIT, "JAX jit, scan")
 def long_jax(p: Any) -> Any:
     j = jax()
-    jnp, sigmoid = j.numpy, j.nn.sigmoid
-    text = jnp.asarray(p.text)
-
-    def loss(params: Any) -> Any:
-        weights, biases, (scale, out, shift) = params
-
-        def step(state: Any, pair: Any) -> Any:
-            x, following = pair
-            x, new = x * scale, []
-            for (h, c), w, b in zip(state, weights, biases):
-                c = c * sigmoid(x * w[0] + b[0]) + sigmoid(h * w[1] + b[1]) * jnp.tanh(h * w[3] + b[3])
-                x = sigmoid(x * w[2] + b[2]) * jnp.tanh(c)
-                new.append((x, c))
-            y = x * out + shift
-            return new, jnp.sum(following * (y - jnp.log(2 + jnp.sum(jnp.exp(y)))))
-
-        _, terms = j.lax.scan(step, p.state, (text[:-1], text[1:]))
-        return -jnp.sum(terms) / len(text)
-
-    g, params = j.jit(j.value_and_grad(loss)), [jnp.asarray(a) for a in p.params]
+    text = j.numpy.asarray(p.text)
+    g = j.jit(j.value_and_grad(lambda params: scanned_loss(j.lax.scan, j.numpy, j.nn.sigmoid, p, text, params)))
+    params = [j.numpy.asarray(a) for a in p.params]
     return lambda: j.block_until_ready(g(params))
 
 

@@ -1,4 +1,4 @@
-"""The tables of `docs/performance.md`, from the numbers of a run that were saved as `benchmarks/results.json`."""
+"""The tables of `docs/performance.md` and of the README, from the numbers of a run, saved as `benchmarks/results.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks.harness import duration
 
 RESULTS = Path(__file__).with_name("results.json")
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 _MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 EAGER = ("NumPy by hand", "PyTorch", "autograd", "MyGrad", "JAX")
@@ -63,6 +64,48 @@ def ready(record: dict[str, Any]) -> str:
     return out
 
 
+SUMMARY = {  # for the README: workload and size, and what they are called there
+    ("chain", "4 float64"): "100 × `sin(x) * x + x`, 4 elements",
+    ("mlp", "batch 128, float32"): "perceptron 784-256-128-10, batch 128, float32",
+    ("gmm, product", "d 10"): "Gaussian mixture, 1000 points, d = 10",
+    ("lstm, batch", "T 50"): "LSTM, 50 steps unrolled, batch 32",
+    ("lstm, long", "T 128"): "LSTM, 128 steps unrolled, 14 units",
+    ("bundle", "1000 observations"): "bundle adjustment, `vmap` of `jacrev`, 1000 observations",
+    ("hessian", "50 features"): "logistic regression, Hessian of 50 parameters",
+    ("jit, chain", "4 float64"): "100 × `sin(x) * x + x`, 4 elements",
+    ("jit, elementwise 1e4 float64", "1e4 float64"): "gradient of a sum of `tanh`, `exp`, `log`, 10 000 float64",
+    ("jit, elementwise 1e7 float64", "1e7 float64"): "the same, 10 000 000 float64",
+    ("jit, mlp", "batch 128, float32"): "perceptron",
+    ("jit, gmm, product", "d 10"): "Gaussian mixture, d = 10",
+    ("jit, bundle", "20000 observations"): "bundle adjustment, 20 000 observations",
+    ("jit, hessian", "50 features"): "logistic regression, Hessian",
+    ("jit, rnn", "500 steps, 32 units"): "recurrent network, `scan` of 500 steps",
+}
+
+
+def _summary(record: dict[str, Any], families: dict[str, str], compiled: bool) -> str:
+    out = f"| workload | functrace{'.jit' * compiled} | {' | '.join(families.values())} |\n|---|{'---|' * (len(families) + 1)}\n"
+    seconds = {(c["workload"], c["size"]): c["seconds"] for c in record["cases"]}
+    for case, name in SUMMARY.items():
+        if case[0].startswith("jit, ") == compiled:
+            cells = [_best(seconds[case], family) for family in families]
+            out += f"| {name} | 1 | {' | '.join(_ratio(None if s is None else s / seconds[case]['functrace']) for s in cells)} |\n"
+    return out
+
+
+def summary(record: dict[str, Any]) -> str:
+    """The README's first table."""
+    families = dict(zip(EAGER, ("NumPy by hand", "PyTorch", "autograd", "MyGrad", "JAX, eager")))
+    times = record["footprint"]["import"]
+    cells = [_time(times[name]) if name in times else "–" for name in ("functrace", "numpy", "torch", "autograd", "mygrad", "jax")]
+    return _summary(record, families, False) + f"| import, over NumPy's own | {' | '.join(cells)} |\n"
+
+
+def summary_compiled(record: dict[str, Any]) -> str:
+    """The README's second table."""
+    return _summary(record, {"NumPy by hand": "NumPy by hand", "PyTorch": "PyTorch, eager", "JAX jit": "JAX, jit"}, True)
+
+
 def footprint(record: dict[str, Any]) -> str:
     """Import times and memory."""
     found = record["footprint"]
@@ -86,15 +129,16 @@ def machine(record: dict[str, Any]) -> str:
     )
 
 
-TABLES = {f.__name__: f for f in (machine, eager, compiled, ready, footprint)}
+TABLES = {f.__name__: f for f in (machine, eager, compiled, ready, footprint, summary, summary_compiled)}
 
 
 def page(text: str) -> str:
-    """The page with its tables as the saved numbers say."""
+    """A page with its tables as the saved numbers say."""
     record = json.loads(RESULTS.read_text(encoding="utf-8"))
     return _MARKED.sub(lambda m: f"{m[1]}{TABLES[m[2]](record)}{m[3]}", text)
 
 
 def write() -> None:
-    """Bring the page up to date."""
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Bring the pages up to date."""
+    for path in (PAGE, README):
+        path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")

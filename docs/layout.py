@@ -9,9 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "CONTRIBUTING.md"
 FOLDERS = (
-    *("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/compile", "functrace/debug", "functrace/numpy"),
+    *("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/compile", "functrace/debug"),
+    *("functrace/drawing", "functrace/optim", "functrace/random", "functrace/sparse", "functrace/numpy"),
     *(
         "functrace/scipy",
+        "functrace/scipy/spatial",
         "functrace/torch",
         "functrace/torch/autograd",
         "functrace/torch/nn",

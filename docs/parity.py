@@ -25,6 +25,8 @@ MODULES = (
     "autograd",
     "func",
     "utils.data",
+    "distributions",
+    "testing",
 )
 
 _HEAD = """# functrace.torch and PyTorch {version}
@@ -71,7 +73,9 @@ DIFFERENCES = (
     ("`log_normal_`", "equal to rounding, not bit for bit", "another exponential function"),
     ("`randn` in float16 of 16 numbers and more; `normal_` into a tensor that is not contiguous", "other numbers", "PyTorch takes another "
      "path"),
-    ("`poisson`, `binomial`", "are not here", "PyTorch's rejection samplers are not reproduced"),
+    ("gradients of samples of `Gamma`, `Beta`, `Dirichlet`, `Chi2`, `StudentT`", "agree to three digits; theirs are ours to rounding",
+     "PyTorch approximates the derivative of the distribution function, functrace.scipy has it"),
+    ("classes of `torch.distributions`", "live in four modules; the names of PyTorch's modules stand for them", "fewer files"),
     ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
      "NumPy does not have them"),
     ("`Tensor.numpy()`, `np.asarray` of a tensor that requires grad", "give a read-only array; PyTorch raises", "nothing can go wrong"),

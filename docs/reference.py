@@ -116,8 +116,8 @@ AREAS = {
     ),
     "scipy": Area(
         "functrace.scipy",
-        "SciPy's functions for plain and traced arrays alike, as `from functrace.scipy import special`; the subpackages are `integrate`, "
-        "`interpolate`, `linalg`, `ndimage`, `optimize`, `signal`, `special` and `stats`. **[What is supported of "
+        "SciPy's functions for plain and traced arrays alike, as `from functrace.scipy import special`; the subpackages are `fft`, "
+        "`integrate`, `interpolate`, `linalg`, `ndimage`, `optimize`, `signal`, `spatial`, `special` and `stats`. **[What is supported of "
         "SciPy](../scipy.md)** lists every "
         "function; each has SciPy's signature, so that SciPy's documentation is theirs. Beside them:",
         {"functrace.scipy": "*"},

@@ -22,14 +22,14 @@ SUBPACKAGES = {
     for name in sorted(m.name for m in pkgutil.iter_modules(functrace.scipy.__path__) if not m.name.startswith("_"))
 }
 
-_HEAD = """# What is supported
+_HEAD = """# NumPy: what is supported
 
 <!-- Written by `python -m docs.support` from functrace.ops.registry.TABLE. Don't edit. -->
 
 Each function is available as `functrace.numpy.NAME`. NumPy's own function does the same on traced values where the second column
-names it. These tables hold every public name of `numpy`, `numpy.linalg`, `numpy.fft`, `numpy.emath`, `numpy.polynomial` and
-`ndarray`: what is covered, what no traced value enters, and what is refused. A refused function raises when it is called on a
-traced value, and is NumPy's own, untouched, on any other.
+says yes; elsewhere NumPy's protocols do not see the call. These tables hold every public name of `numpy`, `numpy.linalg`,
+`numpy.fft`, `numpy.emath`, `numpy.polynomial` and `ndarray`: what is covered, what no traced value enters, and what is refused. A
+refused function raises when it is called on a traced value, and is NumPy's own, untouched, on any other.
 
 - *differentiable*: reverse, forward, batched (`vmap`) and to any order. *constant*: it works on traced values, its derivative is
   zero by definition (comparisons, rounding, index functions, shapes), and its results are no part of the tape.
@@ -50,7 +50,8 @@ def _numpy_name(declared: Declared) -> str:
         module = getattr(function, "__module__", None) or "numpy"
         if name:
             names.append(f"`{'np' + module.removeprefix('numpy') if module.startswith('numpy') else module}.{name}`")
-    return ", ".join(dict.fromkeys(names)) or "(only in `functrace.numpy`)"
+    others = [n for n in dict.fromkeys(names) if n.replace("lib.scimath", "emath") != f"`np.{declared.name}`"]
+    return ", ".join([*(["yes"] if len(others) < len(set(names)) else []), *others]) or "no"
 
 
 def _domain(declared: Declared) -> str:
@@ -67,7 +68,7 @@ def _row(declared: Declared) -> str:
 
 def _table(title: str, rows: Iterable[Declared]) -> str:
     rows = sorted(rows, key=lambda d: d.name)
-    head = f"## {title}: {len(rows)}\n\n| function | NumPy's own | domain | samples | note |\n|---|---|---|---|---|\n"
+    head = f"## {title}: {len(rows)}\n\n| function | NumPy's own too | domain | samples | note |\n|---|---|---|---|---|\n"
     return head + "".join(_row(d) + "\n" for d in rows)
 
 
@@ -100,9 +101,14 @@ _SCIPY_HEAD = """# SciPy: what is supported
 <!-- Written by `python -m docs.support` from functrace.ops.registry.TABLE. Don't edit. -->
 
 Each function is available as `functrace.scipy.SUBPACKAGE.NAME`, and as SciPy's own after `functrace.scipy.install()`. SciPy's ufuncs
-(nearly all of `scipy.special`) need no installing. The columns are those of [what is supported of NumPy](support.md): every function
-here is right in reverse, forward, batched and to any order. A refused function raises when it is called on a traced value, and is
-SciPy's own, untouched, on any other. Functions without samples have tests of their own.
+(nearly all of `scipy.special`) need no installing. Distributions are changed wherever they are: imported by name before, or frozen
+(`stats.norm(loc, scale).logpdf(x)`, of traced parameters too). A function that was imported by name before `install` (`from scipy.special
+import logsumexp`) stays SciPy's own, which refuses traced values: install first, or import it from `functrace.scipy`.
+
+The columns are those of [what is supported of NumPy](support.md): every function here is right in reverse, forward, batched and to any
+order. A refused function raises when it is called on a traced value, and is SciPy's own, untouched, on any other. Functions without
+samples have tests of their own. Derivatives of moments and entropies are integrals over the density; where a tail is too heavy for the
+sum to be precise they raise.
 """
 
 
@@ -121,13 +127,13 @@ def _laws(rows: list[Declared]) -> str:
 def _subpackage(name: str) -> str:
     module: Any = SUBPACKAGES[name]
     rows = sorted((d for key, d in TABLE.items() if key.startswith(f"scipy.{name}.")), key=lambda d: d.name)
-    methods = [d for d in rows if d.name.count(".") == 3]
-    rows = [d for d in rows if d.name.count(".") == 2]
+    methods = [d for d in rows if name == "stats" and d.name.count(".") == 3]
+    rows = [d for d in rows if d not in methods]
     out = f"## scipy.{name}: {len(rows) + len(methods)} covered, {len(module.REFUSED)} refused\n\n"
     out += "| function | domain | samples | note |\n|---|---|---|---|\n"
     for d in rows:
         note = "; ".join(filter(None, ("constant" if d.constant else "", d.note.replace("|", "\\|"))))
-        out += f"| `{d.name.split('.')[2]}` | {_domain(d)} | {len(d.samples)} | {note} |\n"
+        out += f"| `{d.name.removeprefix(f'scipy.{name}.')}` | {_domain(d)} | {len(d.samples)} | {note} |\n"
     if methods:
         out += "\n" + _laws(methods)
     theirs = importlib.import_module(f"scipy.{name}")

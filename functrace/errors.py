@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
@@ -181,7 +182,7 @@ def describe(x: Any) -> str:
     """Shape and dtype of a value in the notation of error messages and tapes, as in `float64[3,2]`."""
     dtype = getattr(x, "dtype", None)
     shape = getattr(x, "shape", None)
-    if dtype is None or shape is None:
+    if dtype is None or not isinstance(shape, tuple):
         return type(x).__name__
     return f"{dtype}[{','.join(map(str, shape))}]"
 
@@ -286,6 +287,8 @@ def trim(error: BaseException) -> None:
         links = list(_links(e.__traceback__))
         if e is error and links and not links[-1][1] and not isinstance(e, FunctraceError):
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
+        if e is error and links and links[-1][1] and isinstance(e, (TypeError, AttributeError)) and _CONTAINER.search(str(e)):
+            _note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
         kept: TracebackType | None = None
         for link, mine in reversed(links):
             if mine:
@@ -296,10 +299,19 @@ def trim(error: BaseException) -> None:
             e.__traceback__ = kept
 
 
+_CONTAINER = re.compile(
+    r"operand type.*'(list|tuple)'|can't multiply sequence|'(list|tuple)' object has no attribute '(sum|mean|shape|size|ndim|dtype|T|dot)'"
+)
+
+
+def _note(error: BaseException, text: str) -> None:
+    """Add a line to what is printed of an error, once; from Python 3.11 on."""
+    if sys.version_info >= (3, 11) and f"  {text}" not in getattr(error, "__notes__", ()):
+        error.add_note(f"  {text}")
+
+
 def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> None:
     """Say of which op of the user's an error of NumPy's is: the first that a frame from `start` on applies."""
-    if sys.version_info < (3, 11):
-        return
     for frame in frames[start:]:
         names = frame.f_locals
         functions = [names.get(k) for k in ("func", "ufunc", "primitive", "op")]
@@ -310,7 +322,7 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]
             hint = next((f"\n  {advice}" for word, advice in _ADVICE.items() if word in f"{name} {error}"), "")
-            error.add_note(f"  In {name}({', '.join(shown)}), under {owner}.{hint}")
+            _note(error, f"In {name}({', '.join(shown)}), under {owner}.{hint}")
             return
 
 
@@ -345,6 +357,16 @@ def boundary(function: _F) -> _F:
             raise
 
     return outermost  # type: ignore[return-value]
+
+
+def check_call(call: str, *functions: Any, args: Any = None) -> None:
+    """Refuse a call that is not as `call`, say "explain(f, *args)", tells: functions that are none, or no arguments for them."""
+    what = call.partition("(")[0]
+    for f in functions:
+        if not callable(f):
+            raise CallError(f"{what}: {describe(f)} stands where a function is expected.\n  At {user_line()}.\n  Write {call}.")
+    if args is not None and not args:
+        raise CallError(f"{what}: there is no argument for the function.\n  At {user_line()}.\n  Write {call}.")
 
 
 def wraps(wrapped: Any, what: str) -> Callable[[_F], _F]:

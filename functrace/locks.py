@@ -104,4 +104,9 @@ def plain(x: Any) -> Any:
                 "  Objects are not differentiated: convert it to numbers, or join traced values with functrace.numpy.stack."
             )
         return out
+    if callable(getattr(type(x), "numpy", None)):
+        raise errors.UnsupportedError(
+            f"a {type(x).__name__} meets a traced value in an operation.\n  At {errors.user_line()}.\n"
+            f"  Take its numbers, x.numpy(), or do the operation among {type(x).__name__}s: torch.as_tensor(traced)."
+        )
     return x

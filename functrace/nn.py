@@ -140,6 +140,7 @@ def _shift(x: Any, axis: Axis) -> Any:
     return np.where(np.isfinite(top), top, 0)
 
 
+@errors.boundary
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """`log(sum(exp(x)))` without overflow; of `-inf` only, `-inf`, with a gradient of 0.
 
@@ -156,6 +157,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return out if keepdims else np.squeeze(out, axis=axis)[()]
 
 
+@errors.boundary
 def softmax(x: Any, axis: Axis = -1) -> Any:
     """`exp(x) / sum(exp(x))` along an axis, without overflow.
 
@@ -168,6 +170,7 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
+@errors.boundary
 def log_softmax(x: Any, axis: Axis = -1) -> Any:
     """The logarithm of `softmax(x, axis)`.
 
@@ -182,6 +185,7 @@ def log_softmax(x: Any, axis: Axis = -1) -> Any:
 # Losses
 
 
+@errors.boundary
 def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     """`-log(softmax(logits))` of the right class, for each example.
 
@@ -216,6 +220,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     return -np.sum(labels * np.where(labels == 0, 0, log_softmax(logits, axis)), axis=axis)
 
 
+@errors.boundary
 def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
     """`-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`, for each element; labels from 0 to 1.
 
@@ -228,6 +233,7 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
     return labels * softplus(-logits) + (1 - labels) * softplus(logits)
 
 
+@errors.boundary
 def mse(predictions: Any, targets: Any) -> Any:
     """The mean of the squared differences of `predictions` and `targets`, of one shape.
 
@@ -239,6 +245,7 @@ def mse(predictions: Any, targets: Any) -> Any:
     return np.mean(np.square(predictions - targets))
 
 
+@errors.boundary
 def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     """Half the squared difference of `predictions` and `targets` up to `delta`, beyond it linear (Huber 1964), for each element.
 
@@ -252,6 +259,7 @@ def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     return near * (r - 0.5 * near)
 
 
+@errors.boundary
 def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
     """`sum(targets * (log(targets) - log_predictions))` along an axis: of predictions, given by their logarithms, from targets.
 
@@ -300,6 +308,7 @@ def _normal(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
     return random.normal(key, shape, dtype, scale=math.sqrt(variance))
 
 
+@errors.boundary
 def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `2 / (inputs + outputs)` (Glorot & Bengio 2010), also called Xavier's.
 
@@ -318,6 +327,7 @@ def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: 
     return _uniform(key, shape, dtype, 2 / sum(_fans("glorot_uniform", shape, in_axis, out_axis)))
 
 
+@errors.boundary
 def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `2 / (inputs + outputs)`: see `glorot_uniform`.
 
@@ -328,6 +338,7 @@ def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     return _normal(key, shape, dtype, 2 / sum(_fans("glorot_normal", shape, in_axis, out_axis)))
 
 
+@errors.boundary
 def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
 
@@ -340,6 +351,7 @@ def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int 
     return _uniform(key, shape, dtype, 2 / _fans("he_uniform", shape, in_axis, out_axis)[0])
 
 
+@errors.boundary
 def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
 
@@ -352,6 +364,7 @@ def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int =
     return _normal(key, shape, dtype, 2 / _fans("he_normal", shape, in_axis, out_axis)[0])
 
 
+@errors.boundary
 def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
 
@@ -362,6 +375,7 @@ def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     return _uniform(key, shape, dtype, 1 / _fans("lecun_uniform", shape, in_axis, out_axis)[0])
 
 
+@errors.boundary
 def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
 
@@ -372,6 +386,7 @@ def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: in
     return _normal(key, shape, dtype, 1 / _fans("lecun_normal", shape, in_axis, out_axis)[0])
 
 
+@errors.boundary
 def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float = 1.0) -> Any:
     """`scale` times a random matrix with orthonormal columns, or rows if those are fewer (Saxe et al. 2014).
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrace import threads
+from functrace.later import Products
 
 SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
@@ -196,6 +197,8 @@ def product(x: Any, y: Any) -> Any:
 
 def owned(x: Any, taken: set[int]) -> Any:
     """An array that owns its memory and is none of those `taken`, by id, to which it is added; no copy where none is needed."""
+    if type(x) is Products:
+        x = x.total()
     if not isinstance(x, np.ndarray):
         return x
     base = x.base

@@ -15,7 +15,7 @@ import numpy as np
 from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
-from functrace.errors import CheckError, boundary
+from functrace.errors import CheckError, boundary, check_call
 from functrace.errors import level as user_level
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.transforms.batching import vmap
@@ -109,6 +109,7 @@ def check_grads(
     >>> import functrace as ft, numpy as np
     >>> ft.check_grads(lambda x: np.sin(x) * x, np.array([0.3, 0.7]))
     """
+    check_call("check_grads(f, *args)", f, args=args)
     leaves, treedef = tree.flatten(args)
     arrays = [np.array(x) for x in leaves]
     if any(x.dtype in (np.float32, np.float16, np.complex64) for x in arrays):

@@ -86,6 +86,21 @@ def test_code_written_to_the_standard_is_differentiated(f):
     ft.check_grads(f, X)
 
 
+def test_sorting_downwards_and_dtypes_of_frequencies():
+    for f in (
+        lambda x: fnp.sort(x, axis=0, descending=True),
+        lambda x: fnp.sort(x, descending=True, stable=True) * fnp.argsort(x, axis=1, descending=True),
+        lambda x: fnp.sort(x, descending=False),
+    ):
+        ft.check_grads(f, X)
+        np.testing.assert_array_equal(ft.vjp(f, X)[0], f(X))
+    np.testing.assert_array_equal(fnp.sort(X, descending=True), np.sort(X)[:, ::-1])
+    tied = np.array([2.0, 1.0, 2.0, 1.0])
+    np.testing.assert_array_equal(fnp.argsort(tied, descending=True), [0, 2, 1, 3])
+    np.testing.assert_array_equal(ft.jacrev(lambda x: fnp.sort(x, descending=True))(tied), np.eye(4)[[0, 2, 1, 3]])
+    assert fnp.fft.fftfreq(4, d=0.5, dtype=np.float32).dtype == fnp.fft.rfftfreq(4, dtype=np.float32).dtype == np.float32
+
+
 CODE = """
 import numpy as np, functrace as ft
 import scipy.special, scipy.stats

@@ -229,13 +229,9 @@ def test_plain_arguments_go_to_numpy():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: np.var(x, out=np.zeros(())),
-        lambda x: np.cumsum(x, out=np.zeros(3)),
         lambda x: np.sort(x, order="a"),
         lambda x: np.pad(x, 1, mode=lambda *a: None),
         lambda x: np.ravel(np.stack([x, x]), order="K"),
-        lambda x: np.logaddexp.reduce(x, where=np.ones(3, bool)),
-        lambda x: np.power.reduce(x, where=np.ones(3, bool)),
     ],
 )
 def test_what_is_not_honoured_raises(call):
@@ -402,8 +398,8 @@ def test_edges_of_histograms_move_with_the_data():
     ft.check_grads(lambda x: np.histogram2d(x, y, bins=3)[1], x)
     ft.check_grads(lambda x: np.histogramdd(np.stack([x, y], axis=1), bins=2, density=True)[0], x)
     ft.check_grads(lambda b: fnp.kaiser(5, b), 2.5)
-    with pytest.raises(errors.UnsupportedError, match="batched"):
-        ft.vmap(lambda x: np.histogram2d(x, y, bins=3)[0])(np.stack([x, 2 * x]))
+    batch = np.stack([x, x[::-1]])
+    same(ft.vmap(lambda x: np.histogram2d(x, y, bins=3)[0])(batch), [np.histogram2d(x, y, bins=3)[0] for x in batch])
 
 
 def test_ufuncs_that_are_not_associative_go_step_by_step():
@@ -427,7 +423,7 @@ def test_fft_of_traced_spacing_and_mistakes():
             ft.vjp(call, x)
     with pytest.raises(np.exceptions.AxisError):
         ft.vjp(lambda x: np.fft.fft(x, axis=2), x)
-    with pytest.raises(errors.UnsupportedError, match="out="):
+    with pytest.raises(errors.ArrayStoreError, match="out="):
         ft.vjp(lambda x: np.fft.fft(x, out=np.zeros((2, 3), complex)), x)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from docs import layout, pages, support
+from docs import gallery, layout, pages, support
 
 ROOT = pages.ROOT
 
@@ -90,6 +90,16 @@ def test_list_of_files_is_up_to_date():
     text = layout.PAGE.read_text(encoding="utf-8")
     assert layout.listing() in text, "python -m docs.layout writes it"
     assert not [line for line in layout.listing().splitlines() if line.endswith(": ")], "a file without a docstring"
+
+
+def test_gallery_shows_every_example_that_draws():
+    assert gallery.PAGE.read_text(encoding="utf-8") == gallery.page(), "python -m docs.gallery writes it"
+    assert {name for group in gallery.GROUPS.values() for name in group.split()} == gallery.drawing()
+    for name in gallery.drawing():
+        picture = gallery.PICTURES / f"{name}.png"
+        assert picture.read_bytes()[:4] == b"\x89PNG", "python -m docs.gallery --pictures draws it"
+        assert picture.stat().st_size < 60_000
+    assert {p.stem for p in gallery.PICTURES.iterdir()} == gallery.drawing()
 
 
 def test_changelog_has_this_version():

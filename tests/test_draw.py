@@ -57,6 +57,15 @@ def params(n, width=4):
     return [(np.ones((width, width)), np.ones(width)) for _ in range(n)]
 
 
+def _nested(x, xs):
+    def step(c, v):
+        d = ft.fori_loop(0, 3, lambda i, u: np.tanh(u * v), c)
+        return ft.while_loop(lambda s: s < 10.0, lambda s: s * 2 + 1, d), d
+
+    c, ys = ft.scan(step, x, xs, reverse=True)
+    return c + np.sum(ft.vmap(lambda v: ft.cond(v > 0, np.sin, lambda v: v, v))(ys)) + ft.switch(1, [np.sin, np.cos], c)
+
+
 X = np.ones((5, 4))
 TAPES = {
     "network": (network, (params(2), X, X)),
@@ -67,6 +76,7 @@ TAPES = {
     "tuples": (several, (np.eye(3),)),
     "vmap": (ft.vmap(lambda x: x * x), (np.ones(3),)),
     "scan": (lambda w: ft.scan(lambda c, x: (np.sin(c * w), c), w, np.ones(4)), (1.0,)),
+    "loops in loops": (_nested, (1.0, np.ones(3))),
     "cond": (lambda w: ft.cond(w > 0, np.sin, np.cos, w), (1.0,)),
     "no ops": (lambda x: x, (1.0,)),
     "nothing": (lambda: 3.0, ()),
@@ -95,19 +105,22 @@ OPTIONS = [{"fold": f, "backward": b} for f in (None, True, False) for b in (Fal
 
 
 def parsed(svg):
-    """The boxes of an SVG, (left, top, right, bottom) by number, and its arrows, (from, to, first point, last point)."""
+    """The boxes of an SVG, (left, top, right, bottom) by number, and its arrows, (from, to, first point, last point).
+
+    Of what is drawn inside of box 3 numbers begin with 3_.
+    """
     root = ET.fromstring(svg)
     boxes = {}
     for g in root.iter(f"{SVG}g"):
         if (g.get("id") or "").startswith("box"):
             rect = g.findall(f"{SVG}rect")[-1]
             x, y, w, h = (float(rect.get(k)) for k in ("x", "y", "width", "height"))
-            boxes[int(g.get("id")[3:])] = x, y, x + w, y + h
+            boxes[g.get("id")[3:]] = x, y, x + w, y + h
     arrows = []
     for path in root.iter(f"{SVG}path"):
         if path.get("class") == "arrow":
             points = _points(path.get("d"))
-            arrows.append((int(path.get("data-from")), int(path.get("data-to")), points[0], points[-1], points))
+            arrows.append((path.get("data-from"), path.get("data-to"), points[0], points[-1], points))
     return root, boxes, arrows
 
 
@@ -224,18 +237,45 @@ def test_a_jitted_function_shows_its_program_and_guards():
 def test_nothing_overlaps_and_all_arrows_end_at_boxes(name, options):
     drawing = ft.draw(tape_of(name), **options)
     root, boxes, arrows = parsed(drawing.svg)
-    assert len(boxes) == len(drawing.graph.boxes) and len(arrows) == len(drawing.graph.arrows)
+    assert sum("_" not in k for k in boxes) == len(drawing.graph.boxes)
+    assert sum("_" not in arrow[0] for arrow in arrows) == len(drawing.graph.arrows)
     width, height = float(root.get("width")), float(root.get("height"))
     for x0, y0, x1, y1 in boxes.values():
         assert x0 >= 0 and y0 >= 0 and x1 <= width and y1 <= height
-    for (a0, b0, a1, b1), (c0, d0, c1, d1) in itertools.combinations(boxes.values(), 2) if len(boxes) < 300 else ():
-        assert a1 <= c0 or c1 <= a0 or b1 <= d0 or d1 <= b0
+    for (j, (a0, b0, a1, b1)), (k, (c0, d0, c1, d1)) in itertools.combinations(boxes.items(), 2) if len(boxes) < 300 else ():
+        if k.startswith(f"{j}_"):
+            assert a0 < c0 and c1 < a1 and b0 < d0 and d1 < b1
+        else:
+            assert a1 <= c0 or c1 <= a0 or b1 <= d0 or d1 <= b0
     for source, target, first, last, _ in arrows:
         x0, _, x1, y1 = boxes[source]
         assert x0 <= first[0] <= x1 and abs(first[1] - y1) < 0.2
         x0, y0, x1, _ = boxes[target]
         assert x0 <= last[0] <= x1 and abs(last[1] - y0) < 0.2
         assert first[1] < last[1]
+
+
+def test_what_a_loop_repeats_is_drawn_inside_its_box():
+    def inner(box):
+        return {g.title: [b.text[0] for b in g.boxes if b.kind == "op"] for g in box.inner}
+
+    drawing = ft.draw(ft.trace(lambda x, xs: ft.scan(lambda c, v: (np.sin(c) * v, c), x, xs))(1.0, np.ones(3)))
+    (scan,) = [b for b in drawing.graph.boxes if b.inner]
+    assert inner(scan) == {"each of 3 steps": ["sin", "multiply"]}
+    assert [b.text[0] for b in scan.inner[0].boxes if b.kind != "op"] == ["carry", "x", "carry", "y"]
+    for text in (drawing.mermaid, drawing.dot):
+        assert "sin, multiply" in text
+    (loop,) = [b for b in ft.draw(lambda x: ft.while_loop(lambda s: s < 9.0, lambda s: s * 2.0, x), 1.0).graph.boxes if b.inner]
+    assert inner(loop) == {"as long as": ["less(·, 9.0)"], "each step": ["multiply(·, 2.0)"]}
+    f = ft.jit(lambda x: ft.cond(x > 0, np.sin, np.cos, x))
+    f(1.0)
+    (choice,) = [b for b in ft.draw(f).graph.boxes if b.inner]
+    assert choice.text[0] == "cond sin, cos" and inner(choice) == {"if false: cos": ["cos"], "if true: sin": ["sin"]}
+    nested = ft.draw(tape_of("loops in loops"), fold=False)
+    (outer,) = [b for b in nested.graph.boxes if b.text[0].startswith("scan")]
+    assert outer.inner[0].title == "each of 3 steps, the last first"
+    assert [g.title for b in outer.inner[0].boxes for g in b.inner] == ["each of 3 steps", "as long as", "each step"]
+    assert len(re.findall('id="box', nested.svg)) == len(set(re.findall('id="(box[^"]*)"', nested.svg)))
 
 
 @pytest.mark.parametrize("name", ["network", "gradient", "hessian", "tuples"])

@@ -45,7 +45,7 @@ MISTAKES = {
         "kept = []\n\ndef loss(x):\n    kept.append(x * 2)\n    return np.sum(x)\n\nft.grad(loss)(np.ones(3))\nprint(kept[0].sum())  # here"
     ),
     "a function without a rule": "ft.grad(lambda x: np.busday_count(x, x))(1.0)  # here",
-    "a keyword without a rule": "def loss(x):\n    return np.add(x, 1, subok=False).sum()  # here\n\nft.grad(loss)(np.ones(3))",
+    "a keyword without a rule": "def loss(x):\n    return np.sort(x, order='size').sum()  # here\n\nft.grad(loss)(np.ones(3))",
     "an argument too few": "def loss(w, x):\n    return np.sum(w * x)\n\nft.grad(loss)(np.ones(3))  # here",
     "a misspelt key": "def loss(p):\n    return np.sum(p['W'] ** 2)  # here\n\nft.jit(ft.vmap(ft.grad(loss)))({'w': np.ones((2, 3))})",
     # vjp, jvp and their kin
@@ -135,6 +135,54 @@ MISTAKES = {
         "def loss(x):\n    return np.sum(np.sqrt(x) * 0.0)\n\nwith ft.debug_nans():\n    ft.grad(loss)(np.array([1.0, 0.0]))  # here"
     ),
     "a leak, looked for": "kept = []\nwith ft.checks():  # here\n    ft.grad(lambda x: kept.append(x * 2) or x)(1.0)",
+    # arguments: of another order, of another kind, none
+    "arguments in the wrong order": (
+        "def loss(w, x, y):\n    return np.mean((x @ w - y) ** 2)  # here\n\nft.grad(loss)(np.ones((5, 3)), np.ones(3), np.ones(5))"
+    ),
+    "a list in place of an array": "def loss(w):\n    return np.sum((w - 1.0) ** 2)  # here\n\nft.grad(loss)([1.0, 2.0])",
+    "a string as the argument": "ft.grad(lambda x: x**2)('3')  # here",
+    "a string as an operand": "def loss(x):\n    return np.sum(x ** 'a')  # here\n\nft.grad(loss)(np.ones(3))",
+    "no arguments": "ft.grad(lambda x: np.sum(x))()  # here",
+    "a method that is not bound": (
+        "class Model:\n    def loss(self, x):\n        return np.sum(x**2)\n\nft.grad(Model.loss)(Model(), np.ones(3))  # here"
+    ),
+    "a jitted method of other shapes": (
+        "class Model:\n    w = np.ones(3)\n\n    @ft.jit\n    def loss(self, x):\n        return np.sum(self.w * x)  # here\n\n"
+        "model = Model()\nmodel.loss(np.ones(3))\nmodel.loss(np.ones(4))"
+    ),
+    "the truth of an array": "def loss(x):\n    return x.sum() if x > 0 else 0.0  # here\n\nft.grad(loss)(np.ones(3))",
+    "item of a traced value": "def loss(x):\n    return x.sum().item()  # here\n\nft.grad(loss)(np.ones(3))",
+    "tolist of a traced value": "def loss(x):\n    return sum(v**2 for v in x.tolist())  # here\n\nft.grad(loss)(np.ones(3))",
+    "np.float64 of a traced value": "def loss(x):\n    return np.float64(x) ** 2  # here\n\nft.grad(loss)(1.0)",
+    "the Hessian of a vector": "ft.hessian(np.sin)(np.ones(3))  # here",
+    "functrace.numpy on plain arrays": "import functrace.numpy as fnp\n\nfnp.reshape(np.ones(3), (2, 2))  # here",
+    "explain, called like grad": "ft.explain(np.sin)(1.0)  # here",
+    "check_grads, called like grad": "ft.check_grads(np.sin)(np.ones(3))  # here",
+    "scan with its arguments in the wrong order": "ft.scan(0.0, lambda c, x: (c + x, c), np.ones(3))  # here",
+    "fori_loop with its arguments in the wrong order": "ft.fori_loop(lambda i, c: c + i, 0, 3, 0.0)  # here",
+    "cond with its arguments in the wrong order": "ft.cond(lambda x: x, True, lambda x: -x, 1.0)  # here",
+    # optimisers and random numbers
+    "parameters in place of the optimiser's state": (
+        "optimizer = ft.optim.adam(0.1)\nparams = grads = {'w': np.ones(3)}\nstate = optimizer.init(params)\n"
+        "optimizer.update(grads, params, state)  # here"
+    ),
+    "the state of another optimiser": "state = ft.optim.sgd(0.1).init(np.ones(3))\nft.optim.adam(0.1).update(np.ones(3), state)  # here",
+    "gradients of other parameters": (
+        "optimizer = ft.optim.adam(0.1)\nstate = optimizer.init({'w': np.ones(3)})\noptimizer.update({'w': np.ones(3), 'b': 1.0}, state)  # here"
+    ),
+    "weight decay without parameters": (
+        "optimizer = ft.optim.adamw(0.1)\nw = np.ones(3)\noptimizer.update(w, optimizer.init(w))  # here"
+    ),
+    "updates together with the state": (
+        "optimizer = ft.optim.adam(0.1)\nw = np.ones(3)\nupdates = optimizer.update(w, optimizer.init(w))\n"
+        "ft.optim.apply_updates(w, updates)  # here"
+    ),
+    "a seed in place of a key": "from functrace import random\n\nrandom.normal(0, (3,))  # here",
+    # functrace.torch and the functions together
+    "a tensor as the argument of grad": "from functrace.torch import ones\n\nft.grad(lambda x: (x**2).sum())(ones(3))  # here",
+    "a function of tensors on a traced value": (
+        "from functrace.torch import sin\n\ndef loss(x):\n    return sin(x).sum()  # here\n\nft.grad(loss)(np.ones(3))"
+    ),
     # functrace.torch, with PyTorch's words
     "tensors that do not broadcast": "x = torch.ones(3, requires_grad=True)\ny = x + torch.ones(4)  # here",
     "backward of a vector": "x = torch.ones(3, requires_grad=True)\n(x * 2).backward()  # here",
@@ -151,7 +199,7 @@ MISTAKES = {
 def script(name):
     """The whole script of a mistake."""
     body = MISTAKES[name]
-    return (TORCH if "torch." in body else NUMPY) + body + "\n"
+    return (TORCH if "torch." in body.replace("functrace.torch", "") else NUMPY) + body + "\n"
 
 
 def printed(name, folder, **environment):

@@ -324,8 +324,10 @@ def test_mistakes_are_named():
         optim.apply_updates(START, 1.0)
     with pytest.raises(errors.TreeError, match="update needs the parameters"):
         optim.adamw(0.1).update(START, optim.adamw(0.1).init(START))
-    with pytest.raises(errors.TreeError, match="not that of a chain of 2"):
+    with pytest.raises(errors.TreeError, match="not that of this optimiser, a chain of 2"):
         optimizer.update({"w": START}, ())
+    with pytest.raises(errors.TreeError, match=r"needs the AdamState of its own init, and was given EmptyState(?s:.)*state, params\)"):
+        optimizer.update({"w": START}, optim.sgd(0.1).init({"w": START}))
     with pytest.raises(errors.TreeError, match="the mask"):
         optim.add_decayed_weights(0.1, {"v": True}).update(START, (), START)
     with pytest.raises(errors.InputTypeError, match="real and imaginary parts"):

@@ -1,5 +1,7 @@
 """`functrace.random`: the stream, bit by bit; the distributions, by statistics; keys and draws under every transform."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -341,3 +343,25 @@ def test_traced_words_are_shifted():
     for f in (lambda x: x >> 3, lambda x: x << 2, lambda x: 5 >> x, lambda x: 1 << x):
         x = np.array([1, 2, 40])
         assert np.array_equal(ft.vmap(f)(x), f(x)) and np.array_equal(ft.jit(f)(x), f(x))
+
+
+@pytest.mark.parametrize("count", [7, 127, 128, 129, 500])
+def test_many_numbers_for_each_of_several_keys_are_those_of_each_key(count):
+    keys = random.split(random.key(3), 6).reshape(2, 3, 2)
+    together = ft.vmap(ft.vmap(lambda key: random.bits(key, (count,))))(keys)
+    assert np.array_equal(together, [[random.bits(key, (count,)) for key in row] for row in keys])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="one frame of ours stays there: see errors.trim")
+def test_a_mistake_ends_at_the_users_line():
+    with pytest.raises(errors.InputTypeError) as caught:
+        random.normal(0, (3,))
+    assert caught.traceback[-1].name == "test_a_mistake_ends_at_the_users_line"
+
+
+def test_without_scipy_it_is_said_what_to_install():
+    program = (
+        "import sys; sys.modules['scipy'] = None; import functrace.torch; from functrace import random; random.gamma(random.key(0), 2.0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.rstrip().endswith("functrace.scipy needs SciPy, which is not installed: pip install 'functrace[scipy]'"), done.stderr

@@ -25,8 +25,9 @@ def stats():
 def laws(stats):
     from functrace.scipy._stats_laws import LAWS
     from functrace.scipy._stats_masses import MASSES
+    from functrace.scipy._stats_rarer import MORE
 
-    return {name: law for name, law in {**LAWS, **MASSES}.items() if hasattr(theirs, name)}
+    return {name: law for name, law in {**LAWS, **MORE, **MASSES}.items() if hasattr(theirs, name)}
 
 
 def methods(stats, law):

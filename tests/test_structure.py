@@ -26,6 +26,7 @@ NAMES = [str(f.relative_to(PACKAGE)) for f in FILES]
 LAYERS = [
     "errors",
     "threads",
+    "later",
     "pool",
     "locks",
     "tree",

@@ -4,8 +4,10 @@
     print(torch.ones(2))
     #> tensor([1., 1.])
 
-An exception counts as printed, as `! RuntimeError: ` and the beginning of its text. Where PyTorch is installed a test runs the
-programs under it too; `python tests/torch_programs.py tests/test_torch_autograd.py` writes what it prints into the file.
+An exception counts as printed, as `! RuntimeError: ` and the beginning of its text; `tell(f, g, ...)` prints what each call gives, or its
+exception, one a line. Where PyTorch is installed a test runs the
+programs under it too; `python tests/torch_programs.py tests/test_torch_autograd.py`, or of `tests/programs/*.txt`, writes what it
+prints into the file.
 """
 
 import contextlib
@@ -31,12 +33,20 @@ def parse(text):
     return out
 
 
+def _tell(*functions):
+    for f in functions:
+        try:
+            print(f())
+        except Exception as error:
+            print(f"! {type(error).__name__}: {str(error)[:WIDTH]}".strip())
+
+
 def run(source, torch):
     """The lines that a program prints, addresses left out. The shim is not installed as `torch`, so its own name is put in."""
     if torch.__name__ != "torch":
         source = re.sub(r"\b(from|import) torch\b", r"\1 functrace.torch", source)
     printed = io.StringIO()
-    names = {"torch": torch, "__name__": "__main__"}
+    names = {"torch": torch, "__name__": "__main__", "tell": _tell}
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -73,6 +83,9 @@ if __name__ == "__main__":
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:
             whole = file.read()
-        before, text, after = re.split(r'(?<=PROGRAMS = r""")\n|(?=\n?""" {2}# programs)', whole)
+        before, text, after = ("", whole, "\n")
+        if path.endswith(".py"):
+            before, text, after = re.split(r'(?<=PROGRAMS = r""")\n|(?=\n?""" {2}# programs)', whole)
+            before += "\n"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(before + "\n" + rewritten(text.rstrip("\n") + "\n").rstrip("\n") + after)
+            file.write(before + rewritten(text.rstrip("\n") + "\n").rstrip("\n") + after)

@@ -6,10 +6,15 @@ arrays that someone else could write to by their elements: small ones in full; l
 
 from __future__ import annotations
 
+import os
+import random
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,7 +25,9 @@ from functrace.locks import COPY, Lock
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
-_OPAQUE = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, np.dtype)
+_OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
+_COPIED = (set, frozenset, deque, bytearray)
+_LIBRARY = os.path.dirname(os.__file__)
 
 
 class Binding:
@@ -38,11 +45,13 @@ class Binding:
         except (LookupError, ValueError, AttributeError):
             return True
         was = self.was
+        if type(was) is list and self.get is list:  # a copy
+            return len(now) != len(was) or any(a is not b and a != b for a, b in zip(now, was))
         return now is not was and not (isinstance(was, _ATOMS) and type(now) is type(was) and (now == was or (now != now and was != was)))
 
 
 def _names_of(code: types.CodeType) -> list[str]:
-    """The global names that a function and those defined in it may read."""
+    """The names, of globals and of attributes, that a function and those defined in it may read."""
     names: dict[str, None] = {}
     todo = [code]
     while todo:
@@ -58,29 +67,48 @@ def _cell(cell: types.CellType) -> Any:
 
 def _is_closed(x: Any) -> bool:
     """Whether an argument is an object with a state that can't be seen."""
-    return not (isinstance(x, (*_ATOMS, *_OPAQUE)) or callable(x) or isinstance(getattr(x, "__dict__", None), dict) and not _ours(x))
+    if isinstance(x, (*_ATOMS, *_OPAQUE, type, types.ModuleType)) or callable(x):
+        return False
+    return _ours(x) or not (isinstance(getattr(x, "__dict__", None), dict) or _slots(type(x)))
 
 
 def _ours(x: Any) -> bool:
     return type(x).__module__.startswith(("numpy", "functrace."))
 
 
+@lru_cache(1024)
+def _is_users(module: str) -> bool:
+    """Whether a module belongs to the program, and to no library."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return module not in sys.builtin_module_names
+    return errors.is_user_file[file] and not file.startswith(_LIBRARY) and "-packages" not in file
+
+
+def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
+    """The attributes of a class's objects that are in no `__dict__`."""
+    members = {k: v for c in reversed(cls.__mro__) for k, v in vars(c).items()}
+    return [(k, v.__get__) for k, v in members.items() if isinstance(v, types.MemberDescriptorType)]
+
+
 class Bindings:
     """Everything that functions, and what else they are given, could be found to read: `changed` names what is no longer the same."""
 
-    __slots__ = ("arrays", "bindings", "closed", "generators", "traced")
+    __slots__ = ("arrays", "bindings", "closed", "generators", "names", "spaces", "traced")
 
     def __init__(self, *roots: Any) -> None:
         self.bindings: list[Binding] = []
         self.arrays: dict[int, tuple[str, Any]] = {}
         self.generators: list[Any] = []
-        self.closed = next((type(x).__name__ for x in roots if _is_closed(x)), "")  # a root that can't be looked into
+        self.closed = next((type(x).__name__ for x in roots if _is_closed(x)), "")  # what can't be looked into
         self.traced = False  # whether a traced value is among them
+        self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
+        self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # modules and classes of the program, and the names that were looked up
         seen: set[int] = set()
         todo: list[tuple[str, Any]] = [(getattr(x, "__name__", type(x).__name__), x) for x in roots]
-        while todo and len(self.bindings) < _LIMIT:
+        while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
-            if isinstance(x, Tracer):
+            if isinstance(x, Tracer) and not x.owner.closed:
                 self.traced = True
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
@@ -89,46 +117,71 @@ class Bindings:
                 self.arrays[id(x)] = (name, x)
             elif isinstance(x, types.FunctionType):
                 todo += self._function(name, x)
-            elif isinstance(x, types.MethodType):
-                todo += [(name, x.__func__), ("self", x.__self__)]
-            elif isinstance(x, (np.random.Generator, np.random.RandomState)):
+            elif isinstance(x, (type, types.ModuleType)):
+                for space in x.__mro__ if isinstance(x, type) else (x,):
+                    if _is_users(space.__module__ if isinstance(space, type) else space.__name__):
+                        self.spaces.setdefault(id(space), (space.__name__, space, set()))
+            elif isinstance(x, (np.random.Generator, np.random.RandomState, random.Random)):
                 self.generators.append((x, _state(x)))
             else:
                 todo += self._members(name, x)
+
+    def _bind(self, label: str, get: Callable[[Any], Any], key: Any, value: Any) -> tuple[str, Any]:
+        self.bindings.append(Binding(label, get, key, value))
+        return label, value
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         found = []
         for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
             try:
-                contents = cell.cell_contents
+                found.append(self._bind(label, _cell, cell, cell.cell_contents))
             except ValueError:  # not yet assigned
                 continue
-            self.bindings.append(Binding(label, _cell, cell, contents))
-            found.append((label, contents))
         if errors.is_user_file[f.__code__.co_filename]:
-            for label in _names_of(f.__code__):
-                if label in f.__globals__:
-                    self.bindings.append(Binding(label, f.__globals__.__getitem__, label, f.__globals__[label]))
-                    found.append((label, f.__globals__[label]))
-        return found + [(name, x) for x in (f.__defaults__ or (), f.__kwdefaults__ or {}, getattr(f, "__wrapped__", None))]
+            names = _names_of(f.__code__)
+            self.names.update(dict.fromkeys(names))
+            found += [self._bind(k, f.__globals__.__getitem__, k, f.__globals__[k]) for k in names if k in f.__globals__]
+            for defaults in ("__defaults__", "__kwdefaults__"):
+                if getattr(f, defaults):
+                    found.append(self._bind(f"{name}.{defaults}", attrgetter(defaults), f, getattr(f, defaults)))
+        return [*found, (name, getattr(f, "__wrapped__", None))]
+
+    def _spaces(self, todo: list[tuple[str, Any]]) -> bool:
+        """Put to `todo` what the names that functions read stand for in modules and classes, where that has not been done."""
+        for name, space, done in list(self.spaces.values()):
+            members = vars(space)
+            for k in [k for k in members if k not in done and (k in self.names or k.startswith("__") and isinstance(space, type))]:
+                done.add(k)
+                if k in self.names:
+                    todo.append(self._bind(f"{name}.{k}", members.__getitem__, k, members[k]))
+                elif isinstance(members[k], types.FunctionType):  # an operator, a call
+                    todo.append((f"{name}.{k}", members[k]))
+        return bool(todo)
 
     def _members(self, name: str, x: Any) -> list[tuple[str, Any]]:
-        items: list[tuple[str, Any, Any]]
-        if isinstance(x, (list, tuple)):
-            items = [(f"{name}[{k}]", k, v) for k, v in enumerate(x[:_LIMIT])]
-        elif isinstance(x, dict):
-            items = [(f"{name}[{k!r}]", k, v) for k, v in islice(x.items(), _LIMIT)]
-        elif isinstance(getattr(x, "__dict__", None), dict) and not _ours(x):
-            x = x.__dict__
-            items = [(f"{name}.{k}", k, v) for k, v in x.items()]
-        elif hasattr(x, "__dict__"):  # ours: a function with a rule of its own, or a jitted one
-            return [(name, v) for v in vars(x).values() if callable(v)]
-        else:
-            return []
-        if not isinstance(x, tuple):
-            self.bindings.append(Binding(f"len({name})", _length, x, len(x)))
-            self.bindings += [Binding(label, x.__getitem__, k, v) for label, k, v in items]
-        return [(label, v) for label, _, v in items]
+        if isinstance(x, tuple):
+            return [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] + [(name, type(x))]
+        found: list[tuple[str, Any]] = [(name, type(x))]
+        if isinstance(x, (list, dict)):
+            self._bind(f"len({name})", len, x, len(x))
+            items = islice(enumerate(x) if isinstance(x, list) else x.items(), _LIMIT)
+            found += [self._bind(f"{name}[{k!r}]", x.__getitem__, k, v) for k, v in items]
+        elif isinstance(x, _COPIED):
+            found += [(name, v) for v in self._bind(name, list, x, list(x))[1][:_LIMIT]]
+        elif _ours(x):  # a function with a rule of its own, or a jitted one
+            return [(name, v) for v in getattr(x, "__dict__", {}).values() if callable(v)]
+        inside = getattr(x, "__dict__", None)
+        if isinstance(inside, dict):
+            self._bind(f"len({name})", len, inside, len(inside))
+            found += [self._bind(f"{name}.{k}", inside.__getitem__, k, v) for k, v in list(inside.items())]
+        elif hasattr(type(x), "__next__"):
+            self.closed = type(x).__name__
+        for k, get in _slots(type(x)):
+            try:
+                found.append(self._bind(f"{name}.{k}", get, x, get(x)))
+            except AttributeError:  # not yet assigned
+                continue
+        return found
 
     def changed(self) -> str | None:
         """The name of something that is not what it was."""
@@ -136,7 +189,7 @@ class Bindings:
             now = None
             try:
                 now = b.get(b.key)
-            except (LookupError, ValueError):
+            except (LookupError, ValueError, AttributeError):
                 return b.name
             if now is not b.was and b.changed():
                 return b.name
@@ -147,11 +200,9 @@ class Bindings:
         return any(_state(g) != state for g, state in self.generators)
 
 
-def _length(x: Any) -> int:
-    return len(x)
-
-
 def _state(g: Any) -> str:
+    if isinstance(g, random.Random):
+        return str(hash(g.getstate()))
     return str(g.bit_generator.state if isinstance(g, np.random.Generator) else g.get_state(legacy=False))
 
 

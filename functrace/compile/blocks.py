@@ -10,15 +10,20 @@ import numpy as np
 
 from functrace import threads
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
+from functrace.compile.layout import empty, tall
 from functrace.compile.program import ARRAY, Instruction, Program
-from functrace.compile.source import KEYWORD, REDUCE, Source, targets
+from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
+from functrace.ops.rows import summed
 
 BLOCK_SHARED = 1 << 16  # elements of a block on several threads: they take turns at the interpreter's lock between blocks
-PARALLEL = 1 << 18  # elements from which on several threads work
+PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
 
 
-def staggered(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-    """Arrays in one piece of memory, none of which begins at the same place in a page as another: such are slow to use together."""
+def staggered(specs: Sequence[tuple[tuple[int, ...], Any]], turned: bool) -> list[Any]:
+    """Arrays in one piece of memory, none of which begins at the same place in a page as another: such are slow to use together.
+
+    If `turned`, their first axis is innermost.
+    """
     sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in specs]
     starts, end = [], 0
     for k, size in enumerate(sizes):
@@ -26,14 +31,19 @@ def staggered(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
         starts.append(end)
         end += size
     memory = np.empty(end, np.uint8)
-    return [memory[a : a + n].view(dtype).reshape(shape) for a, n, (shape, dtype) in zip(starts, sizes, specs)]
+    made = []
+    for start, size, (shape, dtype) in zip(starts, sizes, specs):
+        flat = memory[start : start + size].view(dtype)
+        made.append(empty(shape, dtype, lambda shape, _, x=flat: x.reshape(shape)) if turned else flat.reshape(shape))
+    return made
 
 
 class Loop:
     """The code of one group."""
 
-    def __init__(self, program: Program, group: Group, made: list[int]) -> None:
+    def __init__(self, program: Program, group: Group, made: list[int], uneven: bool = False) -> None:
         self.program, self.group, self.kinds = program, group, program.kinds
+        self.turned = uneven and tall(group.shape)
         inside = {i.out for i in group.instructions}
         self.inputs = list(dict.fromkeys(a for i in group.instructions for a in i.args if a not in inside and a >= 0))
         self.outputs = [v for v in made if v in group.made]
@@ -43,7 +53,9 @@ class Loop:
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
         total = group.length * self.size
-        self.rows = self._rows(total)
+        self.parallel = total >= PARALLEL or total >= BLOCK_SHARED and total * len(group.instructions) >= WORK
+        block = BLOCK_SHARED if self.parallel and threads.count() > 1 else BLOCK
+        self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
 
     def row(self, v: int) -> int:
@@ -51,10 +63,6 @@ class Loop:
         kind = self.kinds[v]
         assert kind is not None
         return 1 if self.group.flat or v in self.group.parts else kind.size // self.group.length
-
-    def _rows(self, total: int) -> int:
-        block = BLOCK_SHARED if total >= PARALLEL and threads.count() > 1 else BLOCK
-        return max(1, min(self.group.length, block // self.size))
 
     def text(self, name: str) -> str:
         """What is shown of it."""
@@ -163,6 +171,8 @@ class Loop:
             f = self.source.name(REDUCE[name], "f")
             x = self.kinds[i.args[0]]
             assert x is not None and ndim > 0
+            if name == "sum" and not self.turned and by_products(x, i.params[0]):
+                return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
             return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
         out = "out=" if i.primitive.fun in KEYWORD else ""
         return f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})"
@@ -176,11 +186,11 @@ class Loop:
         return a < 0 and kind is not None and kind.form != ARRAY and dtype.kind == "f" and kind.dtype.kind != "b"
 
     def _loop(self, block: Callable[..., Any]) -> Callable[..., Any]:
-        rows, length, count, scratch_specs = self.rows, self.group.length, self.count, self.scratch
+        rows, length, count, scratch_specs, turned = self.rows, self.group.length, self.count, self.scratch, self.turned
         inputs_n, flat = len(self.inputs), self.group.flat
         shape = self.group.shape
         parts = [(self._part_shape(i), self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
-        parallel = self.group.length * self.size >= PARALLEL
+        parallel = self.parallel
         sets: list[list[Any]] = []
 
         def run(*arrays: Any) -> Any:
@@ -197,7 +207,7 @@ class Loop:
                 try:
                     scratch = sets.pop()
                 except IndexError:
-                    scratch = staggered(scratch_specs)
+                    scratch = staggered(scratch_specs, turned)
                 try:
                     block(b, lo, hi, scratch if hi - lo == rows else [s[: hi - lo] for s in scratch], ins, outs, pieces)
                 finally:

@@ -58,13 +58,17 @@ class NumberTracer(ProgramTracer):
 NUMBERS = (int, float, complex, bool)
 
 
-def _python(name: str, function: Callable[..., Any], arity: int) -> Primitive:
-    return Primitive(name, function, arity=arity, constant=True, batch=lambda _n, _f, args, _p: function(*args))
+PYTHON: dict[str, Primitive] = {}  # Python's own arithmetic, by name
+
+
+def _python(name: str, arity: int, function: Callable[..., Any] | None = None) -> Primitive:
+    fun = function or getattr(operator, f"__{name}__")
+    primitive = Primitive(f"operator.{name}", fun, arity=arity, constant=True, batch=lambda _n, _f, args, _p: fun(*args))
+    return PYTHON.setdefault(primitive.name, primitive)
 
 
 def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
-    function = getattr(operator, name)
-    primitive = _python(f"operator.{name}", function, 2)
+    primitive = _python(name, 2)
     above = getattr(Tracer, f"__{'r' if reflected else ''}{name}__", None)
 
     def method(self: Any, other: Any) -> Any:
@@ -77,18 +81,29 @@ def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
 
 
 def _unary(name: str) -> Callable[..., Any]:
-    primitive = _python(f"operator.{name}", getattr(operator, name), 1)
+    primitive = _python(name, 1)
     return lambda self: self.owner.process(primitive, (self,), ())
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+def _round(self: NumberTracer, digits: Any = None) -> Any:
+    return self.owner.guard(self, round) if digits is None else self.owner.process(_ROUND, (self, digits), ())
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"):
     setattr(NumberTracer, f"__{_name}__", _operator(_name))
     setattr(NumberTracer, f"__r{_name}__", _operator(_name, True))
     setattr(NumberTracer, f"__i{_name}__", _operator(_name))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(NumberTracer, f"__{_name}__", _operator(_name))
-for _name in ("neg", "pos", "abs"):
+for _name in ("neg", "pos", "abs", "invert"):
     setattr(NumberTracer, f"__{_name}__", _unary(_name))
+_ROUND = _python("round", 2, round)
+for _name, _method in {
+    "__round__": _round,
+    "__divmod__": lambda self, other: (self // other, self % other),
+    "__rdivmod__": lambda self, other: (other // self, other % self),
+}.items():
+    setattr(NumberTracer, _name, _method)
 _STRONG = Primitive("strong", lambda x: np.asarray(x)[()], arity=1, constant=True, batch=lambda *_: None)
 
 
@@ -98,7 +113,7 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = ("consts", "count", "foreign", "instructions", "kinds", "numbers", "sources")
+    __slots__ = ("consts", "count", "foreign", "instructions", "kinds", "numbers", "sources", "told")
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -109,6 +124,7 @@ class Capture(ProgramTrace):
         self.kinds: dict[int, Kind | None] = {}
         self.count = 0  # of guards
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
+        self.told = False  # whether a value became text
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace; where it was made is not kept."""
@@ -128,6 +144,12 @@ class Capture(ProgramTrace):
             self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, self.count)))
             self.count += 1
         return found
+
+    def text(self, x: Tracer) -> None:
+        """A value becomes text, noted."""
+        count = self.count
+        super().text(x)
+        self.told |= count == self.count
 
     def number(self, x: Any) -> int:
         """The number of a constant. What could be written to is copied, or locked as long as the function runs."""
@@ -223,9 +245,7 @@ class Capture(ProgramTrace):
         self.instructions, self.consts, self.numbers, self.kinds, self.sources = [], [], {}, {}, []
 
 
-_WEAK = frozenset(
-    (*(f"operator.{n}" for n in "add sub mul truediv floordiv mod pow eq ne lt le gt ge neg pos abs".split()), "where", "strong")
-)
+_WEAK = frozenset((*PYTHON, "where", "strong", "stop_gradient"))
 
 
 class Captured:
@@ -246,6 +266,8 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)
         mine = [isinstance(x, Tracer) and x.owner is trace for x in outputs]
+        if trace.told and (written := next((x for x in outputs if isinstance(x, str)), None)) is not None:
+            raise errors.UnsupportedError(f"{what} returns the text {written[:40]!r}, into which a traced value was written")
         foreign = trace.foreign or any(isinstance(x, Tracer) and not m for x, m in zip(outputs, mine))
         slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
         program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)

@@ -14,14 +14,14 @@ import numpy as np
 
 from functrace.compile.blocks import Loop
 from functrace.compile.fuse import Group, fuse
+from functrace.compile.layout import empty, laid, tall, uneven
 from functrace.compile.merge import WRITES
-from functrace.compile.optimise import optimise
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
-from functrace.compile.source import KEYWORD, REDUCE, Source, targets
+from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, Program
+from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
 from functrace.core.tape import ITEM
 from functrace.ops.index import is_basic
-from functrace.transforms.control_loops import ScanCall
+from functrace.ops.rows import summed
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "real", "imag", "diagonals", "mirror", "stop_gradient"))
@@ -32,6 +32,7 @@ FRESH = frozenset(
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
+CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
@@ -60,7 +61,7 @@ class _Plan:
     """Who reads what for the last time where, and which buffers there are."""
 
     def __init__(self, program: Program, steps: Sequence[Instruction | Group]) -> None:
-        self.kinds = program.kinds
+        self.kinds, self.uneven = program.kinds, uneven(program)
         self.roots = roots(steps, program.kinds)
         self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
         self.reads: dict[int, int] = {}  # of each value itself
@@ -76,7 +77,7 @@ class _Plan:
             for r in self.roots.get(v, (v,)):
                 self.last[r] = len(steps)
                 self.out.add(r)
-        self.buffers: list[tuple[tuple[int, ...], Any]] = []
+        self.buffers: list[tuple[tuple[int, ...], Any, bool]] = []  # shape, dtype, whether the first axis is innermost
         self.free: dict[Any, list[int]] = {}
         self.owner: dict[int, int] = {}
         self.ends: dict[int, list[int]] = {}  # step -> roots that end there
@@ -90,22 +91,23 @@ class _Plan:
             if b is not None:
                 self.free.setdefault(self.buffers[b], []).append(b)
 
-    def take(self, v: int) -> str:
-        """The name of a buffer for a value."""
+    def take(self, v: int, turned: bool = True) -> str:
+        """The name of a buffer for a value, kept until it ends; if `turned`, with the first axis innermost where that is of use."""
         kind = self.kinds[v]
         assert kind is not None
-        return f"B{self.number(kind.shape, kind.dtype, v)}"
-
-    def number(self, shape: tuple[int, ...], dtype: Any, v: int) -> int:
-        """A buffer of a shape and dtype, kept until `v` ends."""
-        free = self.free.get((shape, dtype))
+        spec = kind.shape, kind.dtype, turned and self.turns(kind)
+        free = self.free.get(spec)
         if free:
             b = free.pop()
         else:
             b = len(self.buffers)
-            self.buffers.append((shape, dtype))
+            self.buffers.append(spec)
         self.owner[v] = b
-        return b
+        return f"B{b}"
+
+    def turns(self, kind: Kind | None) -> bool:
+        """Whether a value is to lie with its first axis innermost."""
+        return self.uneven and kind is not None and kind.form == ARRAY and tall(kind.shape)
 
 
 class Executable:
@@ -116,11 +118,15 @@ class Executable:
         self.donated = list(donated)  # inputs that results may be written to, not yet taken
         self.overwritten: list[int] = []  # those taken
         self.steps = fuse(program)
+        self.guarded = max(
+            (k for k, s in enumerate(self.steps) if not isinstance(s, Group) and s.primitive is GUARD), default=0
+        )  # the last
         self.plan = _Plan(program, self.steps)
         self.source = Source()
         self.loops: list[str] = []
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
         self.own: set[int] = set()  # arrays that were made for nobody else
+        self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
         for i in program.instructions:
             if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out):
                 self.own.add(i.out)
@@ -129,27 +135,35 @@ class Executable:
         body = self._body()
         self.text, self.function = self._define(body, what)
         self.sets: list[list[Any]] = []
-        self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype in self.plan.buffers)
+        self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype, _ in self.plan.buffers)
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
         """The source, and the function that it defines."""
-        program = self.program
-        head = ["def program(inputs, buffers):", f"    {targets([f'x{k}' for k in range(program.ninputs)])} = inputs"]
-        if self.plan.buffers:
-            head.append(f"    {targets([f'B{k}' for k in range(len(self.plan.buffers))])} = buffers")
-        self.source.lines = [*self.loops, *(head if program.ninputs else head[:1] + head[2:]), *body]
+        return self._compiled([*self._head([f"x{k}" for k in range(self.program.ninputs)]), *body], what)
+
+    def _head(self, inputs: Sequence[str]) -> list[str]:
+        """The first lines, which give the inputs and the buffers their names."""
+        named = {"inputs": inputs, "buffers": [f"B{k}" for k in range(len(self.plan.buffers))]}
+        return ["def program(inputs, buffers):", *(f"    {targets(names)} = {what}" for what, names in named.items() if names)]
+
+    def _compiled(self, lines: Sequence[str], what: str) -> tuple[str, Callable[..., Any]]:
+        self.source.lines = [*self.loops, *lines]
         return "\n".join(self.source.lines), self.source.compile(what)["program"]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         try:  # a set that no other call in progress uses
             buffers = self.sets.pop()
         except IndexError:
-            buffers = [np.empty(shape, dtype) for shape, dtype in self.plan.buffers]
+            buffers = self.buffers()
         try:
             return self.function(inputs, buffers)  # type: ignore[no-any-return]
         finally:
             if self.bytes <= KEPT:
                 self.sets.append(buffers)
+
+    def buffers(self) -> list[Any]:
+        """A new set of buffers."""
+        return [empty(shape, dtype) if turned else np.empty(shape, dtype) for shape, dtype, turned in self.plan.buffers]
 
     def show(self) -> str:
         """The source."""
@@ -164,6 +178,9 @@ class Executable:
         dying: dict[int, list[int]] = {}
         for v, index in plan.reads.items():
             dying.setdefault(index, []).append(v)
+        for k in range(program.ninputs):
+            if plan.turns(program.kinds[k]) and k not in self.donated:
+                lines.append(f"    x{k} = {self.source.name(laid, 'laid')}(x{k})")
         for index, step in enumerate(self.steps):
             if isinstance(step, Group):
                 made = [i.out for i in step.instructions if plan.reads.get(i.out, -1) > index]
@@ -200,13 +217,18 @@ class Executable:
                 and kind.form == ARRAY
                 and (v < 0 or any(r < self.program.ninputs or r in taken for r in mine) or mine != (v,))
             ):
-                text = f"np.array({text})"
+                text = f"np.array({text}, order='C')"
+            elif self.plan.turns(kind):
+                text = f"np.ascontiguousarray({text})"
             taken.update(mine)
             out.append(text)
         return out
 
     def _arg(self, v: int) -> str:
-        return self.variable[v] if v >= 0 else self.source.name(self.program.constant(v))
+        if v >= 0:
+            return self.variable[v]
+        x = self.program.constant(v)
+        return self.source.name(self.turned.setdefault(v, laid(x)) if self.plan.turns(self.program.kinds[v]) else x)
 
     def _guard(self, i: Instruction) -> str:
         read, found, number = i.params
@@ -224,11 +246,11 @@ class Executable:
         if p is ITEM:
             plan.release(index)
             return f"{args[0]}[{i.params[0]}]"
-        if p.name == "call" and type(i.params[0]) is ScanCall and i.params[0].length:
+        if p.name == "call" and type(i.params[0]) in CALLS and getattr(i.params[0], "length", True):
             plan.release(index)
-            loop = Scan(i.params[0], self.items.get(i.out, set()))
-            self.loops.append("\n".join(f"# scan: {line}" for line in loop.text.split("\n")))
-            return f"{self.source.name(loop, 'scan')}([{', '.join(args)}])"
+            part, what = CALLS[type(i.params[0])](i.params[0], self.items.get(i.out, set())), i.params[0].what
+            self.loops.append("\n".join(f"# {what}: {line}" for line in part.text.split("\n")))
+            return f"{self.source.name(part, what)}([{', '.join(args)}])"
         if is_elementwise(p):
             if p.name in _OPERATORS and out is not None and out.form != ARRAY and self._scalars(i.args):
                 plan.release(index)
@@ -244,16 +266,19 @@ class Executable:
         text = self._special(i, args, out)
         if text is None:
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):  # type: ignore[union-attr]
-                return f"{self.source.name(np.matmul, 'f')}({', '.join(args)}{self._buffered(i, out, index, inplace=False)})"
+                return f"{self.source.name(np.dot, 'f')}({', '.join(args)}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
         plan.release(index)
         return text
 
-    def _given(self, v: int, index: int, group: Group | None = None) -> int | None:
-        """A donated input that this result may be written to: of its kind, not read after it, nor needed if a guard fails."""
+    def _home(self, v: int, index: int, group: Group | None = None, inplace: bool = True) -> str | None:
+        """Where else than to a new array a result that leaves the program may be written to. Here: to a donated input of its kind,
+        not read after it (nor by it, unless `inplace`), nor needed if a guard fails.
+        """
+        if not inplace:
+            return None
         plan, kind = self.plan, self.program.kinds[v]
-        guarded = any(not isinstance(s, Group) and s.primitive is GUARD for s in self.steps[index + 1 :]) if self.donated else False
-        for k in self.donated if v in plan.out and not guarded else ():
+        for k in self.donated if v in plan.out and self.guarded <= index else ():
             if self.program.kinds[k] != kind or plan.last.get(k, -1) > index:
                 continue
             if group is not None:
@@ -263,7 +288,7 @@ class Executable:
                     continue
             self.donated.remove(k)
             self.overwritten.append(k)
-            return k
+            return f"x{k}"
         return None
 
     def _overwrites(self, i: Instruction, index: int) -> bool:
@@ -279,13 +304,13 @@ class Executable:
         plan = self.plan
         out_is = ", out=" if i.primitive.fun in KEYWORD else ", "
         if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
-            given = self._given(i.out, index) if inplace else None
+            home = self._home(i.out, index, inplace=inplace)
             plan.release(index)
-            return f"{out_is}x{given}" if given is not None else ""
+            return out_is + home if home is not None else ""
         if inplace:
             plan.release(index)
             return out_is + plan.take(i.out)
-        buffer = plan.take(i.out)
+        buffer = plan.take(i.out, turned=False)  # BLAS writes rows
         plan.release(index)
         return out_is + buffer
 
@@ -299,6 +324,8 @@ class Executable:
             return f"{args[0]}.transpose({self.source.name(params[0])})"
         if name == "sum":
             kind = self.program.kinds[i.args[0]]
+            if kind is not None and by_products(kind, params[0]) and not self.plan.turns(kind):
+                return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
             if kind is not None and kind.form == ARRAY and not (len(kind.shape) > 1 and 1 < kind.shape[-1] < 8 and kind.size >= 512):
                 return f"{self.source.name(REDUCE['sum'], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         if name in ("max", "min"):
@@ -309,16 +336,16 @@ class Executable:
 
     def _group(self, group: Group, made: list[int], index: int) -> list[str]:
         """The call of a group's loop, whose functions are put before the program."""
-        emitter = Loop(self.program, group, made)
+        emitter = Loop(self.program, group, made, self.plan.uneven)
         name = f"loop{len(self.loops)}"
         lines = []
         for v in made:
             if v in group.made:
                 kind = self.program.kinds[v]
                 assert kind is not None
-                given = self._given(v, index, group)
-                if given is not None:
-                    lines.append(f"    {self.variable[v]} = x{given}")
+                home = self._home(v, index, group)
+                if home is not None:
+                    lines.append(f"    {self.variable[v]} = {home}")
                 elif v in self.plan.out:
                     lines.append(f"    {self.variable[v]} = empty({kind.shape}, {self.source.name(kind.dtype)})")
                 else:
@@ -330,61 +357,3 @@ class Executable:
         lines.append(f"    {targets(results)} = {name}({call})" if results else f"    {name}({call})")
         assert loop is not None and index >= 0
         return lines
-
-
-class Scan(Executable):
-    """A loop of `scan`: the program of its body, in a loop of its own."""
-
-    def __init__(self, call: ScanCall, used: set[int]) -> None:
-        self.call = call
-        body = call.body
-        number = {place: k for k, place in enumerate(body.inputs)}
-        kinds: dict[int, Kind | None] = {}
-        consts: list[Any] = []
-
-        def kind(place: int) -> Kind | None:
-            aval = body.avals.get(place)
-            return None if aval is None else Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
-
-        for place, x in enumerate(body.template):
-            if place not in number and x is not None:
-                consts.append(x)
-                number[place] = -len(consts)
-                kinds[-len(consts)] = kind_of(x)
-            elif place in number:
-                kinds[number[place]] = kind(place)
-        rows = []
-        for primitive, out, ins, params in body.code:
-            number[out] = k = max(len(body.inputs), *(n + 1 for n in number.values()))
-            kinds[k] = kind(out)
-            rows.append(Instruction(primitive, k, tuple([number[i] for i in ins]), params))
-        carried = call.counts[1]
-        self.stacked = [k for k in range(carried, len(body.outputs)) if k in used]  # of the results, those that are asked for
-        outputs = [number[body.outputs[k]] for k in (*range(carried), *self.stacked)]
-        super().__init__(optimise(Program(len(body.inputs), rows, outputs, consts, kinds)), "scan")
-
-    def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
-        call, n = self.call, self.program.ninputs
-        a, b = call.counts
-        lines = body[:-1]
-        results = ", ".join(map(self._arg, self.program.outputs))  # what they share memory with, nobody writes to
-        count = len(self.program.outputs)
-        names = [f"y{k}" for k in range(count)]
-        head = ["def program(inputs, buffers):"]
-        head.append(f"    {targets([f'x{k}' for k in range(a + b)] + [f'z{k}' for k in range(a + b, n)])} = inputs")
-        if self.plan.buffers:
-            head.append(f"    {targets([f'B{k}' for k in range(len(self.plan.buffers))])} = buffers")
-        for k, v in enumerate(self.program.outputs[b:], b):
-            kind = self.program.kinds[v]
-            assert kind is not None
-            head.append(f"    s{k} = empty({(call.length, *kind.shape)}, {self.source.name(kind.dtype)})")
-        steps = f"range({call.length - 1}, -1, -1)" if call.reversed else f"range({call.length})"
-        loop = [f"    for k in {steps}:", *(f"        x{k} = z{k}[k]" for k in range(a + b, n)), *("    " + line for line in lines)]
-        loop.append(f"        {targets(names)} = {results}" + ("," if count == 1 else ""))
-        loop += [f"        s{k}[k] = y{k}" for k in range(b, count)]
-        if b:
-            loop.append(f"        {targets([f'x{k}' for k in range(a, a + b)])} = {targets(names[:b])}")
-        stacks = {k: f"s{b + n}" for n, k in enumerate(self.stacked)}
-        out = [f"x{k}" for k in range(a, a + b)] + [stacks.get(k, "None") for k in range(b, len(call.body.outputs))]
-        self.source.lines = [*self.loops, *head, *loop, f"    return [{', '.join(out)}]"]
-        return "\n".join(self.source.lines), self.source.compile(what)["program"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.compile.capture import form
+from functrace.compile.capture import PYTHON, form
 from functrace.compile.passes import dead, expand, is_elementwise
 from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of
 from functrace.core.primitive import Primitive
@@ -40,7 +40,28 @@ _READS: dict[str, Any] = {
     "form": form,
     "array": np.array,
     "type": type,
+    "str": str,
+    "round": round,
 }
+
+
+_METHODS = ("item", "tolist")
+
+
+def _word(read: Any) -> Any:
+    """How a guard reads a value, by name; a method with its arguments as a list. None for what has no name."""
+    if isinstance(read, operator.methodcaller):
+        method = list(read.__reduce__()[1])
+        return method if method[0] in _METHODS else None
+    return next((w for w, f in _READS.items() if f is read), None)
+
+
+def _reader(word: Any) -> Any:
+    if isinstance(word, str):
+        return _READS[word]
+    if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):
+        raise errors.UnsupportedError(f"load: the file reads a value by {word!r}, which is none of {', '.join([*_READS, *_METHODS])}")
+    return operator.methodcaller(*word)
 
 
 def program_of(tape: Tape) -> Program:
@@ -103,8 +124,8 @@ _SOURCE = {
     "nonzero": "np.nonzero({0})",
     "cross": "np.cross({0}, {1})",
 }
-_SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** eq== ne!= lt< le<= gt> ge>="
-_PYTHON = {word.rstrip("+-*/%=!<>"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
+_SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
+_PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
 
 
 def literal(x: Any) -> str:
@@ -115,14 +136,16 @@ def literal(x: Any) -> str:
         text = base64.b85encode(np.ascontiguousarray(x).tobytes()).decode()
         return f"np.frombuffer(base64.b85decode({text!r}), dtype={x.dtype.str!r}).reshape({x.shape})"
     if isinstance(x, np.generic):
-        return f"np.{x.dtype.type.__name__}({x.item()!r})".replace("inf", "np.inf").replace("nan", "np.nan")
+        return f"{literal(np.array(x))}[()]" if isinstance(x.item(), np.generic) else f"np.{x.dtype.type.__name__}({literal(x.item())})"
     if isinstance(x, np.dtype):
         return f"np.dtype({x.str!r})"
     if type(x) is tuple:
         return f"({', '.join(map(literal, x))}{',' if len(x) == 1 else ''})"
     if type(x) is slice:
         return f"slice({literal(x.start)}, {literal(x.stop)}, {literal(x.step)})"
-    if type(x) in (int, bool, str, type(None), type(...), float, complex):
+    if type(x) is complex:
+        return f"complex({literal(x.real)}, {literal(x.imag)})"
+    if type(x) in (int, bool, str, type(None), type(...), float):
         text = repr(x)
         return f"float({text!r})" if text in ("inf", "-inf", "nan") else text
     raise errors.UnsupportedError(f"to_python: a {type(x).__name__} can't be written as NumPy source")
@@ -135,8 +158,8 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     if is_elementwise(i.primitive):
         return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
     if name.startswith("operator."):
-        word = {"neg": "-", "pos": "+", "abs": "abs"}.get(name[9:])
-        return f"{out} = {word}({args[0]})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
+        word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round"}.get(name[9:])
+        return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
     params = list(map(literal, i.params)) if name not in ("gather", "scatter") else []
     if name in ("sum", "sum_columns"):
         x = program.kinds[i.args[0]]
@@ -166,6 +189,22 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         )
     named = dict(zip("pq", params), rest=", ".join(args))
     return f"{out} = {source.format(*args, **named)}"
+
+
+def _check(x: str, read: Any, found: Any) -> str:
+    """What a guard asks of `x`."""
+    word = _word(read)
+    if isinstance(word, list):
+        return f"{x}.{word[0]}({', '.join(map(literal, word[1:]))}) == {found!r}"
+    if word == "type":
+        return f"type({x}) is {found.__name__}"
+    if word == "form":
+        return f"np.shape({x}) == {found[0]!r}"
+    if word == "array":
+        return f"np.array_equal({x}, {literal(found)}{', equal_nan=True' if found.dtype.kind in 'fc' else ''})"
+    if found != found:
+        return f"{x} != {x}"
+    return f"{'int' if word == 'index' else word}({x}) == {literal(found)}"
 
 
 def _identifiers(names: dict[int, str], taken: set[str]) -> dict[int, str]:
@@ -238,12 +277,7 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
 
     for i in program.instructions:
         if i.primitive is GUARD:
-            read, found, _ = i.params
-            word = next((w for w, f in _READS.items() if f is read), None)
-            if word in ("bool", "int", "float"):
-                lines.append(f"    assert {word}({text(i.args[0])}) == {found!r}, 'recorded for another branch'")
-            elif word == "index":
-                lines.append(f"    assert int({text(i.args[0])}) == {found!r}, 'recorded for another index'")
+            lines.append(f"    assert {_check(text(i.args[0]), *i.params[:2])}, 'recorded for another branch'")
             continue
         comment = _comment(where.get(i.out, ""))
         if comment and comment != before:
@@ -262,7 +296,7 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
 
 def _primitives() -> dict[str, Primitive]:
     """All declared primitives by name."""
-    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD}
+    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD, **PYTHON}
     for module in [m for n, m in sys.modules.items() if n.startswith(("functrace.ops", "functrace.scipy", "functrace.compile"))]:
         for x in list(vars(module).values()):
             p = x if isinstance(x, Primitive) else getattr(x, "primitive", None)
@@ -295,7 +329,7 @@ def _pack(x: Any, arrays: list[Any]) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fciub":
         arrays.append(np.asarray(x))
         return {"scalar" if isinstance(x, np.generic) else "array": len(arrays) - 1}
-    word = next((w for w, f in _READS.items() if f is x), None)
+    word = _word(x)
     if word is None:
         raise errors.UnsupportedError(f"save: a {type(x).__name__} ({x!r}) can't be saved: a file holds arrays and numbers, no code")
     return {"read": word}
@@ -315,7 +349,7 @@ def _unpack(x: Any, arrays: list[Any]) -> Any:
         "dtype": np.dtype,
         "array": lambda k: arrays[k],
         "scalar": lambda k: arrays[k][()],
-        "read": _READS.__getitem__,
+        "read": _reader,
     }
     return makers[tag](inside)
 

@@ -7,7 +7,7 @@ each block gives a part. Where all arrays of a group have one shape it runs over
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -97,13 +97,39 @@ def fuse(program: Program) -> list[Instruction | Group]:
     if not any(k is not None and k.size >= LARGE for i in program.instructions if (k := kinds[i.out] if i.out >= 0 else None)):
         return list(program.instructions)
     done: list[Instruction | Group] = []
+    uses = Counter([*program.outputs, *(a for i in program.instructions for a in i.args)])
     todo = deque(program.instructions)
     while todo:
         before, group = _next_group(todo, kinds)
         done += before
         if group is not None:
+            views = _views(group, program, uses)
             done += [group] if len(group.instructions) > 1 else group.instructions
+            done += views
     return done
+
+
+def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instruction]:
+    """The views that others read of what a group makes, taken out of it, so that it need not write them; it keeps those it reads itself."""
+    inside = Counter(a for i in group.instructions for a in i.args)
+    base: dict[int, int] = {}
+    renamed: dict[int, int] = {}
+    kept, views = [], []
+    for i in group.instructions:
+        if i.primitive.name in MOVES:
+            base[i.out] = base.get(i.args[0], i.args[0])
+            if uses[i.out] > inside[i.out]:
+                views.append(Instruction(i.primitive, i.out, (base[i.out],), i.params))
+                group.made.remove(i.out)
+                if not inside[i.out]:
+                    continue
+                renamed[i.out] = program.value(program.kinds[i.out])
+                group.made.add(renamed[i.out])
+        args = tuple([renamed.get(a, a) for a in i.args])
+        kept.append(Instruction(i.primitive, renamed.get(i.out, i.out), args, i.params))
+    if views:
+        group.instructions = kept
+    return views
 
 
 def _starts(i: Instruction, kinds: dict[int, Kind | None]) -> Group | None:

@@ -7,6 +7,7 @@ the values of all else. A signature has a tree of paths: a path is a program, an
 from __future__ import annotations
 
 import functools
+import random
 import sys
 import threading
 import warnings
@@ -16,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
 from functrace.compile.bindings import Bindings, Watched, watched
 from functrace.compile.capture import capture
@@ -26,6 +28,7 @@ from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import name_of, signature
+from functrace.transforms.tracing import argument_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,6 +61,10 @@ class _Path:
         self.program, self.outdef = program, outdef
         self.found = [i.params[1] for i in program.instructions if i.primitive is GUARD]
         self.executable = Executable(optimise(program), "f", donated)
+
+    def like(self, other: _Path) -> bool:
+        """Whether two paths go the same way."""
+        return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
 
     def run(self, inputs: list[Any]) -> Any:
         """The results; those inputs are copied first that results go to, but may not."""
@@ -192,7 +199,7 @@ class Jitted(Generic[P, R]):
                     variant = self._variants.setdefault(key, _Variant())
             if variant.reason is not None:
                 self._counts["eager"] += 1
-                return self.fun(*args, **kwargs)
+                return self._plainly(args, kwargs)  # type: ignore[no-any-return]
             path = variant.last
             if path is not None:
                 name = variant.stale()
@@ -213,7 +220,7 @@ class Jitted(Generic[P, R]):
                             broken = error
                         if broken is not None:
                             if not self.donate_argnums:
-                                self.fun(*args, **kwargs)  # whose error says on which line
+                                self._plainly(args, kwargs)  # whose error says on which line
                             raise broken
                         variant.last = path
                         self._counts["hits"] += 1
@@ -248,7 +255,7 @@ class Jitted(Generic[P, R]):
                     f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
                     f"  At {errors.user_line()}.\n  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
-        return moving, tuple((k, type(x), x) for k, x in fixed)
+        return moving, tuple([(k, x, *[repr(y) if type(y) is float else type(y) for y in tree.leaves(x)]) for k, x in fixed])
 
     def _record(
         self, variant: _Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
@@ -284,18 +291,19 @@ class Jitted(Generic[P, R]):
 
         bindings = Bindings(self.fun, *others)
         if bindings.traced:
-            return self.fun(*args, **kwargs)
+            return self._plainly(args, kwargs)
         if bindings.closed:
             return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
         contents = watched((), bindings.arrays)
         state = _global_random_state()
+        names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
         try:
-            captured = capture(run, [leaves[k] for k in places], f"jit({name})", _names(treedef, leaves, places))
-        except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, IndexError, TypeError) as error:
+            captured = capture(run, [leaves[k] for k in places], f"jit({name})", [names[k] for k in places])
+        except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, AttributeError, IndexError, TypeError) as error:
             why = f"it can't be recorded: {error.args[0] if error.args else error}"
             captured = None
         if captured is None:
-            out = self.fun(*args, **kwargs)  # its own error, if it has one
+            out = self._plainly(args, kwargs)  # its own error, if it has one
             variant.reason = why
             self._warn(why)
             return out
@@ -314,13 +322,15 @@ class Jitted(Generic[P, R]):
             self._refuse(variant, "it writes to an array that it was not passed")
         else:
             changed = {b.name for b in bindings.bindings if b.changed()}
+            bindings = Bindings(self.fun, *others)  # with what it made for itself
             bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
             variant.side_effects = sorted(changed)
             path = _Path(captured.program, outdef[0], self._donated(treedef, leaves, places))
             with self._lock:
                 variant.bindings = bindings
-                variant.arrays = watched(captured.sources, bindings.arrays)
-                variant.paths = [*variant.paths, path]
+                news = watched(captured.sources, bindings.arrays)
+                variant.arrays = list({id(w.array): w for w in (*variant.arrays, *news)}.values())
+                variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
                 variant.last = path
         return outputs
 
@@ -334,7 +344,12 @@ class Jitted(Generic[P, R]):
 
     def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
         self._refuse(variant, reason)
-        return self.fun(*args, **kwargs)
+        return self._plainly(args, kwargs)
+
+    def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`f` as it is, on copies of the arrays: as in a program, what it writes to, or returns, is none of the caller's."""
+        copied = tree.map(lambda x: np.array(x, subok=True) if isinstance(x, np.ndarray) else x, (args, kwargs))
+        return self.fun(*copied[0], **copied[1])
 
     def _refuse(self, variant: _Variant, reason: str) -> None:
         variant.reason = reason
@@ -385,15 +400,9 @@ def _looked_at(program: Program) -> Any:
     return next((x for x in found if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
 
 
-def _global_random_state() -> str:
-    if "numpy.random" not in sys.modules:
-        return ""
-    return str(np.random.get_state(legacy=False))  # noqa: NPY002
-
-
-def _names(treedef: Any, leaves: list[Any], places: list[int]) -> list[str]:
-    paths = tree.paths(tree.unflatten(treedef, leaves))
-    return ["x" + paths[k].removeprefix("[0]").removeprefix("[1]") for k in places]
+def _global_random_state() -> tuple[Any, ...]:
+    numpys = str(np.random.get_state(legacy=False)) if "numpy.random" in sys.modules else ""  # noqa: NPY002
+    return numpys, random.getstate()
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
@@ -402,7 +411,6 @@ def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -
     return [owned(x if type(x) in (np.ndarray, Recycled) or not isinstance(x, np.ndarray) else np.array(x), taken) for x in outputs]
 
 
-@errors.boundary
 @overload
 def jit(
     f: Callable[P, R],
@@ -423,6 +431,7 @@ def jit(
     no_retrace: bool = False,
     donate_argnums: int | Sequence[int] = (),
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@errors.boundary
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -451,11 +460,12 @@ def jit(
         code that runs) and `clear_cache()`. Its results share no memory with arguments, constants or earlier results. Under `grad`,
         `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
 
-    What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, their attributes
-    and items, as far as 2000 objects; arrays up to 256 kB by all elements, larger ones by 64 of them (those that take part in
-    the program are locked, so that a write raises). If something changed, `f` is recorded anew. What is not noticed: changes behind
-    calls into other libraries, files and clocks. What `f` does besides (printing, appending to a list) is done when it is recorded,
-    and `explain` names the variables it sets; a function that draws random numbers or writes to an outer array is not compiled.
+    What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, attributes of
+    objects, of classes and of the program's own modules, and items, as far as 2000 objects; arrays up to 256 kB by all elements, larger
+    ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded
+    anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending
+    to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from
+    an iterator or writes to an outer array is not compiled: it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, rewritten
+from functrace.compile import layout
+from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, dead, rewritten
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import add_in, index_add, is_basic, set_in
@@ -23,7 +24,10 @@ INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
 
 def _parts(*args: Any) -> Any:
     *arrays, indices, shape, dtype, covered = args
-    out = empty(shape, dtype) if covered else zeros(shape, dtype)
+    if layout.tall(shape) and any(x.ndim > 1 and x.strides[0] == x.itemsize for x in arrays):
+        out = layout.empty(shape, dtype, empty if covered else zeros)
+    else:
+        out = empty(shape, dtype) if covered else zeros(shape, dtype)
     for x, (index, first) in zip(arrays, indices):
         if first:
             out[index] = x
@@ -98,10 +102,12 @@ def merged(program: Program) -> Program:
         what, both = terms[i.out] = first[0], first[1] + second[1]
         if what == "pairs":
             return Instruction(PRODUCTS, i.out, tuple(a for pair in both for a in pair), ())
-        params = _covering(out.shape, out.dtype, [index for _, index in both])
-        return Instruction(PARTS, i.out, tuple(a for a, _ in both), params)
+        return Instruction(PARTS, i.out, tuple(a for a, _ in both), (out.shape, out.dtype, [index for _, index in both]))
 
-    return rewritten(program, rule)
+    def complete(i: Instruction, _made: dict[int, Instruction]) -> Instruction | None:
+        return Instruction(PARTS, i.out, i.args, _covering(*i.params)) if i.primitive is PARTS else None
+
+    return rewritten(dead(rewritten(program, rule)), complete)
 
 
 def gathered(program: Program) -> Program:

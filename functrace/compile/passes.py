@@ -118,16 +118,22 @@ def algebra(program: Program) -> Program:
     """
     kinds = program.kinds
 
+    def bare(a: int, made: dict[int, Instruction]) -> int:
+        """x, if the value is `-x` of floats: the negative of an integer may wrap round."""
+        by, kind = made.get(a), kinds[a]
+        moves = by is not None and by.primitive is NEGATIVE and kind is not None and kind.dtype.kind in "fc"
+        return by.args[0] if by is not None and moves and kinds[by.args[0]] == kind else a
+
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | tuple[Instruction, ...] | int | None:
         name = i.primitive.name
         if name in ("multiply", "divide"):
-            bare = tuple([by.args[0] if (by := made.get(a)) is not None and by.primitive is NEGATIVE else a for a in i.args])
-            negated = sum(a != b for a, b in zip(bare, i.args))
+            plain = tuple([bare(a, made) for a in i.args])
+            negated = sum(a != b for a, b in zip(plain, i.args))
             if negated == 2:
-                return Instruction(i.primitive, i.out, bare, ())
+                return Instruction(i.primitive, i.out, plain, ())
             if negated and kinds[i.out].dtype.kind == "f":  # type: ignore[union-attr]
                 product = program.value(kinds[i.out])
-                return Instruction(i.primitive, product, bare, ()), Instruction(NEGATIVE, i.out, (product,), ())
+                return Instruction(i.primitive, product, plain, ()), Instruction(NEGATIVE, i.out, (product,), ())
         if name in ("multiply", "divide", "subtract"):
             x, y = i.args
             neutral = 0 if name == "subtract" else 1
@@ -137,21 +143,18 @@ def algebra(program: Program) -> Program:
                 return y
         if name in ("add", "subtract"):
             x, y = i.args
-            by = made.get(y)
-            if by is not None and by.primitive is NEGATIVE:
-                return Instruction(SUBTRACT if name == "add" else ADD, i.out, (x, by.args[0]), ())
-            bx = made.get(x)
-            if name == "add" and bx is not None and bx.primitive is NEGATIVE:
-                return Instruction(SUBTRACT, i.out, (y, bx.args[0]), ())
+            if (positive := bare(y, made)) != y:
+                return Instruction(SUBTRACT if name == "add" else ADD, i.out, (x, positive), ())
+            if name == "add" and (positive := bare(x, made)) != x:
+                return Instruction(SUBTRACT, i.out, (y, positive), ())
         elif name == "negative":
             by = made.get(i.args[0])
-            if by is not None and by.primitive is NEGATIVE:
+            if by is not None and by.primitive is NEGATIVE and kinds[by.args[0]] == kinds[i.out]:
                 return by.args[0]
         elif name == "sum":
-            by = made.get(i.args[0])
-            if by is not None and by.primitive is NEGATIVE:
+            if (positive := bare(i.args[0], made)) != i.args[0]:
                 total = program.value(kinds[i.out])
-                return Instruction(i.primitive, total, by.args, i.params), Instruction(NEGATIVE, i.out, (total,), ())
+                return Instruction(i.primitive, total, (positive,), i.params), Instruction(NEGATIVE, i.out, (total,), ())
         elif (
             name == "stop_gradient"
             or name in ("positive", "astype", "astype_constant")

@@ -177,6 +177,10 @@ class GuardError(Exception):
         super().__init__(number, found)
         self.number, self.found = number, found
 
+    def __str__(self) -> str:
+        found = errors.describe(self.found) if isinstance(self.found, np.ndarray) else repr(self.found)
+        return f"guard {self.number} found {found}, the run that was recorded something else: record the function anew"
+
 
 def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """Run a program one instruction after another, on plain or traced values: the meaning of a program."""

@@ -7,13 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from functrace.compile.fuse import REDUCTIONS
-from functrace.compile.program import GuardError, same
+from functrace.compile.fuse import REDUCTIONS, axes_of
+from functrace.compile.program import GuardError, Kind, same
 from functrace.core.primitive import Primitive
+from functrace.ops.rows import LONGEST
 from functrace.pool import empty
 
 REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
 KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated
+
+
+def by_products(x: Kind, axis: Any) -> bool:
+    """Whether a sum over `axis` is one over the last, short axis of a floating-point array, that BLAS may do."""
+    n = len(x.shape)
+    return n > 1 and 1 < x.shape[-1] <= LONGEST and x.size >= 256 and x.dtype.char in "fd" and axes_of(axis, n) == (n - 1,)
 
 
 def targets(names: Sequence[str]) -> str:

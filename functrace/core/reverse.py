@@ -60,7 +60,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
             d = primitive.vjps[0](g, ans, x, *params) if params else primitive.vjps[0](g, ans, x)
             c = cts[i]
             cts[i] = d if c is None else c + d
-        elif kind == INPLACE and primitive.inplace[0](cts, mine, g, entry):
+        elif kind == INPLACE and primitive.inplace[0](cts, mine, g, entry, len(tape.inputs)):
             pass
         elif kind == ITEM:
             bundle = cts[slots[0]]

@@ -11,7 +11,6 @@ import gc
 import threading
 import time
 import weakref
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from functrace.core.tracer import Tracer
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, number, place, show, watched
+from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
 
@@ -225,14 +225,14 @@ class _Checks(Watch):
 
     def forward(self, op: Op, seconds: float) -> None:
         arrays = [number(x) for x in (*op.args, *(op.ans if isinstance(op.ans, tuple) else (op.ans,)))]
-        op.note = [(a, _digest(a)) for a in arrays if isinstance(a, np.ndarray)]
+        op.note = [(a, digest(a)) for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind in "biufc"]
 
     def traced(self, tracer: Tracer) -> None:
         self.tracers.append(weakref.ref(tracer))
 
     def before(self, op: Op, which: str) -> None:
-        for a, digest in op.note or ():
-            if _digest(a) != digest:
+        for a, before in op.note or ():
+            if digest(a) != before:
                 raise errors.MutatedError(
                     f"an array ({errors.describe(a)}) that {op.name} used or made was changed before its derivative was computed.\n"
                     f"  The op ran at {op.line}.\n"
@@ -266,10 +266,6 @@ def _fits(d: Any, x: Any) -> bool:
     except ValueError:
         return False
     return shape in (d.shape, x.shape) and (np.can_cast(d.dtype, x.dtype, "same_kind") or d.dtype.kind == "c")
-
-
-def _digest(a: Any) -> int:
-    return zlib.crc32(np.ascontiguousarray(a).tobytes()) if a.dtype.kind in "biufc" and a.size else 0
 
 
 @contextmanager
@@ -357,6 +353,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
       x : 0.
       y : 2.
     """
+    errors.check_call("explain(f, *args)", f, args=args or kwargs)
     recording = Recording(f, args, kwargs)
     with np.errstate(all="ignore"), watched(recording, masked=True):
         _, out, grads = _ones("explain", f, args, kwargs)

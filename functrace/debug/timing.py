@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functrace import tree
 from functrace.compile.emit import Executable
 from functrace.compile.fuse import Group
 from functrace.compile.program import GUARD
 from functrace.debug.watch import Op, Watch, number
 
+_BLOCKS = 12  # of a program that are listed one by one
 _RUNS = 5  # of a jitted program, of which the fastest counts
 
 
@@ -137,7 +136,7 @@ class Profile(Watch):
             whole = sum(block.seconds for block in program.blocks) or 1.0
             shown = [
                 [_time(b.seconds), f"{100 * b.seconds / whole:.0f} %", _size(b.bytes), f"{b.name}: {_listed(b.ops)}" if b.ops else b.name]
-                for b in program.blocks
+                for b in _gathered(program.blocks, whole / 100)
             ]
             yield f"{program.name} as it runs when nobody watches: {_time(program.seconds)}", ["time", "share", "memory", "block"], shown
 
@@ -178,7 +177,10 @@ class Profile(Watch):
                     cells.append(f'<td style="{left if k == len(row) - 1 else right}{back}">{escape(x)}</td>')
                 body.append(f"<tr>{''.join(cells)}</tr>")
             top = "".join(f'<th style="{left if k == len(head) - 1 else right}">{escape(x)}</th>' for k, x in enumerate(head))
-            parts.append(f"<p><b>{escape(title)}</b></p><table><thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table>")
+            style = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+            parts.append(
+                f'<p><b>{escape(title)}</b></p><table style="{style}"><thead><tr>{top}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+            )
         return "".join(parts)
 
 
@@ -197,6 +199,15 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+def _gathered(blocks: list[Block], least: float) -> list[Block]:
+    """The blocks in their order; of many, those that take less than this as one, at the end."""
+    small = [b for b in blocks if b.seconds < least]
+    if len(blocks) <= _BLOCKS or len(small) < 2:
+        return blocks
+    rest = Block(f"{len(small)} others", (), sum(b.seconds for b in small), sum(b.bytes for b in small))
+    return [*(b for b in blocks if b.seconds >= least), rest]
 
 
 def _listed(ops: Sequence[str]) -> str:
@@ -231,7 +242,7 @@ class _Timed:
 
     def __call__(self, inputs: list[Any]) -> Any:
         self.ticks = [0.0] * self.count
-        buffers = [np.empty(shape, dtype) for shape, dtype in self.executable.plan.buffers]
+        buffers = self.executable.buffers()
         self.function(list(inputs), buffers)  # once to touch the buffers
         start = time.perf_counter()
         out = self.function(inputs, buffers)

@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import errors, tree
 from functrace.compile import jit
 from functrace.core.batch import BatchTrace
-from functrace.core.primitive import Primitive, bind
-from functrace.core.tape import TapeTrace, recorder
+from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
+from functrace.core.tape import TapeTrace, record, recorder
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.transforms import masks
 from functrace.transforms.control_program import by_python
+from functrace.transforms.custom import is_float
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
 
@@ -205,6 +206,8 @@ def _watched(op: Op) -> Primitive:
         several = isinstance(rules, (tuple, list))
         told = tuple(_telling(op, r, which, k) for k, r in enumerate(rules)) if several else _telling(op, rules, which, None)
         setattr(primitive, name, told)
+    if primitive.kind == INPLACE:  # the rules, not the short cuts of the replays
+        primitive.kind = GENERAL
     return primitive
 
 
@@ -246,7 +249,32 @@ def _eager_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     watches = _watches.get()
     for watch in watches:
         watch.jitted(self, args, kwargs)
-    return self.fun(*args, **kwargs) if watches else _plain_call(self, *args, **kwargs)
+    return _recorded(self, args, kwargs) if watches else _plain_call(self, *args, **kwargs)
+
+
+def _recorded(jitted: Any, args: Any, kwargs: Any) -> Any:
+    """What a jitted function returns, from a run in Python that is recorded, so that it is watched, where nothing is traced yet."""
+    leaves, treedef = tree.flatten(jitted._split(args, kwargs)[0])  # static arguments stay what they are
+    places = [k for k, x in enumerate(leaves) if is_float(x) or type(x) in (float, complex)]
+    if not places or any(isinstance(x, Tracer) for x in leaves):
+        return jitted.fun(*args, **kwargs)
+    structure: Any = None
+
+    def run(*xs: Any) -> list[Any]:
+        nonlocal structure
+        full = list(leaves)
+        for k, x in zip(places, xs):
+            full[k] = x
+        positional, keywords = tree.unflatten(treedef, full)
+        result = jitted.fun(*(b if a is None else a for a, b in zip(positional, args)), **{**kwargs, **keywords})
+        out, structure = tree.flatten(result)
+        return out
+
+    try:
+        tape = record(run, [leaves[k] for k in places], repr(jitted).strip("<>"))
+    except errors.ConversionError:  # then it is not compiled either, but run as it is
+        return jitted.fun(*args, **kwargs)
+    return tree.unflatten(structure, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in tape.outputs])
 
 
 _plain_start = threading.Thread.start
@@ -263,9 +291,9 @@ def _watched_start(thread: threading.Thread) -> None:
 def _assigned(tensor: Any, name: str, x: Any) -> None:
     """The array of a tensor is set: an operation of `functrace.torch` has run."""
     object.__setattr__(tensor, name, x)
-    if name == "_a" and (watches := _watches.get()) and (made := _operation(sys._getframe(1))):
-        for watch in watches:
-            watch.value(made, x, "in functrace.torch")
+    if name in ("_a", "_edge") and (watches := _watches.get()) and (made := _operation(sys._getframe(1))):
+        for watch in watches:  # what is written into a tensor does not set its array, but its history
+            watch.value(made, tensor._a, "in functrace.torch")
 
 
 def _operation(frame: Any) -> str:
@@ -285,8 +313,13 @@ def _run_node(plain: Callable[..., Any]) -> Callable[..., Any]:
         watches = _watches.get()
         if not watches:
             return plain(node, g, tensors)
-        ds = node.restate(g) if tensors else node.backward(g)
-        frames = node.metadata.get("traceback_") or [""]
+        frames = node.metadata.get("parent_") or node.metadata.get("traceback_") or [""]
+        parent = sys.modules["functrace.torch._watch"].parent
+        token = parent.set(frames)
+        try:
+            ds = node.restate(g) if tensors else node.backward(g)
+        finally:
+            parent.reset(token)
         found = re.match(r' *File "(.*)", line (\d+), in (.*)', frames[-1])
         arrays = [getattr(d, "_a", d) for d in ds]
         for watch in watches:

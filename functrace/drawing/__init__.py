@@ -84,13 +84,14 @@ class Drawing:
         return f'<div style="overflow-x:auto">{self.svg}</div>'
 
 
+@errors.boundary
 def draw(target: Any, *args: Any, format: str | None = None, backward: bool = False, fold: bool | None = None) -> Drawing:
     """A picture of a tape, of a function of some arguments, of a jitted function's program, or of a tensor's history.
 
-    Boxes are inputs, arrays that are constants, ops with the names that your program gives their results, and outputs. With
-    `backward` they are the pullbacks that a cotangent passes, with what each saves, and the sums where several meet. The history of a
-    tensor of `functrace.torch` (or of PyTorch) shows the names of its `grad_fn` nodes, leaves, saved values and sums; its arrows run
-    from the leaves to the tensor, with `backward` the way that gradients go.
+    Boxes are inputs, arrays that are constants, ops with the names that your program gives their results, and outputs. The box of a loop
+    or a `cond` has in it what is repeated, or the branches. With `backward` boxes are the pullbacks that a cotangent passes, with what
+    each saves, and the sums where several meet. The history of a tensor of `functrace.torch` (or of PyTorch) shows the names of its
+    `grad_fn` nodes, leaves, saved values and sums; its arrows run from the leaves to the tensor, with `backward` the way that gradients go.
 
     Args:
         target: a tape of `trace`, a function (drawn for `args`), a jitted function that has been called (its last program), a tensor
@@ -127,7 +128,12 @@ def draw(target: Any, *args: Any, format: str | None = None, backward: bool = Fa
     """
     if format is not None and format not in _FORMATS:
         raise ValueError(f"draw: format must be one of {', '.join(map(repr, _FORMATS))}, got {format!r}.")
-    return Drawing(_fold(_graph_of(target, args, backward), fold), format)
+    graph = _fold(_graph_of(target, args, backward), fold)
+    boxes = list(graph.boxes)
+    for box in boxes:  # grows: bodies of loops may hold loops
+        box.inner = [_fold(inner, fold) for inner in box.inner]
+        boxes.extend(b for inner in box.inner for b in inner.boxes)
+    return Drawing(graph, format)
 
 
 def _graph_of(target: Any, args: tuple[Any, ...], backward: bool) -> Graph:
@@ -139,15 +145,16 @@ def _graph_of(target: Any, args: tuple[Any, ...], backward: bool) -> Graph:
     if tensors and all(map(is_tensor, tensors)):
         return history(tensors, names_in(errors.user_frame(2)), backward)
     if isinstance(target, Program):
-        return _graph.program(target)
+        return _graph.program(target, "jit(program)")
     if isinstance(target, Jitted) and not args:
         programs = target.programs()
         if not programs:
             raise errors.InputTypeError(
                 f"draw: {target!r} has no program yet.\n  Call it first, or draw(f, *args) to draw it for these arguments."
             )
-        return _graph.program(programs[-1], getattr(target, "__name__", "f"))
+        return _graph.program(programs[-1], f"jit({getattr(target, '__name__', 'f')})")
     if callable(target):
+        errors.check_call("draw(f, *args)", args=args)
         return _graph_of(trace(target)(*args), (), backward)
     raise errors.InputTypeError(
         f"draw: an object of type {type(target).__name__} can't be drawn.\n"

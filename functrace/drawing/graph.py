@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace import errors
-from functrace.compile.program import GUARD, Program
+from functrace.compile.program import GUARD, Instruction, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
+from functrace.transforms.custom import CALL
 from functrace.transforms.naming import Lines, names_of
 from functrace.transforms.tracing import constant_text, parameter_names
 
@@ -25,10 +26,11 @@ class Box:
     """A box: its `kind`, which is its colour, its lines of text, and `hint`, which shows when the mouse is over it.
 
     What can be folded has `like`: equal for ops that are alike. `calls` are the user's calls that it was made in, as pairs of a number
-    and a name, the outermost first; `line` is the user's line; `count` is the number of ops in it.
+    and a name, the outermost first; `line` is the user's line; `count` is the number of ops in it. `inner` are the graphs of what a
+    loop repeats, and of the branches of a `cond`, which are drawn inside.
     """
 
-    __slots__ = ("calls", "count", "hint", "kind", "like", "line", "ordered", "text")
+    __slots__ = ("calls", "count", "hint", "inner", "kind", "like", "line", "ordered", "text")
 
     def __init__(
         self,
@@ -40,8 +42,10 @@ class Box:
         line: str = "",
         count: int = 1,
         ordered: bool = False,
+        inner: Sequence[Graph] = (),
     ) -> None:
         self.kind, self.text, self.hint, self.like, self.calls = kind, list(text), hint, like, tuple(calls)
+        self.inner = list(inner)
         self.line, self.count, self.ordered = line, count, ordered  # `ordered`: its arrows arrive in the order of the arguments
 
 
@@ -146,7 +150,9 @@ def forward(tape: Tape) -> Graph:
                 constants[id(a)] = graph.add(Box("constant", ["constant", kind_text(value(a))], f"constant {kind_text(value(a))}"))
         hint = f"{names[out]} : {kind_text(ans)} = {call}" + (f"\n{source(line)}" if line else "")
         text = [call, f"{names[out]} : {kind_text(ans)}"]
-        box = graph.add(Box("op", text, hint, _like(primitive, params, operands, kind_text(ans)), calls, line, ordered=True))
+        box = graph.add(
+            Box("op", text, hint, _like(primitive, params, operands, kind_text(ans)), calls, line, 1, True, inside(primitive, params))
+        )
         for k, (s, a) in enumerate(zip(slots, args)):
             if s >= 0:
                 start, label = made[s]
@@ -167,9 +173,41 @@ def _outputs(graph: Graph, slots: Sequence[int], outputs: Sequence[Any], made: d
             graph.join(*(made[s][0], box, made[s][1], f"{names[s]} : {shown}"))
 
 
-def program(compiled: Program, title: str = "program") -> Graph:
-    """The instructions of a jitted function's program, as recorded, with its guards."""
-    graph = Graph(f"jit({title})")
+DEEP = 3  # loops in loops that are drawn, each in the box of the one that it is in
+
+
+def inside(primitive: Primitive, params: tuple[Any, ...], depth: int = 0) -> list[Graph]:
+    """The graphs of what an op repeats or chooses from, where it is a loop or a branch."""
+    if primitive is not CALL or depth == DEEP:
+        return []
+    return [program(_Recorded(body.program, body.inputs), body.title, body.outputs, depth + 1) for body in params[0].bodies()]
+
+
+class _Recorded:
+    """The body of a loop, or a branch, in the form of a jitted function's program."""
+
+    def __init__(self, body: Any, names: Sequence[str]) -> None:
+        self.names, self.ninputs = names, len(body.inputs)
+        outs = {row[1] for row in body.code}
+        self.number = {place: k for k, place in enumerate(body.inputs)}
+        places = [place for place in range(len(body.template)) if place not in self.number]
+        for place in places:
+            self.number[place] = self.ninputs + place if place in outs else -1 - place
+        self.values = {-1 - place: body.template[place] for place in places if place not in outs}
+        self.kinds = {self.number[place]: aval for place, aval in body.avals.items() if place in self.number}
+        self.instructions = [
+            Instruction(p, self.number[out], tuple(self.number[k] for k in ins), params) for p, out, ins, params in body.code
+        ]
+        self.outputs = [self.number[k] for k in body.outputs]
+
+    def constant(self, k: int) -> Any:
+        """The constant of a number."""
+        return self.values[k]
+
+
+def program(compiled: Program | _Recorded, title: str = "program", outputs: Sequence[str] = (), depth: int = 0) -> Graph:
+    """The instructions of a jitted function's program, as recorded, with its guards; or those of a recorded body."""
+    graph = Graph(title)
     names = dict(enumerate(compiled.names))
     made: dict[int, tuple[int, str]] = {}
     constants: dict[int, int] = {}
@@ -177,8 +215,11 @@ def program(compiled: Program, title: str = "program") -> Graph:
     def kind(k: int) -> str:
         return "" if compiled.kinds.get(k) is None else errors.describe(compiled.kinds[k])
 
+    used = {k for i in compiled.instructions for k in i.args} | set(compiled.outputs)
     for k in range(compiled.ninputs):
         names.setdefault(k, f"%{k}")
+        if depth and k not in used:
+            continue
         made[k] = graph.add(Box("input", [names[k], kind(k)], f"input {names[k]} : {kind(k)}")), ""
     for i in compiled.instructions:
         if i.primitive is ITEM:
@@ -196,14 +237,15 @@ def program(compiled: Program, title: str = "program") -> Graph:
             operands = [number_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
             call, name = _call_text(i.primitive, operands, i.params), f"%{i.out}"
             like = _like(i.primitive, i.params, operands, kind(i.out))
-            box = graph.add(Box("op", [call, f"{name} : {kind(i.out)}"], f"{name} : {kind(i.out)} = {call}", like, ordered=True))
+            text, inner = [call, f"{name} : {kind(i.out)}" if kind(i.out) else name], inside(i.primitive, i.params, depth)
+            box = graph.add(Box("op", text, f"{name} : {kind(i.out)} = {call}", like, ordered=True, inner=inner))
             made[i.out] = box, ""
         for j, (k, short) in enumerate(zip(i.args, inline)):
             if not short:
                 start, label = made[k] if k >= 0 else (constants[k], "")
                 graph.join(start, box, label, f"{names.get(k, f'%{k}')} : {kind(k)}, argument {j} of {i.primitive.name}" if k >= 0 else "")
     for k, s in enumerate(compiled.outputs):
-        title = f"output {k}" if len(compiled.outputs) > 1 else "output"
+        title = outputs[k] if outputs else f"output {k}" if len(compiled.outputs) > 1 else "output"
         shown = kind(s) if s >= 0 else f"constant {number_text(compiled.constant(s))}"
         box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
         if s >= 0:

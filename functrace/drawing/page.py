@@ -7,8 +7,8 @@ from html import escape
 
 from functrace.core.tape import Tape
 from functrace.drawing.svg import clean
-from functrace.transforms.naming import line_text, names_of
-from functrace.transforms.tracing import arguments_text, constant_text
+from functrace.transforms.naming import names_of
+from functrace.transforms.tracing import returned, rows
 
 ROWS = 200  # of the table; of more ops the first and the last are shown
 
@@ -28,30 +28,25 @@ def table(tape: Tape) -> str:
     """The tape as an HTML table: name, op, shape, dtype and the user's line."""
     names = names_of(tape)
     plain, quiet = [_CELL] * 4, [*[_CELL] * 4, _QUIET]
-    rows = [_row(["name", "operation", "dtype", "shape", "line"], [_HEAD] * 5, "th")]
+    out = [_row(["name", "operation", "dtype", "shape", "line"], [_HEAD] * 5, "th")]
 
     def kinds(x: object) -> list[str]:
         several = x if isinstance(x, tuple) else (x,)
         return [" × ".join(str(getattr(a, "dtype", type(a).__name__)) for a in several), " × ".join(_shape(a) for a in several)]
 
-    rows += [_row([names[k], "input", *kinds(x), ""], quiet) for k, x in enumerate(tape.inputs[:ROWS])]
+    out += [_row([names[k], "input", *kinds(x), ""], quiet) for k, x in enumerate(tape.inputs[:ROWS])]
     if len(tape.inputs) > ROWS:
-        rows.append(_row([f"… {len(tape.inputs) - ROWS} more inputs"], plain))
-    left_out = range(ROWS - 20, len(tape.entries) - 20) if len(tape.entries) > ROWS else range(0)
-    before = ""
-    for k, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
-        if k in left_out:
-            if k == left_out[0]:
-                rows.append(_row([f"… {len(left_out)} more"], plain))
-            continue
-        where = line_text(tape, k)
-        shown = where.rpartition("/")[2] if where != before else '"'
-        before = where
-        call = f"{primitive.name}({arguments_text(primitive, slots, args, params, names)})"
-        rows.append(_row([names[out], call, *kinds(ans), shown], quiet))
-    returned = ", ".join(names[s] if s >= 0 else constant_text(x) for s, x in zip(tape.slots, tape.outputs))
-    rows.append(_row(["return", returned], [_CELL + ";font-weight:bold", _CELL]))
-    return f'<table style="{_TABLE}">{"".join(rows)}</table>'
+        out.append(_row([f"… {len(tape.inputs) - ROWS} more inputs"], plain))
+    size, before = len(tape.entries), ""
+    head, tail = (range(size), range(0)) if size <= ROWS else (range(ROWS - 20), range(size - 20, size))
+    for part in (head, tail):
+        if part is tail and tail:
+            out.append(_row([f"… {size - ROWS} more"], plain))
+        for name, ans, call, line in rows(tape, part, names):
+            out.append(_row([name, call, *kinds(ans), line.rpartition("/")[2] if line != before else '"'], quiet))
+            before = line
+    out.append(_row(["return", returned(tape, names)], [_CELL + ";font-weight:bold", _CELL]))
+    return f'<table style="{_TABLE}">{"".join(out)}</table>'
 
 
 def _shape(x: object) -> str:

@@ -6,12 +6,14 @@ import unicodedata
 from html import escape
 
 from functrace.drawing.graph import Box, Graph
-from functrace.drawing.layout import place
+from functrace.drawing.layout import Placed, place
 
 SIZE, LINE, PAD, MARGIN = 13.0, 17.0, 9.0, 14.0
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 INK, GREY = "#1d2430", "#7f8894"  # in boxes; of arrows and text outside, on white or black
 LONGEST = 44  # characters of a line
+
+Layout = tuple[list[tuple[float, float]], Placed]  # sizes of the boxes, and where they are
 
 # Fill and outline of each kind of box, and what the legend says of it.
 KINDS: dict[str, tuple[str, str, str]] = {
@@ -62,7 +64,23 @@ def size_of(box: Box) -> tuple[float, float]:
     if box.kind == "sum":
         return 26.0 + 14 * max(0, box.like[1] - 2), 26.0
     width = max(columns(short(line)) * SIZE * (0.635 if k == 0 else 0.56) for k, line in enumerate(box.text))
-    return max(48.0, round(width + 2 * PAD)), LINE * len(box.text) + 2 * PAD - 4
+    height = LINE * len(box.text) + 2 * PAD - 4
+    if box.inner:
+        panels = [_panel(graph) for graph in box.inner]
+        width = max(width, sum(w for _, w, _ in panels) + PAD * (len(panels) - 1))
+        height += max(h for _, _, h in panels) + PAD
+    return max(48.0, round(width + 2 * PAD)), height
+
+
+def _panel(graph: Graph) -> tuple[Layout, float, float]:
+    """The layout of what is drawn inside a box, and its size with margins and a title."""
+    laid = _layout(graph)
+    return laid, max(laid[1].width, columns(short(graph.title)) * 11 * 0.64) + 2 * PAD, laid[1].height + 2 * PAD + LINE + 4
+
+
+def _layout(graph: Graph) -> Layout:
+    sizes = [size_of(b) for b in graph.boxes]
+    return sizes, place(sizes, [(a.source, a.target) for a in graph.arrows], [b.ordered for b in graph.boxes])
 
 
 def _n(v: float) -> str:
@@ -88,9 +106,10 @@ def _curve(route: list[tuple[float, float, float]], dx: float, dy: float) -> str
 
 def to_svg(graph: Graph) -> str:
     """The graph as an SVG image."""
-    sizes = [size_of(b) for b in graph.boxes]
-    placed = place(sizes, [(a.source, a.target) for a in graph.arrows], [b.ordered for b in graph.boxes])
-    kinds = [k for k in KINDS if any(b.kind == k for b in graph.boxes)]
+    laid = _layout(graph)
+    placed = laid[1]
+    shown = _kinds(graph)
+    kinds = [k for k in KINDS if k in shown]
     title = short(graph.title, 100)
     words = [wording(graph, k) for k in kinds]
     legend, across, down = [], 0.0, 0.0
@@ -112,24 +131,7 @@ def to_svg(graph: Graph) -> str:
         f'<g font-family="{FONT}" font-size="{_n(SIZE)}">',
         f'<text class="heading" x="{_n(MARGIN)}" y="{_n(MARGIN + 13)}" fill="{GREY}" font-weight="bold">{escape(title)}</text>',
     ]
-    stroke = KINDS["back"][1] if graph.reverse else GREY
-    dash = ' stroke-dasharray="6 3"' if graph.reverse else ""
-    out.append(f'<g class="arrows" fill="none" stroke="{stroke}" stroke-width="1.4"{dash}>')
-    labels, heads = [], []
-    for arrow, route in zip(graph.arrows, placed.routes):
-        x, y = route[-1][0] + dx, route[-1][2] + dy
-        hint = f"<title>{escape(clean(arrow.hint))}</title>" if arrow.hint else ""
-        bent = [*route[:-1], (route[-1][0], route[-1][1], route[-1][2])]
-        out.append(f'<path class="arrow" data-from="{arrow.source}" data-to="{arrow.target}" d="{_curve(bent, dx, dy)}">{hint}</path>')
-        heads.append(f'<path d="M{_n(x)} {_n(y)}l-4 -8h8z"/>')
-        if arrow.label:
-            labels.append(f'<text x="{_n(x + 5)}" y="{_n(y - 8)}">{escape(short(arrow.label, 16))}</text>')
-    out.append("</g>")
-    out.append(f'<g class="heads" fill="{stroke}">{"".join(heads)}</g>')
-    for k, (box, (w, h), (cx, cy)) in enumerate(zip(graph.boxes, sizes, placed.centres)):
-        out.append(_box(k, box, w, h, cx + dx, cy + dy))
-    if labels:
-        out.append(f'<g class="labels" fill="{GREY}" font-size="11">{"".join(labels)}</g>')
+    out += _parts(graph, laid, dx, dy)
     out.append('<g class="legend" font-size="11">')
     for kind, word, x, y, w in legend:
         fill, line, _ = KINDS[kind]
@@ -142,7 +144,41 @@ def to_svg(graph: Graph) -> str:
     return "\n".join(out)
 
 
-def _box(number: int, box: Box, w: float, h: float, cx: float, cy: float) -> str:
+def _kinds(graph: Graph) -> set[str]:
+    """The kinds of all boxes, also of those inside of others."""
+    kinds, todo = set(), [graph]
+    for some in todo:  # grows
+        kinds |= {box.kind for box in some.boxes}
+        todo.extend(inner for box in some.boxes for inner in box.inner)
+    return kinds
+
+
+def _parts(graph: Graph, laid: Layout, dx: float, dy: float, prefix: str = "") -> list[str]:
+    """Arrows, boxes and labels."""
+    sizes, placed = laid
+    stroke = KINDS["back"][1] if graph.reverse else GREY
+    dash = ' stroke-dasharray="6 3"' if graph.reverse else ""
+    out = [f'<g class="arrows" fill="none" stroke="{stroke}" stroke-width="1.4"{dash}>']
+    labels, heads = [], []
+    for arrow, route in zip(graph.arrows, placed.routes):
+        x, y = route[-1][0] + dx, route[-1][2] + dy
+        hint = f"<title>{escape(clean(arrow.hint))}</title>" if arrow.hint else ""
+        bent = [*route[:-1], (route[-1][0], route[-1][1], route[-1][2])]
+        ends = f'data-from="{prefix}{arrow.source}" data-to="{prefix}{arrow.target}"'
+        out.append(f'<path class="arrow" {ends} d="{_curve(bent, dx, dy)}">{hint}</path>')
+        heads.append(f'<path d="M{_n(x)} {_n(y)}l-4 -8h8z"/>')
+        if arrow.label:
+            labels.append(f'<text x="{_n(x + 5)}" y="{_n(y - 8)}">{escape(short(arrow.label, 16))}</text>')
+    out.append("</g>")
+    out.append(f'<g class="heads" fill="{stroke}">{"".join(heads)}</g>')
+    for k, (box, (w, h), (cx, cy)) in enumerate(zip(graph.boxes, sizes, placed.centres)):
+        out.append(_box(f"{prefix}{k}", box, w, h, cx + dx, cy + dy))
+    if labels:
+        out.append(f'<g class="labels" fill="{GREY}" font-size="11">{"".join(labels)}</g>')
+    return out
+
+
+def _box(number: str, box: Box, w: float, h: float, cx: float, cy: float) -> str:
     fill, line, _ = KINDS[box.kind]
     hint = f"<title>{escape(clean(box.hint))}</title>" if box.hint else ""
     left, top = cx - w / 2, cy - h / 2
@@ -156,4 +192,19 @@ def _box(number: int, box: Box, w: float, h: float, cx: float, cy: float) -> str
         y = top + PAD + LINE * k + 10.5 if box.kind != "sum" else cy + 4.5
         style = ' font-weight="bold"' if k == 0 else ' font-size="11.5"'
         texts.append(f'<text x="{_n(cx)}" y="{_n(y)}"{style}>{escape(short(text))}</text>')
-    return f'<g class="box {box.kind}" id="box{number}" fill="{INK}" text-anchor="middle">{hint}{shape}{"".join(texts)}</g>'
+    inner = f'<g class="inside">{"".join(_inside(number, box, left, top + h, w))}</g>' if box.inner else ""
+    return f'<g class="box {box.kind}" id="box{number}" fill="{INK}" text-anchor="middle">{hint}{shape}{"".join(texts)}{inner}</g>'
+
+
+def _inside(number: str, box: Box, left: float, bottom: float, width: float) -> list[str]:
+    """What a loop repeats, or the branches of a choice, side by side in the box."""
+    panels = [_panel(graph) for graph in box.inner]
+    free = width - sum(w for _, w, _ in panels) - PAD * (len(panels) - 1)
+    x, tall, out = left + free / 2, max(h for _, _, h in panels), []
+    for k, (graph, (laid, w, _)) in enumerate(zip(box.inner, panels)):
+        y = bottom - PAD - tall
+        out.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(w)}" height="{_n(tall)}" rx="4" fill="#fffdf7" stroke="{KINDS["op"][1]}"/>')
+        out.append(f'<text x="{_n(x + w / 2)}" y="{_n(y + 15)}" font-size="11">{escape(short(graph.title))}</text>')
+        out += _parts(graph, laid, x + (w - laid[1].width) / 2, y + LINE + 4 + PAD, f"{number}_{k}_")
+        x += w + PAD
+    return out

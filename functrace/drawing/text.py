@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from functrace.drawing.graph import Graph
+from functrace.drawing.graph import Box, Graph
 from functrace.drawing.svg import GREY, INK, KINDS, clean, short
 
 
 def _dot(text: str) -> str:
     return '"' + clean(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def lines_of(box: Box) -> list[str]:
+    """The text of a box; what is drawn inside of it is told in a line for each."""
+    inner = [(g.title, [b.text[0].partition("(")[0] for b in g.boxes if b.like is not None]) for g in box.inner]
+    return [*box.text, *(f"{title}: {', '.join(ops) or 'nothing'}" for title, ops in inner)]
 
 
 def to_dot(graph: Graph) -> str:
@@ -21,7 +27,7 @@ def to_dot(graph: Graph) -> str:
     for k, box in enumerate(graph.boxes):
         fill, line, _ = KINDS[box.kind]
         shape = ', shape="circle"' if box.kind == "sum" else ""
-        label = "\n".join(short(t) for t in box.text)
+        label = "\n".join(map(short, lines_of(box)))
         lines.append(f'  n{k} [label={_dot(label)}, tooltip={_dot(box.hint or label)}, fillcolor="{fill}", color="{line}"{shape}];')
     style = ', style="dashed"' if graph.reverse else ""
     for a in graph.arrows:
@@ -41,7 +47,7 @@ def to_mermaid(graph: Graph) -> str:
     """The graph in the language of Mermaid, which GitHub and many pages draw."""
     lines = ["flowchart TD"]
     for k, box in enumerate(graph.boxes):
-        label = _mermaid("\n".join(short(t) for t in box.text))
+        label = _mermaid("\n".join(map(short, lines_of(box))))
         left, right = {"sum": ("((", "))"), "input": ("([", "])"), "output": ("([", "])")}.get(box.kind, ("[", "]"))
         lines.append(f"  n{k}{left}{label}{right}:::{box.kind}_")
     link = "-.->" if graph.reverse else "-->"

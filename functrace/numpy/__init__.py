@@ -10,6 +10,7 @@ the Python array API standard, and the one that `x.__array_namespace__()` of a t
 np.float64(0.0)
 """
 
+from functools import wraps as _wraps
 from importlib import import_module as _import_module
 from typing import Any
 
@@ -24,17 +25,30 @@ from functrace.ops.rebased import MAKERS as _MAKERS
 from functrace.ops.rebased import Namespace as _Namespace
 from functrace.ops.rebased import rebased as _rebased
 from functrace.ops.registry import TABLE as _TABLE
+from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 
 __all__ = ["at", "emath", "fft", "linalg", "polynomial"]
 
 globals().update({name: declared.function for name, declared in _TABLE.items() if "." not in name})
+
+
+def _ordering(function: Any) -> Any:
+    """A sorting function with the array API's `descending`, which NumPy's own has not."""
+
+    @_wraps(function)
+    def call(*args: Any, descending: bool = False, **kwargs: Any) -> Any:
+        return function.__wrapped__(*args, descending=True, **kwargs) if descending else function(*args, **kwargs)
+
+    return call
+
+
+sort, argsort = _ordering(_TABLE["sort"].function), _ordering(_TABLE["argsort"].function)
 for _name in _MAKERS:
     globals()[_name] = _making(globals().get(_name) or getattr(_numpy, _name))
 for _name, _declared in _TABLE.items():
     _ufunc = getattr(_numpy, _name, None)
     if isinstance(_ufunc, _numpy.ufunc):
-        for _shown in ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "identity", "signature"):
-            vars(_declared.function)[_shown] = getattr(_ufunc, _shown)
+        globals()[_name] = _as_ufunc(_declared.function, _ufunc)
 
 
 def ndenumerate(arr: Any) -> Any:

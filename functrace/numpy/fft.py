@@ -14,14 +14,16 @@ from functrace.ops.registry import TABLE as _TABLE
 globals().update({name.removeprefix("fft."): declared.function for name, declared in _TABLE.items() if name.startswith("fft.")})
 
 
-def fftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
-    """`np.fft.fftfreq`; the spacing may be traced."""
-    return _numpy.fft.fftfreq(n) / d
+def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    """`np.fft.fftfreq`, and the array API's `dtype`; the spacing may be traced."""
+    frequencies = _numpy.fft.fftfreq(n) / d
+    return frequencies if dtype is None else frequencies.astype(dtype)
 
 
-def rfftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
-    """`np.fft.rfftfreq`; the spacing may be traced."""
-    return _numpy.fft.rfftfreq(n) / d
+def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    """`np.fft.rfftfreq`, and the array API's `dtype`; the spacing may be traced."""
+    frequencies = _numpy.fft.rfftfreq(n) / d
+    return frequencies if dtype is None else frequencies.astype(dtype)
 
 
 def __getattr__(name: str) -> Any:

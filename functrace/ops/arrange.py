@@ -13,7 +13,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse, reshape, single_axis, transpose
+from functrace.ops.functions import reshape, single_axis, transpose
 from functrace.ops.index import index, index_add
 from functrace.ops.inplace import View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
@@ -360,7 +360,6 @@ def diagflat(v: Any, k: int = 0) -> Any:
 @implements(np.trace, [_X, _x(3, 3, offset=1), Sample(_CUBE, {"axis1": 1, "axis2": 2}), Sample(_CUBE, {"offset": -1})])
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """`np.trace`."""
-    refuse("trace", out=(out, None))
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
@@ -399,14 +398,17 @@ def _as(a: Any, dtype: Any) -> Any:
 
 
 def _laid_out(name: str) -> Callable[..., Any]:
-    def function(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    def function(a: Any, dtype: Any = None, *rest: Any, copy: bool | None = None, **keywords: Any) -> Any:
         a = a if isinstance(a, np.ndarray) else lift(a)
         if not isinstance(a, Tracer):
-            return getattr(np, name)(a, dtype)
+            return getattr(np, name)(a, dtype, *rest, **keywords, **({} if copy is None else {"copy": copy}))
+        getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        a = _as(a, dtype)
-        return a if a.shape or name.startswith("asa") else reshape(a, (1,))
+        out: Any = _as(a, dtype)
+        if copy and out is a:
+            out = _shape.astype(a, a.dtype)
+        return out if out.shape or name.startswith("asa") else reshape(out, (1,))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.tracer import OPEN, Trace, Tracer
 from functrace.ops.registry import holds_tracer
 
@@ -55,6 +56,8 @@ class Blank(Tracer):
         plain_args, plain_kwargs = _plain_tree(args), _plain_tree(kwargs)
         if not holds_tracer([*plain_args, *plain_kwargs.values()]):
             made = func(*plain_args, **plain_kwargs)
+            if "out" in kwargs or any(type(x) is Blank and x.value is made for x in args):
+                return next((x for x in (*args, *kwargs.values()) if type(x) is Blank and x.value is made), made)
             parts = made if isinstance(made, (tuple, list)) else (made,)
             if not any(isinstance(x, np.ndarray) and x.base is not None for x in parts):
                 return (
@@ -115,7 +118,11 @@ def making(function: Callable[..., Any], given: bool = False) -> Callable[..., A
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        out = function(*args, **kwargs)
+        try:
+            out = function(*args, **kwargs)
+        except Exception as error:
+            errors.trim(error)
+            raise
         return out if args and out is args[0] and not given else blank(out)
 
     return call

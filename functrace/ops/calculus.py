@@ -126,7 +126,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ValueError("'edge_order' greater than 2 not supported")
     spacings = [lift(h) for h in varargs] or [1.0]
     if len(varargs) == 1 and len(axes) > 1 and np.ndim(spacings[0]):
-        raise ValueError("distances must be either scalars or 1d" if np.ndim(spacings[0]) > 1 else "invalid number of arguments")
+        raise TypeError("invalid number of arguments")
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     out = [_gradient_along(f, h, k, edge_order) for h, k in zip(spacings, axes)]
     return out[0] if len(axes) == 1 else tuple(out)

@@ -19,6 +19,7 @@ from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse, single_axis
+from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop, negative_axes
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, implements, normal
@@ -81,12 +82,12 @@ def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: 
     def function(*args: Any, **kwargs: Any) -> Any:
         given = signature().bind(*args, **kwargs)
         given.apply_defaults()
-        values = list(given.arguments.values())
-        if given.arguments.get("out") is not None or any(isinstance(p, Tracer) for p in values[arity:]):
-            raise errors.UnsupportedError(
-                f"{name}: out= is not supported, and only the first {arity} arguments may be traced.\n  At {errors.user_line()}."
-            )
-        return op(*map(lift, values[:arity]), params=tuple(values[arity:]))
+        out = given.arguments.get("out")
+        values = [None if key == "out" else v for key, v in given.arguments.items()]
+        if any(isinstance(p, Tracer) for p in values[arity:]):
+            raise errors.UnsupportedError(f"{name}: only the first {arity} arguments may be traced.\n  At {errors.user_line()}.")
+        result = op(*map(lift, values[:arity]), params=tuple(values[arity:]))
+        return result if out is None else store(name, result, out, stretched=True)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`; its derivative is zero."
@@ -104,12 +105,30 @@ _declare(np.isclose, 2, [_PAIR, Sample(normal((2, 3), (2, 1)), {"atol": 0.5}, (0
 for _function in (np.allclose, np.array_equal, np.array_equiv):
     _declare(_function, 2, [_PAIR])
 _declare(np.isin, 2, [_PAIR, _with(_GIVEN, np.array([0.0, 5.0])), _with(_GIVEN, np.array([0.0, 5.0]), invert=True)])
-_declare(np.searchsorted, 2, [_SORTED, Sample(_SORTED.args, {"side": "right"}, (0, 1)), _with([0.0, 1.0, 2.0], 1.5)])
 _declare(np.digitize, 2, [_BINNED, Sample(_BINNED.args, {"right": True})])
 _declare(np.argpartition, 1, [_with(_GIVEN, 1), _with(_GIVEN, 1, axis=0), _with(_GIVEN, 2, axis=None)])
 _declare(np.argwhere, 1, [_with(_COUNTS)])
 _declare(np.flatnonzero, 1, [_with(_COUNTS)])
 _declare(np.nonzero, 1, [_with(_COUNTS), _with([0, 2])], multi=True)
+
+_searchsorted = constant_op("searchsorted", lambda a, v, side: np.searchsorted(a, v, side))
+
+
+@implements(
+    np.searchsorted,
+    [
+        _SORTED,
+        Sample(_SORTED.args, {"side": "right"}, (0, 1)),
+        _with([0.0, 1.0, 2.0], 1.5),
+        Sample(lambda rng: (np.array([1.0, -1.0, 0.0]), rng.normal(size=(2, 3))), {"sorter": np.array([1, 2, 0])}, (0, 1)),
+    ],
+    constant=True,
+)
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """`np.searchsorted`; its derivative is zero."""
+    a = lift(a) if sorter is None else np.take(lift(a), sorter)
+    return _searchsorted(a, lift(v), params=(side,))
+
 
 lexsort_ = constant_op("lexsort", lambda keys, axis: np.lexsort(keys, axis=axis))
 
@@ -130,14 +149,13 @@ _round = constant_op("round", np.round, elementwise=True)
 @implements(np.round, [_X, Sample(normal((2, 3)), {"decimals": 1}), Sample(normal(()))], name="round", constant=True)
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`; its derivative is zero."""
-    refuse("round", out=(out, None))
     return _round(lift(a), params=(decimals,))
 
 
 @implements(np.around, [_X, Sample(normal((2, 3)), {"decimals": 1})], constant=True)
 def around(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.around`; its derivative is zero."""
-    return round_(a, decimals, out)
+    return round_(a, decimals)
 
 
 def _on(axis: Any, **more: Any) -> Sample:
@@ -147,8 +165,7 @@ def _on(axis: Any, **more: Any) -> Sample:
 _REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=True), Sample(normal(()))]
 
 
-def _logical(op: Any, neutral: bool, name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any) -> Any:
-    refuse(name, out=(out, None))
+def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     a = lift(a)
     if where is not True:
         a = _index.where(lift(where), a != 0, neutral)
@@ -158,13 +175,13 @@ def _logical(op: Any, neutral: bool, name: str, a: Any, axis: Any, out: Any, kee
 @implements(np.any, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="any", constant=True)
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     """`np.any`."""
-    return _logical(_reduce.any_, False, "any", a, axis, out, keepdims, where)
+    return _logical(_reduce.any_, False, a, axis, keepdims, where)
 
 
 @implements(np.all, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="all", constant=True)
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     """`np.all`."""
-    return _logical(_reduce.all_, True, "all", a, axis, out, keepdims, where)
+    return _logical(_reduce.all_, True, a, axis, keepdims, where)
 
 
 @implements(np.count_nonzero, [_with(_COUNTS), _with(_COUNTS, axis=0), _with(_COUNTS, axis=(0, 1), keepdims=True)], constant=True)
@@ -176,29 +193,35 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 _ARG = [_X, _on(0), _on(-1, keepdims=True), _on(None, keepdims=True), _with([1.0, 3.0, 3.0])]
 
 
+def _arg(op: Any, a: Any, axis: Any, keepdims: bool) -> Any:
+    a = lift(a)
+    return op(a, None if not a.shape and axis in (0, -1) else axis, bool(keepdims))
+
+
 @implements(np.argmax, _ARG, constant=True)
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     """`np.argmax`; the first of ties."""
-    refuse("argmax", out=(out, None))
-    return _reduce.argmax(lift(a), axis, bool(keepdims))
+    return _arg(_reduce.argmax, a, axis, keepdims)
 
 
 @implements(np.argmin, _ARG, constant=True)
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     """`np.argmin`; the first of ties."""
-    refuse("argmin", out=(out, None))
-    return _reduce.argmin(lift(a), axis, bool(keepdims))
+    return _arg(_reduce.argmin, a, axis, keepdims)
 
 
 @implements(np.argsort, [_X, _on(0), _on(None), _with([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
-    """`np.argsort`; always stable, whatever `kind`."""
-    refuse("argsort", order=(order, None), descending=(descending, False))
+    """`np.argsort`, and the array API's `descending`; always stable, whatever `kind`."""
+    refuse("argsort", order=(order, None))
     a = lift(a)
+    if descending:
+        a, axis = (np.reshape(a, -1), -1) if axis is None else (a, axis)
+        return a.shape[axis] - 1 - np.flip(argsort(np.flip(a, axis), axis), axis)
     if axis is None:
         a, axis = np.reshape(a, -1), -1
     elif not a.shape:
-        return _reduce.argsort(np.reshape(a, (1,)), 0)[0] if axis in (0, -1) else single_axis(a, axis)
+        return _reduce.argsort(np.reshape(a, (1,)), 0) if axis in (0, -1) else single_axis(a, axis)
     return _reduce.argsort(a, single_axis(a, axis))
 
 
@@ -225,15 +248,13 @@ def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
 @implements(np.nanargmax, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     """`np.nanargmax`."""
-    refuse("nanargmax", out=(out, None))
-    return _extreme["nanargmax"](lift(a), axis, bool(keepdims))
+    return _arg(_extreme["nanargmax"], a, axis, keepdims)
 
 
 @implements(np.nanargmin, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     """`np.nanargmin`."""
-    refuse("nanargmin", out=(out, None))
-    return _extreme["nanargmin"](lift(a), axis, bool(keepdims))
+    return _arg(_extreme["nanargmin"], a, axis, keepdims)
 
 
 @implements(np.iscomplexobj, [_X], constant=True)

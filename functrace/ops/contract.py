@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from functrace.core.reverse import fit
+from functrace.later import ROWS, Products
 from functrace.ops.kinds import align, bilinear
 from functrace.pool import product
 
@@ -34,7 +36,7 @@ def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:
     if y.ndim == 1:
         return np.multiply(g[..., None], y)
     if len(_x.shape) == 1:
-        return np.matmul(y, g[..., None])[..., 0]
+        return np.matmul(y, g) if y.ndim == 2 else np.matmul(y, g[..., None])[..., 0]
     return np.matmul(g, _swap(y))
 
 
@@ -47,6 +49,34 @@ def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
     if len(_y.shape) == 1:
         return np.matmul(g, x) if x.ndim == 2 else np.matmul(_swap(x), g[..., None])[..., 0]
     return np.matmul(_swap(x), g)
+
+
+def _thin(c: Any, x: Any, g: Any) -> bool:
+    """Whether x.T @ g, to be added to c, is better put off."""
+    if not (isinstance(x, np.ndarray) and isinstance(g, np.ndarray) and x.ndim == g.ndim == 2 and len(x) < ROWS // 2):
+        return False
+    return type(c) is Products or isinstance(c, np.ndarray) and c.dtype is x.dtype is g.dtype
+
+
+def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: int) -> bool:
+    """Both cotangents; those of an input that is used again and again are put off, to be one product."""
+    _, _, (i, j), (x, y), ans, _ = entry
+    if i >= 0:
+        d = _left(g, ans, x, y)
+        c = cts[i]
+        d = d if d.shape == x.shape and d.dtype is x.dtype else fit(d, x)
+        cts[i] = d if c is None else c + d
+    if j >= 0:
+        c = cts[j]
+        if c is not None and j < inputs and j not in mine and _thin(c, x, g):
+            if type(c) is not Products:
+                c = cts[j] = Products(c)
+            c.add(x, g)
+            return True
+        d = _right(g, ans, x, y)
+        d = d if d.shape == y.shape and d.dtype is y.dtype else fit(d, y)
+        cts[j] = d if c is None else c + d
+    return True
 
 
 def _batch_matmul(_size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
@@ -62,7 +92,7 @@ def _batch_matmul(_size: int, flags: Sequence[bool], args: tuple[Any, ...], _par
     return out[..., 0] if n == 1 else out
 
 
-matmul = bilinear("matmul", _product, _left, _right, batch=_batch_matmul)
+matmul = bilinear("matmul", _product, _left, _right, batch=_batch_matmul, inplace=(_pull_products, lambda *_: False))
 
 
 @lru_cache(maxsize=1024)

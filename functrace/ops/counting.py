@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
 from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
 from functrace.ops.create import lift
@@ -19,14 +18,17 @@ from functrace.ops.statistics import as_float
 @implements(np.bincount, [Sample(lambda rng: (np.array([0, 2, 2, 1]), rng.normal(size=4)), {"minlength": n}, (1,)) for n in (0, 5)])
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     """`np.bincount`; the weights may be traced, and the positions plain."""
-    x = lift(x)
-    if isinstance(x, Tracer):
-        raise errors.UnsupportedError(f"bincount: the positions must be plain integers.\n  At {errors.user_line()}.")
-    weights = as_float(weights, np.float64)
-    if np.ndim(x) != 1 or x.shape != weights.shape:
+    x, minlength = lift(x), int(minlength)
+    if x.dtype.kind not in "biu":
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if x.ndim != 1 or minlength < 0 or not np.all(x >= 0):
+        np.bincount(np.full(x.shape, -1), minlength=minlength)  # which says what is wrong
+    weights = as_float(np.ones(x.shape) if weights is None else weights, np.float64)
+    if x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
-    n = len(np.bincount(x, minlength=minlength))
-    return index_add(np.zeros(n), weights, x)
+    n = minlength if np.all(x < minlength) else int(np.max(x)) + 1
+    counts = scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n), weights, x)
+    return counts
 
 
 @implements(
@@ -50,7 +52,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
         weights = np.where((k >= 0) & (k <= last), weights, np.zeros((), weights.dtype))
         counts = scatter(weights, np.minimum(np.maximum(k, 0), last), params=((HOLE,), (last + 1,)))
     if density:
-        return counts / np.diff(edges) / np.sum(counts), edges
+        return counts / np.diff(edges).astype(float) / np.sum(counts), edges
     return counts, edges
 
 
@@ -58,6 +60,7 @@ _counts = constant_op("histogram", lambda a, edges: np.histogram(a, edges)[0])
 
 
 def _edges(a: Any, bins: Any, range: Any) -> Any:
+    bins = lift(bins) if isinstance(bins, (list, tuple)) else bins
     if isinstance(bins, str):
         return np.histogram_bin_edges(a, bins, range)
     if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:

@@ -23,6 +23,11 @@ def lift(x: Any) -> Any:
     return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
 
 
+def common_dtype(*given: Any) -> Any:
+    """`np.result_type` of arrays, traced values, lists of them and Python's numbers, whose dtype is weak."""
+    return np.result_type(*(x if isinstance(x, (bool, int, float, complex)) else lift(x).dtype for x in given))
+
+
 def _common(parts: list[Any]) -> list[Any]:
     dtype = np.result_type(*(p.dtype if p.shape else p.dtype.type(0) for p in parts))
     return [p if p.dtype == dtype else p.astype(dtype) for p in parts]

@@ -16,11 +16,11 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, refuse, reshape, single_axis
+from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import Sample, apart, implements, normal
+from functrace.ops.registry import Sample, apart, giving_out, implements, normal
 from functrace.ops.ufuncs import stepwise, unsupported
 
 
@@ -78,8 +78,7 @@ recurrence: Any = Primitive(
 # sums and products
 
 
-def _prepared(a: Any, axis: Any, dtype: Any, out: Any, name: str) -> tuple[Any, int]:
-    refuse(name, out=(out, None))
+def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
     a = lift(a)
     if dtype is not None and a.dtype != np.dtype(dtype):
         a = a.astype(dtype)
@@ -93,7 +92,7 @@ def _prepared(a: Any, axis: Any, dtype: Any, out: Any, name: str) -> tuple[Any, 
 @implements(np.cumsum, _RUNNING)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumsum`."""
-    a, axis = _prepared(a, axis, dtype, out, "cumsum")
+    a, axis = _prepared(a, axis, dtype)
     return _reduce.cumsum(a, axis)
 
 
@@ -117,21 +116,20 @@ _cumprod: Any = general(
 )
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`; right at zeros, to every order."""
-    a, axis = _prepared(a, axis, dtype, out, "cumprod")
+    a, axis = _prepared(a, axis, dtype)
     return _cumprod(a, axis)
 
 
 def _cumulative(function: Callable[..., Any], first: float, name: str) -> Callable[..., Any]:
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
         x = lift(x)
-        if not x.shape:
-            raise ValueError(f"The input array must be at least 1-dimensional for {name}")
+        x = x if x.shape else reshape(x, (1,))
         if axis is None:
             if len(x.shape) != 1:
                 raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
             axis = 0
         axis = single_axis(x, axis)
-        total = function(x, axis, dtype, out)
+        total = function(x, axis, dtype)
         if not include_initial:
             return total
         head = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, total.dtype)
@@ -151,14 +149,14 @@ for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0,
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.nancumsum`; the derivative at NaN entries is zero."""
     a = lift(a)
-    return cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis, dtype, out)
+    return cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis, dtype)
 
 
 @implements(np.nancumprod, [*_RUNNING, _given([1.0, np.nan, 2.0])])
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.nancumprod`; the derivative at NaN entries is zero."""
     a = lift(a)
-    return cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis, dtype, out)
+    return cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis, dtype)
 
 
 # extremes: elements that equal the running extreme share it evenly
@@ -219,7 +217,6 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "accumulate")
     running = _ACCUMULATE.get(ufunc) or stepwise(ufunc)
-    refuse(f"{ufunc.__name__}.accumulate", out=(None if out in (None, (None,)) else out, None))
     array = lift(array)
     if dtype is not None:
         array = _shape.astype(array, np.dtype(dtype))
@@ -228,10 +225,10 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
     return running(array, single_axis(array, axis))
 
 
-UFUNC_METHODS["accumulate"] = _accumulate
+UFUNC_METHODS["accumulate"] = giving_out("accumulate", _accumulate)
 for _ufunc in (*_ACCUMULATE, np.subtract):
     implements(
         _ufunc.accumulate,
         [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((2, 3)), {"axis": -1}), _x(1)],
         name=f"{_ufunc.__name__}.accumulate",
-    )(lambda array, axis=0, dtype=None, out=None, ufunc=_ufunc: _accumulate(ufunc, array, axis, dtype, out))
+    )(lambda *args, ufunc=_ufunc, **kwargs: UFUNC_METHODS["accumulate"](ufunc, *args, **kwargs))

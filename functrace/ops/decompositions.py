@@ -14,6 +14,7 @@ import numpy as np
 from numpy.linalg._linalg import EighResult, EigResult, QRResult, SVDResult
 
 from functrace import errors
+from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.gauge import (
     adjoint,
@@ -89,7 +90,7 @@ def _gaps(w: Any) -> Any:
     return w[..., None, :] - w[..., :, None]
 
 
-def _eigh_pull(g: Any, ans: Any, _x: Any, uplo: str) -> Any:
+def _eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> Any:
     (gw, gv), (w, v) = g, ans
     if gv is None:
         return conj((v * gw[..., None, :]) @ adjoint(v))
@@ -98,7 +99,7 @@ def _eigh_pull(g: Any, ans: Any, _x: Any, uplo: str) -> Any:
         (bar,) = in_phase(np.imag(np.sum(conj(v) * bar, axis=-2)), ((bar, v, 0 if uplo == "L" else -1),), "eigh")
     inner, gaps = adjoint(v) @ bar, _gaps(w)
     tied = small(gaps, w)
-    check(tied & off, inner if gw is not None else inner - adjoint(inner), bar, "eigh")
+    check(tied & off, inner if of_values or gw is not None else inner - adjoint(inner), bar, "eigh")
     middle = ratio(inner, gaps, tied | ~off)
     if gw is not None:
         middle = middle + gw[..., None, :] * ~off
@@ -125,8 +126,18 @@ _eigh: Any = general(
 )
 
 
+_eigh_of_values: Any = general(  # for the vectors in the slope of a function of the values: with ties more must vanish than a rotation
+    "linalg.eigh",
+    lambda x, uplo: tuple(np.linalg.eigh(x, uplo)),
+    lambda g, ans, x, uplo: _eigh_pull(g, ans, x, uplo, True),
+    jvps=(_eigh_push,),
+    batch=lambda _size, _flags, args, params: _eigh_of_values(*args, *params),
+    multi=True,
+)
+
+
 def _eigvalsh_pull(g: Any, _ans: Any, x: Any, uplo: str) -> Any:
-    v = _eigh(x, uplo)[1]
+    v = (_eigh_of_values if isinstance(g, Tracer) else _eigh)(x, uplo)[1]
     return conj((v * g[..., None, :]) @ adjoint(v))
 
 
@@ -247,7 +258,7 @@ def _vanishing(s: Any) -> Any:
     return small(s[..., None, :], s)[..., 0, :]
 
 
-def _svd_pull(g: Any, ans: Any, _x: Any, _full: bool) -> Any:
+def _svd_pull(g: Any, ans: Any, _x: Any, _full: bool, of_values: bool = False) -> Any:
     (gu, gs, gvh), (u, s, vh) = g, ans
     k = s.shape[-1]
     if gs is not None:
@@ -266,8 +277,9 @@ def _svd_pull(g: Any, ans: Any, _x: Any, _full: bool) -> Any:
     tied, null = small(gaps, s), small(sums, s)
     plus, minus = nu + nv, nu - nv
     scale = np.concatenate([ubar, vbar], axis=-2)
-    check(tied & off, plus if gs is not None else plus - adjoint(plus), scale, "svd")
-    check(null & off, minus if gs is not None else minus - adjoint(minus), scale, "svd")
+    whole = of_values or gs is not None
+    check(tied & off, plus if whole else plus - adjoint(plus), scale, "svd")
+    check(null & off, minus if whole else minus - adjoint(minus), scale, "svd")
     middle = (ratio(plus - adjoint(plus), gaps, tied | ~off) + ratio(minus - adjoint(minus), sums, null)) / 2
     if gs is not None:
         middle = middle + gs[..., None, :] * ~off
@@ -310,8 +322,18 @@ _svd: Any = general(
 )
 
 
+_svd_of_values: Any = general(
+    "linalg.svd",
+    lambda x, full: tuple(np.linalg.svd(x, full)),
+    lambda g, ans, x, full: _svd_pull(g, ans, x, full, True),
+    jvps=(_svd_push,),
+    batch=lambda _size, _flags, args, params: _svd_of_values(*args, *params),
+    multi=True,
+)
+
+
 def _svdvals_pull(g: Any, ans: Any, x: Any) -> Any:
-    u, _, vh = _svd(x, False)
+    u, _, vh = (_svd_of_values if isinstance(g, Tracer) else _svd)(x, False)
     return conj((u * (g * ~_vanishing(ans))[..., None, :]) @ vh)
 
 

@@ -16,7 +16,6 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.contract import Labels, contraction
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, implements
 
@@ -249,8 +248,6 @@ _SAMPLES = [
 @implements(np.einsum, _SAMPLES, note="always contracted two by two, as with optimize=True")
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: Any = "K", casting: Any = "safe") -> Any:
     """`np.einsum`: strings and sublists, implicit outputs, repeated, lone and broadcast indices, any number of operands."""
-    if out is not None:
-        refuse("einsum", out=(out, None))
     subscripts: Any = operands[0]
     output = None
     if isinstance(subscripts, str):

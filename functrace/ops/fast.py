@@ -6,6 +6,7 @@ no second call; whatever is not the plain case goes to `bind`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from sys import _getframe
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.errors import is_user_file
 from functrace.pool import recycled
 
 NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
@@ -70,15 +72,25 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
 def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
     """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
 
-    `squared` is the op of one argument that this one of two is where both are the same.
+    `squared` is the op of one argument that this one of two is where both are the same. The attribute `deeper` makes the function
+    for a caller of ours that is called by the user.
     """
+    op = _fast(primitive, params, elementwise, squared, 1)
+    if op is None:
+        return primitive.op
+    op.deeper = functools.partial(_fast, primitive, params, elementwise, squared, 2)  # type: ignore[attr-defined]
+    primitive.op = op
+    return op
+
+
+def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:
     fun = primitive.fun
     ufunc = isinstance(fun, np.ufunc)
     limit = 256 if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
     of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))
     if primitive.arity == 2:
         of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
-    square = _unary(squared, elementwise, 2) if squared else None
+    square = _unary(squared, elementwise, depth + 1) if squared else None
 
     def unary_with_params(x: Any, *params: Any) -> Any:
         try:
@@ -91,7 +103,9 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
                     args, kept = lean(of_x, args, ans)
                 slot = trace.next_slot()
                 trace.append((primitive, slot, slots, args, kept, params))
-                frame = _getframe(1)
+                frame = _getframe(depth)
+                if not is_user_file[frame.f_code.co_filename]:  # a reduction or an index: a method, or a function of several ops
+                    frame = errors.user_frame(depth) or frame
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
         except errors.LeakedTracerError as error:
@@ -141,21 +155,20 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
                 args, kept = lean(needed, args, ans)
             slot = trace.next_slot()
             trace.append((primitive, slot, slots, args, kept, ()))
-            frame = _getframe(1)
+            frame = _getframe(depth)
             return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
         except errors.LeakedTracerError as error:
             errors.trim(error)
             raise
 
-    op: Callable[..., Any] = primitive.op
+    op = None
     if primitive.kind == UNARY and not params:
-        op = _unary(primitive, elementwise)
-    elif primitive.kind in (UNARY, INPLACE):
+        op = _unary(primitive, elementwise, depth)
+    elif primitive.kind in (UNARY, INPLACE) and primitive.arity == 1:
         op = unary_with_params
-    elif primitive.kind == BINARY and not params:
+    elif primitive.kind in (BINARY, INPLACE) and not params:
         op = binary
-    if op is not primitive.op:
+    if op is not None:
         op.__name__ = op.__qualname__ = primitive.name
         op.primitive = primitive  # type: ignore[attr-defined]
-        primitive.op = op
     return op

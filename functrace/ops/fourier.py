@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse, single_axis
+from functrace.ops.functions import single_axis
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, implements, normal
 
@@ -79,7 +79,6 @@ def _along_one(name: str, op: Any, samples: list[Sample], real_length: bool = Fa
     numpy = getattr(np.fft, name)
 
     def function(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-        refuse(name, out=(out, None))
         a = lift(a)
         axis = single_axis(a, axis) - a.ndim
         n = (2 * (a.shape[axis] - 1) if real_length else a.shape[axis]) if n is None else int(n)
@@ -108,7 +107,6 @@ def _along_many(name: str, axes_: Any, samples: list[Sample]) -> None:
     step = ifft_ if inverse else fft_
 
     def function(a: Any, s: Any = None, axes: Any = axes_, norm: Any = None, out: Any = None) -> Any:
-        refuse(name, out=(out, None))
         a = lift(a)
         if axes is None:
             axes = tuple(range(-a.ndim if s is None else -len(s), 0))

@@ -46,7 +46,7 @@ def refuse(function: str, **keywords: Any) -> None:
     for name, (given, default) in keywords.items():
         if given is not default:
             raise errors.UnsupportedError(
-                f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}."
+                f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Leave it out."
             )
 
 
@@ -80,8 +80,6 @@ def sum_(
 ) -> Any:
     """`np.sum`."""
     a = lift(a)
-    if out is not None:
-        refuse("sum", out=(out, None))
     if where is not True:
         a = _index.where(where, a, np.zeros((), a.dtype))
     if dtype is not None:
@@ -89,30 +87,36 @@ def sum_(
     elif a.dtype.kind in "bui":
         a = _shape.astype(a, np.sum(np.zeros(0, a.dtype)).dtype)
     total = _reduce.sum_(a, axis, bool(keepdims))
+    if dtype is not None and total.dtype != dtype:
+        total = total.astype(dtype)  # NumPy adds bool and short integers as they are
     return total if initial is None else total + initial
 
 
 @implements((np.max, np.amax), _RANKED, name="max")
 def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.max`; ties share the derivative evenly."""
-    return _extreme("max", a, axis, out, keepdims, initial, where)
+    return _extreme("max", a, axis, keepdims, initial, where)
 
 
 @implements((np.min, np.amin), _RANKED, name="min")
 def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.min`; ties share the derivative evenly."""
-    return _extreme("min", a, axis, out, keepdims, initial, where)
+    return _extreme("min", a, axis, keepdims, initial, where)
 
 
-def _extreme(name: str, a: Any, axis: Axis, out: Any, keepdims: bool, initial: Any, where: Any) -> Any:
-    refuse(name, out=(out, None))
+def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Any:
     a = lift(a)
-    if where is not True:
-        if initial is None:
+    if initial is None:
+        if where is not True:
             raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify 'initial'")
-        a = _index.where(where, a, np.asarray(initial, a.dtype))
+        return (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, bool(keepdims))
+    initial = lift(initial).astype(a.dtype)
+    if not a.size:
+        return broadcast_to(initial, np.empty(a.shape, bool).any(axis, keepdims=bool(keepdims)).shape)
+    if where is not True:
+        a = _index.where(where, a, initial)
     best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, bool(keepdims))
-    return best if initial is None else (np.maximum if name == "max" else np.minimum)(best, initial)
+    return (np.maximum if name == "max" else np.minimum)(best, initial)
 
 
 @implements(
@@ -173,7 +177,6 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 )
 def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """`np.concatenate`."""
-    refuse("concatenate", out=(out, None))
     parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
     if axis is None:
         parts, axis = [np.reshape(p, -1) for p in parts], 0
@@ -185,7 +188,6 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
 @implements(np.stack, [Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 3))],), {"axis": axis}) for axis in (0, 1, -1)])
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """`np.stack`."""
-    refuse("stack", out=(out, None))
     parts = [lift(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
@@ -237,9 +239,9 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     """`np.mean`."""
     a = lift(a)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
-    total = sum_(a, axis, dtype, out, keepdims, where=where)
+    total = sum_(a, axis, dtype, None, keepdims, where=where)
     if where is not True:
-        count = np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
-        return total / np.asarray(count, np.finfo(dtype).dtype)
-    count = a.size if axis is None else int(np.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))]))
-    return total / count
+        count = lift(np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)).astype(total.real.dtype)
+    else:
+        count = a.size if axis is None else int(np.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))]))
+    return total / count if dtype.kind in "fc" else (total / count).astype(dtype)

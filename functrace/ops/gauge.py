@@ -12,6 +12,7 @@ The phase is LAPACK's where it makes one component real (found by looking), so t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,10 +166,16 @@ _are_hermitian: Any = Primitive(
 ).op
 
 
-def _is_hermitian(x: Any) -> bool:
+def _where_hermitian(x: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """What to take where a matrix of the stack or batch is Hermitian, and where it is not."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
-    return x.dtype.kind in "fc" and bool(np.all(value(_are_hermitian(x))))
+    if x.dtype.kind not in "fc":
+        return no()
+    found = _are_hermitian(x)
+    if np.all(value(found)):
+        return yes()
+    return no() if not np.any(value(found)) else np.where(found[..., None, None], yes(), no())
 
 
 def hermitian(x: Any, lower: bool) -> Any:
@@ -177,12 +184,14 @@ def hermitian(x: Any, lower: bool) -> Any:
     Where the value is Hermitian, so is taken to be the argument, and the gradient is Hermitian too, as in JAX and PyTorch. Where it
     is not, the derivative is with respect to the triangle that is read. Under a Hermitian parametrisation both are the same.
     """
-    return mirror(x, lower, _is_hermitian(x))
+    return _where_hermitian(x, lambda: mirror(x, lower, True), lambda: mirror(x, lower, False))
 
 
 def full_hermitian(x: Any) -> Any:
     """`x`, of which a function reads the lower triangle, with the upper one made to fit."""
-    if _is_hermitian(x):
-        return mirror(x, True, True)
-    low = np.tril(x, -1)
-    return low + adjoint(low) + real(x) * np.eye(x.shape[-1], dtype=bool)
+
+    def fitted() -> Any:
+        low = np.tril(x, -1)
+        return low + adjoint(low) + real(x) * np.eye(x.shape[-1], dtype=bool)
+
+    return _where_hermitian(x, lambda: mirror(x, True, True), fitted)

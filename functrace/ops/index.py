@@ -100,7 +100,7 @@ def _batch_put(size: int, g: Any, index: Index, shape: tuple[int, ...]) -> Any:
     return placed(np.moveaxis(g, 0, axis) if axis else g, inside, (size, *shape))
 
 
-def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any) -> bool:
+def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int) -> bool:
     """Add the cotangent of a part into one shared buffer, rather than a dense array for each read."""
     _, _, (i,), (x,), _, (index,) = entry
     c = cts[i]
@@ -123,7 +123,7 @@ def _push_read(ts: list[Any], mine: set[int], entry: Any) -> bool:
     return True
 
 
-def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any) -> bool:
+def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int) -> bool:
     """Take the cotangent of what was written out of a buffer of our own: the rest belongs to the array as it was before."""
     _, out, (i, j), (x, v), ans, (index,) = entry
     if isinstance(g, Tracer):
@@ -371,12 +371,18 @@ def kept(key: Index) -> Index:
             f"  At {errors.user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
         )
     if not isinstance(key, tuple):
-        return np.array(key)
-    return tuple(np.array(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
+        return _positions(key)
+    return tuple(_positions(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
 
 
-def _decided(mask: Any) -> Any:
-    """A traced mask as a plain one; a batch is split by it."""
+def _positions(key: Any) -> Any:
+    return np.array(key, np.intp if isinstance(key, list) and not np.size(key) else None)
+
+
+def decided(mask: Any) -> Any:
+    """A traced mask as a plain one, by which a batch is split; any other part of an index as it is."""
+    if not isinstance(mask, Tracer) or mask.dtype.kind != "b":
+        return mask
     return mask.owner.agreed(mask) if isinstance(mask, BatchTracer) else value(mask)
 
 
@@ -384,7 +390,7 @@ def index(x: Any, key: Index) -> Any:
     """`x[key]` for a traced `x` or traced (batched) integer arrays in `key`."""
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(p, Tracer) and p.dtype.kind == "b" for p in parts):  # the shape of the result depends on it
-        parts = tuple(_decided(p) if isinstance(p, Tracer) and p.dtype.kind == "b" else p for p in parts)
+        parts = tuple(map(decided, parts))
         key = parts if isinstance(key, tuple) else parts[0]
     if not any(isinstance(p, Tracer) for p in parts):
         if not is_basic(key):

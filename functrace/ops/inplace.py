@@ -20,11 +20,11 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Aval
-from functrace.core.tracer import TapeTracer, Tracer
+from functrace.core.tracer import TapeTracer, Tracer, value
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import getitem, index, index_add, index_set, index_write, is_basic, kept
+from functrace.ops.index import HOLE, decided, getitem, index, index_add, index_set, index_write, is_basic, kept, scatter
 from functrace.ops.shape import astype
 
 
@@ -111,8 +111,8 @@ def write(x: Tracer, new: Any) -> None:
         if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
             return
         chain.append((base, how.write(base, chain[-1][1], *params)))
-    for node, value in chain:
-        become(node, handle(value))
+    for node, now in chain:
+        become(node, handle(now))
     done = [node for node, _ in chain]
     todo = list(done)
     while todo:
@@ -182,6 +182,25 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         raise
 
 
+def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stretched: bool = False) -> Any:
+    """What `out=target` asks for: `target[...] = result`, if shape (`stretched`: broadcast) and dtype fit, and the target."""
+    if not isinstance(target, Tracer) and isinstance(result, Tracer):
+        raise errors.ArrayStoreError(
+            f"{name}(out=) or an in-place operator would store a traced value in a plain ndarray ({errors.describe(target)}): "
+            f"the array would keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
+            "  Write y = y + x instead of y += x, or start from a traced array."
+        )
+    if not isinstance(target, (Tracer, np.ndarray)):
+        raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {errors.user_line()}")
+    result = lift(result)
+    if result.shape != target.shape and not (stretched and np.broadcast_shapes(result.shape, target.shape) == target.shape):
+        raise ValueError(f"{name}: the result of shape {result.shape} does not fit out of shape {target.shape} at {errors.user_line()}")
+    if not np.can_cast(result.dtype, target.dtype, casting):
+        raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
+    setitem(target, ..., result) if isinstance(target, Tracer) else np.copyto(target, result, "unsafe")
+    return target
+
+
 def _has_tracer(key: Any) -> bool:
     return any(isinstance(p, Tracer) for p in key) if isinstance(key, tuple) else isinstance(key, Tracer)
 
@@ -196,15 +215,18 @@ def _cast(x: Any, v: Any) -> Any:
     return astype(v, x.dtype) if isinstance(v, Tracer) else v.astype(x.dtype)
 
 
+def _mask_over(mask: Any, x: Any) -> Any:
+    return shape.reshape(mask, mask.shape + (1,) * (np.ndim(x) - mask.ndim))
+
+
 def updated(x: Any, key: Any, v: Any, how: str) -> Any:
     """A copy of `x` with `v` set, or added, at `key`; shapes and casting as in NumPy."""
     if isinstance(key, Tracer) and key.dtype == bool and not np.ndim(v):  # a mask that differs between the examples of a batch
-        mask = shape.reshape(key, key.shape + (1,) * (x.ndim - key.ndim))
-        return np.where(mask, _cast(x, v) if how == "set" else x + _cast(x, v), x)
+        return np.where(_mask_over(key, x), _cast(x, v) if how == "set" else x + _cast(x, v), x)
     if _has_tracer(key):
-        raise errors.UnsupportedError(
-            f"assignment at a batched or traced index.\n  At {errors.user_line()}.\n  Use np.where(np.arange(n) == i, v, x) instead."
-        )
+        key = tuple(map(decided, key)) if isinstance(key, tuple) else decided(key)
+    if _has_tracer(key):
+        return _scattered(x, key, _cast(x, v), how)
     return (index_set if how == "set" else index_add)(x, _cast(x, v), key if is_basic(key) else kept(key))
 
 
@@ -225,6 +247,24 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return self
 
     return method
+
+
+def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
+    """`updated` at integers that differ between the examples of a batch."""
+    parts = key if isinstance(key, tuple) else (key,)
+    traced = [p for p in parts if isinstance(p, Tracer)]
+    params = (tuple(HOLE if isinstance(p, Tracer) else p for p in parts), x.shape)
+    chosen = index(x, key).shape
+    placed = scatter(np.broadcast_to(v, chosen), *traced, params=params)
+    if how == "add":
+        return x + placed
+    hits = scatter(np.ones(chosen, np.int32), *traced, params=params)
+    if np.any(value(hits) > 1):
+        raise errors.UnsupportedError(
+            f"assignment at positions that are repeated, and differ between the examples of a batch.\n  At {errors.user_line()}.\n"
+            "  Assign at one after the other, or add with np.add.at."
+        )
+    return np.where(hits > 0, placed, x)
 
 
 class _At:
@@ -281,6 +321,8 @@ class _AtIndex:
 
     def _each(self, op: Callable[[Any, Any], Any], v: Any) -> Any:
         """A copy with `op(element, v)` at the index; where a position is repeated, one after the other, as `op.at` does."""
+        if isinstance(self.key, Tracer) and self.key.dtype == bool and not np.ndim(v):
+            return np.where(_mask_over(self.key, self.x), op(self.x, v), self.x)
         if is_basic(self.key):
             return self.set(op(self.get(), v))
         positions = np.arange(self.x.size).reshape(self.x.shape)[self.key]

@@ -57,7 +57,7 @@ def spread_batch(size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[
 
 def negative_axes(axis: Any, ndim: int) -> Any:
     """`axis` (None, int or tuple) counted from the end, so that a leading batch axis does not change its meaning."""
-    if axis is None:
+    if axis is None or not ndim and axis in (0, -1):
         return tuple(range(-ndim, 0))
     if isinstance(axis, tuple):
         return tuple(np.lib.array_utils.normalize_axis_index(a, ndim) - ndim for a in axis)
@@ -151,7 +151,9 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], in
     return primitive.op
 
 
-def bilinear(name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], params: bool = False) -> Op:
+def bilinear(
+    name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], params: bool = False, inplace: tuple[Op, Op] | None = None
+) -> Op:
     """An op linear in each of two arrays: the transpose in each; `batch(size, flags, args, params)`."""
     cell: list[Op] = []
 
@@ -162,7 +164,7 @@ def bilinear(name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], p
         return cell[0](x, t, *params)
 
     first.saves, second.saves = (False, False, True), (False, True, False)  # type: ignore[attr-defined]
-    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch)
+    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, inplace=inplace)
     cell.append(fast(primitive, params))
     return primitive.op
 

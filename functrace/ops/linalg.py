@@ -17,7 +17,6 @@ from functrace.ops import products
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift
 from functrace.ops.decompositions import _svd, svdvals
-from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
 from functrace.ops.kinds import align, general
 from functrace.ops.norms import norm
@@ -232,7 +231,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     eps = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps)
     rcond = eps * max(m, n) if rcond is None else eps if rcond == -1 else rcond
     s = svdvals(a)
-    rank = np.sum(s > rcond * np.max(s)).astype(np.int32)
+    rank = np.sum(s > rcond * np.max(s, initial=0)).astype(np.int32)
     x = pinv(a, rcond) @ b
     if m > n and np.all(rank == n):
         rest = b - a @ x
@@ -335,7 +334,6 @@ def _chain(*shapes: tuple[int, ...]) -> Sample:
 )
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """`np.linalg.multi_dot`: in the cheapest order."""
-    refuse("multi_dot", out=(out, None))
     factors = [lift(a) for a in arrays]
     if len(factors) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -371,6 +369,8 @@ def _graded(p: Any) -> Sample:
 def cond(x: Any, p: Any = None) -> Any:
     """`np.linalg.cond`."""
     x = lift(x)
+    if x.ndim < 2 or not x.size:
+        np.linalg.cond(np.empty(x.shape), p)  # which says what is wrong
     if p in (None, 2, -2):
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

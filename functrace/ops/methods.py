@@ -14,9 +14,10 @@ from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift
-from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, setitem, view
-from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, setitem, store, view
+from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import TABLE
+from functrace.ops.ufuncs import with_axes
 
 
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -106,7 +107,7 @@ def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             function = TABLE[name].function
-            return getattr(function, "__wrapped__", function)(self, *args, **kwargs)
+            return stamp(getattr(function, "__wrapped__", function)(self, *args, **kwargs))
         except errors.LeakedTracerError as error:
             errors.trim(error)
             raise
@@ -117,10 +118,13 @@ def _method(name: str) -> Callable[..., Any]:
 
 # Methods that are functions of the same name and arguments.
 for _name in (
-    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp "
+    "all any argmax argmin argpartition argsort choose clip conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp "
     "ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split():
     setattr(Tracer, _name, _method(_name))
+
+
+setattr(Tracer, "conj", _method("conjugate"))  # noqa: B010
 
 
 def _part_setter(part: str) -> Callable[[Any, Any], None]:
@@ -132,6 +136,13 @@ def _part_setter(part: str) -> Callable[[Any, Any], None]:
         _inplace.setitem(getattr(self, part), ..., v)
 
     return write
+
+
+def _set_flat(self: Any, v: Any) -> None:
+    """`x.flat = v`: the elements of `v`, again and again."""
+    flat: Any = np.ravel(self)
+    v = np.ravel(lift(v))
+    _inplace.setitem(flat, ..., v[np.resize(np.arange(v.size), flat.size)])
 
 
 def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
@@ -157,10 +168,10 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "device": lambda self: "cpu",
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": lambda self: self.size * self.dtype.itemsize,
-    "flat": lambda self: np.ravel(self),
 }
 for _name, _get in _PROPERTIES.items():
     setattr(Tracer, _name, property(_get))
+setattr(Tracer, "flat", property(lambda self: np.ravel(self), _set_flat))  # noqa: B010  # without NumPy's docstring
 for _name, _get in {
     "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
     "imag": lambda self: linked(e.imag(self), self, IMAG) if self.dtype.kind == "c" else e.imag(self),
@@ -188,42 +199,44 @@ for _name, _function in {
     setattr(Tracer, _name, _function)
 
 
-def _call(ufunc: np.ufunc, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
+def _call(
+    ufunc: np.ufunc,
+    *inputs: Any,
+    out: Any = None,
+    where: Any = True,
+    dtype: Any = None,
+    signature: Any = None,
+    casting: Any = "same_kind",
+    order: Any = None,  # of memory, which a traced value has not
+    subok: bool = True,
+    **rest: Any,
+) -> Any:
     """`np.multiply(x, y, out=, where=, dtype=)`. `out` may be a traced array, which then stands for the result."""
-    axis = {"axis": rest.pop("axis")} if ufunc is np.vecdot and "axis" in rest else {}
-    rest.pop("order", None)  # of memory, which a traced value has not
-    casting = rest.pop("casting", "same_kind") if rest.get("casting") not in ("no", "equiv") else ""
-    if rest:
-        name = next(iter(rest))
-        raise errors.UnsupportedError(
-            f"{ufunc.__name__}: the keyword {name}= is not supported on traced values.\n  At {errors.user_line()}.\n  Leave it out."
-        )
     op = UFUNCS.get(ufunc)
     if op is None:
         raise errors.UnsupportedError(
             f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
             "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
-    if dtype is not None:
-        inputs = tuple(x.astype(dtype, casting=casting) if hasattr(x, "astype") else x for x in inputs)
-    result = op(*inputs, **axis)
+    if dtype is not None or signature is not None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout if signature is None else signature
+        inputs = tuple(x if isinstance(x, (int, float, complex)) else lift(x) for x in inputs)
+        given = tuple(getattr(x, "dtype", type(x)) for x in inputs) + (None,) * ufunc.nout
+        wanted = ufunc.resolve_dtypes(given, signature=signature, casting=casting)
+        inputs = tuple(x.astype(d) if hasattr(x, "astype") else d.type(x) for x, d in zip(inputs, wanted))
+    result = with_axes(ufunc, op, inputs, **rest) if rest else op(*inputs)
     if out is None:
         if where is not True:
             raise errors.UnsupportedError(
                 f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  At {errors.user_line()}.\n  Use np.where."
             )
         return result
-    (target,) = out if isinstance(out, tuple) else (out,)
-    if not isinstance(target, Tracer):
-        raise errors.ArrayStoreError(
-            f"{ufunc.__name__}(out=) or an in-place operator would store a traced value in a plain ndarray ({errors.describe(target)}): "
-            f"the array would keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
-            "  Write y = y + x instead of y += x, or start from a traced array."
-        )
-    if where is not True:
-        result = TABLE["where"].function(where, result, target)
-    _inplace.setitem(target, ..., result)
-    return target
+    many = isinstance(result, tuple)
+    made = [
+        r if t is None else store(ufunc.__name__, r if where is True else np.where(where, r, t), t, casting, stretched=True)
+        for r, t in zip(result if many else (result,), out if isinstance(out, tuple) else (out,))
+    ]
+    return tuple(made) if many else made[0]
 
 
 UFUNC_METHODS["__call__"] = _call

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.core.tracer import value
 from functrace.ops.create import lift
-from functrace.ops.functions import max_, min_, refuse, sum_
+from functrace.ops.functions import max_, min_, sum_
 from functrace.ops.registry import Sample, implements
 from functrace.ops.statistics import ABSENT, RANKED, REDUCED, as_float, over, prod, root, squares
 
@@ -43,7 +43,7 @@ def nansum(
 ) -> Any:
     """`np.nansum`; the derivative at NaN entries is zero."""
     a = _filled(lift(a), where, 0.0)[0]
-    return sum_(a, axis, dtype, out, _kept(keepdims), None if initial is ABSENT else initial)
+    return sum_(a, axis, dtype, None, _kept(keepdims), None if initial is ABSENT else initial)
 
 
 @implements(np.nanprod, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
@@ -51,18 +51,17 @@ def nanprod(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
 ) -> Any:
     """`np.nanprod`; the derivative at NaN entries is zero."""
-    return prod(_filled(lift(a), where, 1.0)[0], axis, dtype, out, keepdims, initial)
+    return prod(_filled(lift(a), where, 1.0)[0], axis, dtype, None, keepdims, initial)
 
 
-def _extreme(function: Any, fill: float, name: str, a: Any, axis: Axis, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
-    refuse(name, out=(out, None))
+def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Any:
     a = lift(a)
     filled, chosen = _filled(a, True, fill)
     extra = {} if where is True or where is ABSENT else {"where": where}
     best = function(filled, axis, None, _kept(keepdims), None if initial is ABSENT else initial, **extra)
     empty = ~np.any(chosen, axis=axis, keepdims=_kept(keepdims))
     if initial is ABSENT and np.any(value(empty)):
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=4)
         best = np.where(empty, np.array(np.nan, best.dtype), best)
     return best
 
@@ -80,13 +79,13 @@ _EXTREMES = [
 @implements(np.nanmax, _EXTREMES)
 def nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
     """`np.nanmax`; ties share the derivative evenly, and at NaN entries it is zero."""
-    return _extreme(max_, -np.inf, "nanmax", a, axis, out, keepdims, initial, where)
+    return _extreme(max_, -np.inf, a, axis, keepdims, initial, where)
 
 
 @implements(np.nanmin, _EXTREMES)
 def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
     """`np.nanmin`; ties share the derivative evenly, and at NaN entries it is zero."""
-    return _extreme(min_, np.inf, "nanmin", a, axis, out, keepdims, initial, where)
+    return _extreme(min_, np.inf, a, axis, keepdims, initial, where)
 
 
 def _nan_if(empty: Any, x: Any) -> Any:
@@ -96,19 +95,17 @@ def _nan_if(empty: Any, x: Any) -> Any:
 @implements(np.nanmean, [*_SAMPLES, _given(axis=0, dtype=np.float64)])
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, *, where: Any = True) -> Any:
     """`np.nanmean`; the derivative at NaN entries is zero."""
-    refuse("nanmean", out=(out, None))
     filled, chosen = _filled(as_float(a, dtype), where, 0.0)
     n = np.sum(chosen, axis=axis, keepdims=_kept(keepdims))
     average = np.sum(filled, axis=axis, keepdims=_kept(keepdims)) / np.maximum(n, 1).astype(filled.real.dtype)
     if np.any(value(n) == 0):
-        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
         average = _nan_if(n == 0, average)
     return average
 
 
-def _variance(name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any) -> Any:
+def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any) -> Any:
     """The variance, and the mean with `keepdims`."""
-    refuse(name, out=(out, None))
     if correction is not ABSENT:
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
@@ -119,7 +116,7 @@ def _variance(name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, ke
     few = n <= ddof
     if not np.any(value(few)):
         return over(total, n - ddof), centre
-    warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=3)
+    warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=4)
     return _nan_if(few, over(total, np.where(few, 1, n - ddof))), centre
 
 
@@ -147,7 +144,7 @@ def nanvar(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.nanvar`; the derivative at NaN entries is zero."""
-    return _variance("nanvar", a, axis, dtype, out, ddof, keepdims, where, mean, correction)[0]
+    return _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)[0]
 
 
 @implements(np.nanstd, _SPREAD)
@@ -164,11 +161,11 @@ def nanstd(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.nanstd`; the derivative at NaN entries is zero, and so it is where all others are equal."""
-    return root(*_variance("nanstd", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+    return root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
 
 
 def _number(x: Any, number: Any, mask: Any) -> Any:
-    return np.where(mask, np.asarray(number, x.dtype), x)
+    return np.where(mask, lift(number).astype(x.dtype), x)
 
 
 @implements(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.decompositions import svdvals
 from functrace.ops.gauge import conj, real
@@ -47,18 +48,32 @@ length: Any = general(  # the Euclidean length over one axis, several (a tuple),
 )
 
 
+def _extreme(x: Any, order: float, axis: Any, keepdims: bool) -> Any:
+    """The largest, 0 of none, or with a negative order the smallest."""
+    if order < 0:
+        return np.min(x, axis=axis, keepdims=keepdims)
+    return np.max(x, axis=axis, keepdims=keepdims) if x.size else np.max(x, axis=axis, keepdims=keepdims, initial=0)
+
+
 def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    if isinstance(order, Tracer):
+        return _power_mean(np.abs(x), order, axes, keepdims)
     if order is None or order == 2:
         return length(x, axes, keepdims)
     if isinstance(order, str):
         raise ValueError(f"Invalid norm order '{order}' for vectors")
     size = np.abs(x)
     if order in (np.inf, -np.inf):
-        return (np.max if order > 0 else np.min)(size, axis=axes, keepdims=keepdims)
+        return _extreme(size, order, axes, keepdims)
     if order == 0:
         return np.sum((x != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
     if order == 1:
         return np.sum(size, axis=axes, keepdims=keepdims)
+    return _power_mean(size, order, axes, keepdims)
+
+
+def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    """The norm of an order that is no special case, or that is differentiated itself."""
     if order < 0:
         return np.sum(size**order, axis=axes, keepdims=keepdims) ** (1 / order)
     zero = size == 0
@@ -69,15 +84,17 @@ def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
 
 def _matrix(x: Any, order: Any, row: int, col: int) -> Any:
     """The norm of the matrices on two axes, which are kept with length 1."""
+    if isinstance(order, Tracer):
+        raise ValueError("Invalid norm order for matrices.")
     if order in (None, "fro", "f"):
         return length(x, (row, col), True)
     if order in (2, -2, "nuc"):
         s = svdvals(np.moveaxis(x, (row, col), (-2, -1)))
-        out = np.sum(s, axis=-1) if order == "nuc" else (np.max if order == 2 else np.min)(s, axis=-1)
+        out = np.sum(s, axis=-1) if order == "nuc" else _extreme(s, order, -1, False)
         return np.expand_dims(out, (row, col))
     if order in (1, -1, np.inf, -np.inf):
         sums = np.sum(np.abs(x), axis=row if abs(order) == 1 else col, keepdims=True)
-        return (np.max if order > 0 else np.min)(sums, axis=(row, col), keepdims=True)
+        return _extreme(sums, order, (row, col), True)
     raise ValueError("Invalid norm order for matrices.")
 
 
@@ -118,7 +135,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """`np.linalg.norm`, every order."""
     x = _inexact(x)
     if axis is None:
-        if ord is None or ord in ("f", "fro") and x.ndim == 2 or ord == 2 and x.ndim == 1:
+        plain = not isinstance(ord, Tracer)
+        if ord is None or plain and (ord in ("f", "fro") and x.ndim == 2 or ord == 2 and x.ndim == 1):
             return length(x, None if not keepdims else tuple(range(x.ndim)), keepdims)
         axis = tuple(range(x.ndim))
     elif not isinstance(axis, tuple):

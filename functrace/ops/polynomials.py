@@ -27,8 +27,7 @@ def _steady(name: str, samples: list[Sample], numpy: Any = np, note: str = "") -
 
 _ROOTS = np.array([2.0, -3.0, -3.5, 1.2])  # of one real root and a complex pair
 _LINE = Sample(lambda rng: (np.linspace(-1, 1, 6) + 0.05 * rng.normal(size=6), rng.normal(size=6), 2), wrt=(0, 1))
-_steady("poly", [_C, Sample(normal((3, 3)))])
-_steady("roots", [Sample(lambda rng: (_ROOTS,))], note="simple roots")
+_poly, _roots = (later(f.__name__, lambda f=f: rebased(f)) for f in (np.poly, np.roots))  # type: ignore[misc]
 _steady("polyint", [_C, Sample(normal((3,)), {"m": 2, "k": [1.0, 2.0]})])
 _steady("polyder", [_C, Sample(normal((4,)), {"m": 2})])
 _steady("polyadd", [_PAIR, _UNEQUAL])
@@ -45,6 +44,18 @@ for _name in ("sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh"):
     _steady(_name, [Sample(lambda rng: (np.array([-2.0, 0.4, 2.5]),)), Sample(lambda rng: (np.array([0.3, 0.7]),))], np.emath)
 _steady("power", [Sample(lambda rng: (np.array([-2.0, 0.4]), np.array([1.5, -0.5])), wrt=(0, 1))], np.emath)
 _steady("logn", [Sample(lambda rng: (2.5, np.array([-2.0, 0.4])), wrt=(0, 1))], np.emath)
+
+
+@implements(np.poly, [_C, Sample(normal((3, 3)))])
+def poly(seq_of_zeros: Any) -> Any:
+    """`np.poly`."""
+    return _poly(lift(seq_of_zeros))
+
+
+@implements(np.roots, [Sample(lambda rng: (_ROOTS,))], note="simple roots")
+def roots(p: Any) -> Any:
+    """`np.roots`."""
+    return _roots(p if isinstance(p, np.poly1d) else lift(p))
 
 
 @implements(np.polymul, [_PAIR, _UNEQUAL])
@@ -65,7 +76,7 @@ def polydiv(u: Any, v: Any) -> Any:
 _polydiv = later("polydiv", lambda: rebased(np.polydiv))
 _WEIGHTED = Sample(lambda rng: (apart((5, 2))(rng)[0], 3, None, None, rng.random(5)), wrt=(4,))
 _WITHIN = Sample(lambda rng: (apart((5, 2))(rng)[0], (2, 3), [(-1.0, 1.0), (0.0, 2.0)], True, rng.random(5)), wrt=(4,))
-_note = "counts are constant in the sample, which can't be batched, and linear in `weights`; edges move with the data's extremes"
+_note = "counts are constant in the sample, and linear in `weights`; edges move with the data's extremes"
 _steady("histogramdd", [_WEIGHTED, _WITHIN], note=_note)
 _steady("histogram2d", [Sample(lambda rng: (*apart((5,), (5,))(rng), 3, None, None, rng.random(5)), wrt=(5,))], note=_note)
 _steady("histogram_bin_edges", [Sample(apart((5,)), {"bins": 3}), Sample(apart((5,)), {"bins": 2, "range": (0.0, 1.0)})])
@@ -106,15 +117,15 @@ def _to_powers(module: Any, numpy: Any) -> Any:
 
     def function(c: Any) -> Any:
         (c,) = module.pu.as_series([c])
-        rows = [numpy(row) for row in np.eye(len(c))]
+        rows = [numpy(row) for row in np.eye(len(c), dtype=c.dtype)]
         return np.matmul(c, np.stack([np.pad(row, (0, len(c) - len(row))) for row in rows]))
 
     return function
 
 
 def _find(family: str, name: str) -> Any:
-    module = getattr(polynomial, family)
-    return _to_powers(module, getattr(getattr(np.polynomial, family), name)) if name.endswith("2poly") else getattr(module, name)
+    numpy = getattr(getattr(np.polynomial, family), name)
+    return _to_powers(getattr(polynomial, family), numpy) if name.endswith("2poly") else rebased(numpy)
 
 
 def _declare_families() -> None:

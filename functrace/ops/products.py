@@ -10,7 +10,6 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.contract import contraction, matmul
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse
 from functrace.ops.gauge import conj
 from functrace.ops.kinds import align, bilinear
 from functrace.ops.registry import Sample, implements, normal
@@ -51,7 +50,6 @@ def sum_product(a: Any, b: Any, over_a: tuple[int, ...], over_b: tuple[int, ...]
 )
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """`np.dot`."""
-    refuse("dot", out=(out, None))
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(a, b)
@@ -74,7 +72,6 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.outer, both(((3,), (2,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))))
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """`np.outer`."""
-    refuse("outer", out=(out, None))
     return np.multiply(np.reshape(lift(a), (-1, 1)), np.reshape(lift(b), -1))
 
 
@@ -132,7 +129,8 @@ def kron(a: Any, b: Any) -> Any:
 
 def _cross(x: Any, y: Any) -> Any:
     """`np.cross` on the last axis, bit by bit, without its general preparation."""
-    out = np.empty(np.broadcast_shapes(x.shape, y.shape), np.result_type(x, y))
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    out = np.empty_like(x if x.shape == shape else y, np.result_type(x, y), shape=shape)
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         np.multiply(x[..., i], y[..., j], out=out[..., k])
         out[..., k] -= x[..., j] * y[..., i]
@@ -142,8 +140,8 @@ def _cross(x: Any, y: Any) -> Any:
 cross3: Any = bilinear(  # a x b of three components on the last axis: a.(b x c) is the same for cyclic exchanges
     "cross",
     _cross,
-    lambda g, _ans, _x, y: np.cross(y, g),
-    lambda g, _ans, x, _y: np.cross(g, x),
+    lambda g, _ans, _x, y: cross3(y, g),
+    lambda g, _ans, x, _y: cross3(g, x),
     batch=lambda size, flags, args, _params: cross3(*align(size, flags, args)),
 )
 

@@ -85,7 +85,7 @@ def _stores(code: CodeType, lasti: int) -> bool:
 
 
 _REMEDIES = {  # where a library, called by the user, converts
-    "scipy": "call functrace.scipy.install() once, after which SciPy's functions take traced values; or use those of functrace.scipy",
+    "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy",
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
     "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df)",
     "xarray": "take the array out, da.data, before it leaves xarray",
@@ -115,14 +115,15 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     )
 
 
-_to_array = "use functrace.numpy.array([...]) or np.stack to join traced values"
+_to_index = "use functrace.numpy.take(array, x) if it is the index of a plain array; "
+_to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
 
 def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(1)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
-    return _refuse(self, "a plain ndarray", _to_array)
+    return _refuse(self, "a plain ndarray", (_to_index if self.dtype.kind in "ui" else "") + _to_array)
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:

@@ -17,7 +17,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse, reshape, transpose
+from functrace.ops.functions import reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, implements
 from functrace.ops.select import take_along
@@ -96,15 +96,16 @@ _weighted = constant_op(
 )
 
 
-def _quantile(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, skip_nan: bool) -> Any:
+def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, skip_nan: bool) -> Any:
     name = "nanquantile" if skip_nan else "quantile"
-    refuse(name, out=(out, None))
     a = as_float(a)
     if a.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     q = np.asarray(q, a.dtype) if isinstance(q, (int, float)) else lift(q)
     if not np.all(value((q >= 0) & (q <= 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
+    if not a.size:
+        return getattr(np, name)(np.empty(a.shape, a.dtype), value(q), axis, None, False, method, keepdims is not ABSENT and keepdims)
     x, kept = _collapsed(a, axis)
     shape = (*q.shape, *(kept if keepdims is not ABSENT and keepdims else x.shape[1:]))
     flat = reshape(q, -1)
@@ -149,7 +150,7 @@ def _nan_where(mask: Any, result: Any) -> Any:
 
 def _warn_empty(counts: Any, message: str) -> None:
     if np.any(value(counts) == 0):
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 def _x(shape: tuple[int, ...], q: Any, *wrt: int, **kwargs: Any) -> Sample:
@@ -195,7 +196,7 @@ def quantile(
     interpolation: Any = None,
 ) -> Any:
     """`np.quantile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, q, axis, out, interpolation or method, keepdims, weights, False)
+    return _quantile(a, q, axis, interpolation or method, keepdims, weights, False)
 
 
 @implements(
@@ -215,7 +216,7 @@ def nanquantile(
     interpolation: Any = None,
 ) -> Any:
     """`np.nanquantile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, q, axis, out, interpolation or method, keepdims, weights, True)
+    return _quantile(a, q, axis, interpolation or method, keepdims, weights, True)
 
 
 def _hundredth(a: Any, q: Any) -> Any:
@@ -238,7 +239,7 @@ def percentile(
     interpolation: Any = None,
 ) -> Any:
     """`np.percentile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, _hundredth(a, q), axis, out, interpolation or method, keepdims, weights, False)
+    return _quantile(a, _hundredth(a, q), axis, interpolation or method, keepdims, weights, False)
 
 
 @implements(np.nanpercentile, [*_samples(100.0), Sample(lambda _rng: (_HOLES, 30.0), {"axis": 1})])
@@ -255,14 +256,16 @@ def nanpercentile(
     interpolation: Any = None,
 ) -> Any:
     """`np.nanpercentile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, _hundredth(a, q), axis, out, interpolation or method, keepdims, weights, True)
+    return _quantile(a, _hundredth(a, q), axis, interpolation or method, keepdims, weights, True)
 
 
 @implements(np.median, RANKED)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """`np.median`; of equal elements, those in the middle of a stable sort."""
-    refuse("median", out=(out, None))
-    x, kept = _collapsed(as_float(a), axis)
+    a = as_float(a)
+    if not a.size:
+        return np.median(np.empty(a.shape, a.dtype), axis, keepdims=keepdims is not ABSENT and keepdims)
+    x, kept = _collapsed(a, axis)
     s = sort(x, 0)
     n = s.shape[0]
     middle = s[n // 2] if n % 2 else (s[n // 2 - 1] + s[n // 2]) / 2
@@ -273,8 +276,10 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 @implements(np.nanmedian, [*RANKED, Sample(lambda _rng: (_HOLES,), {"axis": 1}), Sample(lambda _rng: (_HOLES,))])
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = ABSENT) -> Any:
     """`np.nanmedian`; the derivative at NaN entries is zero."""
-    refuse("nanmedian", out=(out, None))
-    x, kept = _collapsed(as_float(a), axis)
+    a = as_float(a)
+    if not a.size:
+        return np.nanmedian(np.empty(a.shape, a.dtype), axis, keepdims=keepdims is not ABSENT and keepdims)
+    x, kept = _collapsed(a, axis)
     s = sort(x, 0)
     counts = np.sum(~np.isnan(s), axis=0)[None]
     _warn_empty(counts, "All-NaN slice encountered")

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.constants import constant_op
-from functrace.ops.create import lift
+from functrace.ops.create import common_dtype, lift
 from functrace.ops.functions import reshape
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, holds_tracer, implements
-from functrace.ops.statistics import as_float
 
 
 def _ends(a: tuple[int, ...], b: tuple[int, ...], **kwargs: Any) -> Sample:
@@ -28,8 +27,8 @@ _ENDS = [
 
 
 def _pair(start: Any, stop: Any, least: Any = np.float16) -> tuple[Any, Any]:
-    start, stop = as_float(start), as_float(stop)
-    dtype = np.result_type(start.dtype, stop.dtype, least)
+    dtype = np.result_type(common_dtype(start, stop, 1.0), least)
+    start, stop = lift(start), lift(stop)
     shape = np.broadcast_shapes(start.shape, stop.shape)
     start, stop = (x if x.dtype == dtype else x.astype(dtype) for x in (start, stop))
     return np.broadcast_to(start, shape), np.broadcast_to(stop, shape)
@@ -76,12 +75,13 @@ def linspace(
 @implements(np.logspace, [*_ENDS, _ends((), (), num=4, base=2.5)])
 def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
     """`np.logspace`; the ends and the base may be traced."""
+    wanted = common_dtype(start, stop, base, 1.0) if dtype is None else dtype
     base = base if isinstance(base, (int, float)) else lift(base)
     if np.ndim(base):
         shape = np.broadcast_shapes(lift(start).shape, lift(stop).shape, base.shape)
         start, stop, base = (np.broadcast_to(lift(x), shape) for x in (start, stop, base))
         base = base[None]
-    return _placed(np.power(base, linspace(start, stop, num, endpoint)), axis, dtype)
+    return _placed(np.power(base, linspace(start, stop, num, endpoint)), axis, wanted)
 
 
 @implements(np.geomspace, [*_ENDS[:-1], Sample(lambda rng: (-1.5, -4.0), {"num": 3}, (0, 1))])

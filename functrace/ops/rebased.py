@@ -120,6 +120,9 @@ class ModuleOf:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(importlib.import_module(self._name), name)
+        declared = TABLE.get(f"{self._name}.{name}".removeprefix("numpy."))
+        if declared is not None:
+            return declared.function
         if not name.startswith("__"):
             found = ModuleOf(found.__name__) if isinstance(found, ModuleType) else rebased(found)
             setattr(self, name, found)

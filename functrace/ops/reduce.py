@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Primitive
+from functrace.ops import rows
 from functrace.ops.index import selected
 from functrace.ops.kinds import Op, general, linear, negative_axes
-from functrace.pool import empty
 
 Axis = Any
 
@@ -42,30 +42,7 @@ _min_reduce: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
-    if axis in _LAST and len(x.shape) > 1 and 1 < x.shape[-1] < _SHORT and x.size >= _MANY and x.dtype.char in "fd":
-        return _sum_columns(x, keepdims)
-    return _add_reduce(x, axis, None, None, keepdims)
-
-
-_LAST, _SHORT, _MANY = (-1, (-1,)), 16, 4096
-
-
-def _sum_columns(x: Any, keepdims: bool) -> Any:
-    """The sum over a short last axis, column by column: NumPy would start its loop anew for each row.
-
-    The same bits as NumPy's: it adds fewer than 8 elements one after the other, and of more the first 8 by pairs.
-    """
-    n = x.shape[-1]
-    x = np.asarray(x)
-    total = np.add(x[..., 0], x[..., 1], out=empty(x.shape[:-1], x.dtype))
-    if n >= 8:
-        total += x[..., 2] + x[..., 3]
-        late = x[..., 4] + x[..., 5]
-        late += x[..., 6] + x[..., 7]
-        total += late
-    for k in range(8 if n >= 8 else 2, n):
-        total += x[..., k]
-    return total[..., None] if keepdims else total
+    return rows.added(x, keepdims) if axis in rows.LAST and rows.short(x) else _add_reduce(x, axis, None, None, keepdims)
 
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -84,11 +61,11 @@ sum_: Op = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
 
 
 def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return _max_reduce(x, axis, None, None, keepdims)
+    return rows.extreme(np.maximum, x, keepdims) if axis in rows.LAST and rows.short(x) else _max_reduce(x, axis, None, None, keepdims)
 
 
 def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return _min_reduce(x, axis, None, None, keepdims)
+    return rows.extreme(np.minimum, x, keepdims) if axis in rows.LAST and rows.short(x) else _min_reduce(x, axis, None, None, keepdims)
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:

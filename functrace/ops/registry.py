@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.protocol import FUNCTIONS, UFUNCS
+from functrace.ops.protocol import FUNCTIONS, UFUNCS, stamp
 
 Sampler = Callable[["np.random.Generator"], tuple[Any, ...]]  # a string: numpy.random is not imported before it is used
 
@@ -94,14 +96,54 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
     def call(*args: Any, **kwargs: Any) -> Any:
         for a in args:
             if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
-                return function(*args, **kwargs)
+                return stamp(function(*args, **kwargs))
         for a in kwargs.values():
             if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
-                return function(*args, **kwargs)
-        return numpy(*args, **kwargs)
+                return stamp(function(*args, **kwargs))
+        try:
+            return numpy(*args, **kwargs)
+        except Exception as error:
+            errors.trim(error)
+            raise
 
     call.__name__, call.__qualname__ = function.__name__, function.__qualname__  # functools.wraps, in a quarter of its time
     call.__module__, call.__doc__, call.__wrapped__ = function.__module__, function.__doc__, function  # type: ignore[attr-defined]
+    return call
+
+
+def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which leaves its argument `out` alone, with NumPy's `out=`: the result is written there as `out[...] = result` does.
+
+    Where `out` has the wider dtype and the function takes a `dtype`, it computes in that.
+    """
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if "out" not in names:
+        return function
+    named = names.index("out") >= code.co_argcount
+    place = sys.maxsize if named else names.index("out")
+    default = (function.__kwdefaults__ or {}).get("casting", "equiv" if name in ("dot", "linalg.multi_dot") else "same_kind")
+    wider = {"axis", "dtype"} <= {*names} and "casting" not in names
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= place and "out" not in kwargs:
+            return function(*args, **kwargs)
+        from functrace.ops.inplace import store
+
+        if not named:
+            args, kwargs = (), {**dict(zip(names, args)), **kwargs}
+        out = kwargs.pop("out")
+        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        if target is None:
+            return function(*args, **kwargs)
+        if wider and kwargs.get("dtype") is None and hasattr(target, "dtype"):
+            first = next((a for a in (*args, *kwargs.values()) if hasattr(a, "dtype")), target)
+            if np.result_type(first.dtype, target.dtype) == target.dtype:
+                kwargs["dtype"] = target.dtype
+        return store(name, function(*args, **kwargs), target, kwargs.get("casting", default))
+
+    call.__name__, call.__qualname__, call.__module__, call.__doc__ = name, name, function.__module__, function.__doc__
+    call.__wrapped__ = function  # type: ignore[attr-defined]
     return call
 
 
@@ -115,13 +157,15 @@ def implements(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
 
-    Written in declared ops it needs no rules of its own. It takes NumPy's arguments; one that it does not honour must raise.
+    Written in declared ops it needs no rules of its own. It takes NumPy's arguments; one that it does not honour must raise,
+    but for `out`, which is dealt with here.
     It is called only if an argument is traced, or holds a traced value in a list.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         own = numpy[0] if isinstance(numpy, tuple) and numpy else numpy
-        public = plain_first(own, function) if callable(own) else function
+        traced = giving_out(name or function.__name__, function)
+        public = plain_first(own, traced) if callable(own) else traced
         declare(Declared(name or function.__name__, public, numpy, tuple(samples), constant, note=note))
         return function
 

@@ -9,12 +9,12 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along, by_position
-from functrace.ops.create import lift
+from functrace.ops.create import common_dtype, lift
 from functrace.ops.functions import refuse, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import TABLE, Sample, implements, normal
 
 _CUBE = normal((2, 3, 4))
 
@@ -83,7 +83,6 @@ def _indices(i: Any, n: int, mode: str) -> Any:
 )
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """`np.take`."""
-    refuse("take", out=(out, None))
     a = lift(a)
     if axis is None:
         a, axis = reshape(a, -1), 0
@@ -139,7 +138,6 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
 )
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """`np.compress`."""
-    refuse("compress", out=(out, None))
     condition = lift(condition)
     if len(condition.shape) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -147,7 +145,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 
 def _compress_method(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    return compress(condition, self, axis, out)
+    return TABLE["compress"].function(condition, self, axis, out)
 
 
 Tracer.compress = _compress_method  # type: ignore[attr-defined]
@@ -172,7 +170,6 @@ _WHICH = np.array([[0, 1, 1], [2, 0, 1]])
 )
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """`np.choose`."""
-    refuse("choose", out=(out, None))
     options = [lift(c) for c in choices]
     which = _indices(a, len(options), mode)
     if mode == "raise" and np.any((which < 0) | (which >= len(options))):
@@ -201,8 +198,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     conditions, choices = [lift(c) for c in condlist], [lift(c) for c in choicelist]
     if any(c.dtype != bool for c in conditions):
         raise TypeError("invalid entry in condlist: should be boolean ndarray")
+    dtype = common_dtype(*choicelist, default)
     default = lift(default)
-    dtype = np.result_type(*choices, default)
     result = default if default.dtype == dtype else default.astype(dtype)
     for condition, choice in zip(conditions[::-1], choices[::-1]):
         result = np.where(condition, choice if choice.dtype == dtype else choice.astype(dtype), result)
@@ -222,7 +219,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     """`np.piecewise`; where a condition is batched its function sees all of `x`, and its values are chosen afterwards."""
     x = lift(x)
     scalar = not isinstance(condlist, (list, tuple)) and np.ndim(condlist) == 0
-    if scalar or (not isinstance(condlist[0], (list, tuple, np.ndarray, Tracer)) and len(x.shape) != 0):
+    if scalar or (not np.ndim(condlist[0]) and x.ndim != 0):
         condlist = [condlist]
     conditions = [c.astype(bool) for c in map(lift, condlist)]
     if len(conditions) == len(funclist) - 1:

@@ -38,12 +38,14 @@ def _apart(*shape: int, **kwargs: Any) -> Sample:
     note="always stable",
 )
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
-    """`np.sort`; always stable, whatever `kind`."""
-    refuse("sort", order=(order, None), descending=(descending, False))
+    """`np.sort`, and the array API's `descending`; always stable, whatever `kind`."""
+    refuse("sort", order=(order, None))
     a = lift(a)
     if axis is None:
         a, axis = reshape(a, -1), -1
     axis = single_axis(a, axis)
+    if descending:
+        return np.flip(sort(np.flip(a, axis), axis), axis)
     return take_along(a, argsort(a, axis), params=(axis,))
 
 

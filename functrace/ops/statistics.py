@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functrace.core.tracer import value
+from functrace import errors
+from functrace.core.tracer import Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
 from functrace.ops.create import lift
@@ -143,8 +144,13 @@ def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) ->
     return np.sum(total, axis=axis, keepdims=keepdims), n, mean
 
 
+def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction; a scalar has an axis for these, as for NumPy's ufuncs."""
+    return tuple(range(ndim)) if axis is None or not ndim and axis in (0, -1) else normalize_axis_tuple(axis, ndim)
+
+
 def _reduced(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+    axes = _axes(axis, len(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
@@ -168,6 +174,18 @@ def _ddof(ddof: Any, correction: Any) -> Any:
     return correction
 
 
+def _measured(a: Any, axis: Axis, dtype: Any, where: Any, centre: Any) -> tuple[Any, Any]:
+    """The array in the dtype in which it is measured. The distances of complex numbers from a real mean stay complex, as in NumPy."""
+    a = lift(a)
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise errors.UnsupportedError(
+            f"var, std: dtype={np.dtype(dtype)} would round on the way.\n  At {errors.user_line()}.\n  Use astype on the result."
+        )
+    if a.dtype.kind != "c" or dtype is None or np.dtype(dtype).kind == "c":
+        return as_float(a, dtype), centre
+    return a, mean(a.astype(dtype), axis, keepdims=True, where=where) if centre is ABSENT else centre
+
+
 _MEAN = np.array([[0.1], [0.2], [0.3]])
 _OPTIONS: Any = ((0, {"ddof": 1}), (-1, {"correction": 1}), (1, {"dtype": float}), (-1, {"where": _HALF}), (-1, {"mean": _MEAN, "ddof": 1}))
 _SPREAD = [*RANKED, *(_on(axis, sampler=apart, **more) for axis, more in _OPTIONS)]  # no two elements are equal: there std has a kink
@@ -187,10 +205,9 @@ def var(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.var`; of complex values the mean square distance, real."""
-    refuse("var", out=(out, None))
-    a = as_float(a, dtype)
     keepdims = keepdims is not ABSENT and bool(keepdims)
-    if where is not True or mean is not ABSENT:
+    a, mean = _measured(a, axis, dtype, where, mean)
+    if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
         total, n, _ = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
         return over(total, np.maximum(n - _ddof(ddof, correction), 0))
     return var_(a, axis, _ddof(ddof, correction), keepdims)
@@ -210,10 +227,9 @@ def std(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.std`; its derivative is 0 where all elements are equal."""
-    refuse("std", out=(out, None))
-    a = as_float(a, dtype)
     keepdims = keepdims is not ABSENT and bool(keepdims)
-    if where is not True or mean is not ABSENT:
+    a, mean = _measured(a, axis, dtype, where, mean)
+    if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
         total, n, centre = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
         return root(over(total, np.maximum(n - _ddof(ddof, correction), 0)), centre)
     return std_(a, axis, _ddof(ddof, correction), keepdims)
@@ -239,7 +255,6 @@ def prod(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = ABSENT, where: Any = True
 ) -> Any:
     """`np.prod`; nothing is divided by, so any number of zeros is right."""
-    refuse("prod", out=(out, None))
     a = lift(a)
     if where is not True and where is not ABSENT:
         a = np.where(where, a, np.ones((), a.dtype))
@@ -248,7 +263,7 @@ def prod(
     elif a.dtype.kind in "bui":
         a = a.astype(np.prod(np.ones(0, a.dtype)).dtype)
     ndim = len(a.shape)
-    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    axes = _axes(axis, ndim)
     kept = [k for k in range(ndim) if k not in axes]
     if len(axes) == 1:
         total = _reduce.prod(a, axes[0])
@@ -258,7 +273,8 @@ def prod(
         total = _reduce.prod(joined, len(shape))
     if keepdims is not ABSENT and keepdims:
         total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
-    return total if initial is ABSENT or initial is None else total * initial
+    total = total if initial is ABSENT or initial is None else total * initial
+    return total if dtype is None or total.dtype == np.result_type(total.dtype, dtype) else total.astype(dtype)
 
 
 # other summaries
@@ -267,7 +283,6 @@ def prod(
 @implements(np.ptp, RANKED)
 def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Any:
     """`np.ptp`: the range of the values; ties share the derivative evenly."""
-    refuse("ptp", out=(out, None))
     keepdims = keepdims is not ABSENT and bool(keepdims)
     return max_(a, axis, None, keepdims) - min_(a, axis, None, keepdims)
 
@@ -347,7 +362,7 @@ def clip(
     where: Any = True,
 ) -> Any:
     """`np.clip`: minimum(maximum(a, a_min), a_max), the derivative at ties too."""
-    refuse("clip", out=(out, None), where=(where, True))
+    refuse("clip", where=(where, True))
     low = a_min if a_min is not ABSENT else min
     high = a_max if a_max is not ABSENT else max
     a = lift(a) if dtype is None else lift(a).astype(dtype)
@@ -417,7 +432,8 @@ def cov(
         factor = 0.0
     x = x - centre[:, None]
     weighted = x if w is None else x * w
-    c = np.matmul(x, np.conjugate(transpose(weighted))) * np.true_divide(1, factor)
+    c = np.matmul(x, np.conjugate(transpose(weighted)))
+    c = c * np.true_divide(1, factor).astype(c.real.dtype)
     return np.squeeze(c)
 
 

@@ -15,7 +15,7 @@ from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import updated, write
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import TABLE, Sample, apart, implements, normal
+from functrace.ops.registry import TABLE, Sample, apart, giving_out, implements, normal
 
 _NAMED: dict[Any, str] = {
     np.add: "sum",
@@ -25,12 +25,60 @@ _NAMED: dict[Any, str] = {
     np.logical_and: "all",
     np.logical_or: "any",
 }
-_ASSOCIATIVE = (np.logaddexp, np.logaddexp2, np.hypot, np.fmax, np.fmin)
+_NEUTRAL: dict[Any, float] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0, np.fmax: np.nan, np.fmin: np.nan}
+_ASSOCIATIVE = tuple(_NEUTRAL)
 
 
 def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
     """The error of a ufunc's method that has no rule."""
     return errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+
+
+def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
+    """A function with the keywords, methods and attributes of NumPy's ufunc, which finds its way back to ours if it has to."""
+    shown = function
+    function = function.deeper() if hasattr(function, "deeper") else function
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(lift(a) if type(a) in _LISTS else a for a in args)
+        return ufunc(*args, **kwargs) if kwargs or len(args) != ufunc.nin else function(*args)
+
+    def of_one(x: Any, /, *rest: Any, **kwargs: Any) -> Any:
+        try:
+            return full(x, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS else function(x)
+        except Exception as error:
+            errors.trim(error)
+            raise
+
+    def of_two(x: Any, y: Any, /, *rest: Any, **kwargs: Any) -> Any:
+        try:
+            return full(x, y, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS else function(x, y)
+        except Exception as error:
+            errors.trim(error)
+            raise
+
+    kinds: dict[int, Callable[..., Any]] = {1: of_one, 2: of_two}
+    call = kinds.get(ufunc.nin, full)
+    call.__name__ = call.__qualname__ = ufunc.__name__
+    call.__module__, call.__doc__, call.__wrapped__ = shown.__module__, shown.__doc__, shown  # type: ignore[attr-defined]
+    vars(call).update({name: getattr(ufunc, name) for name in _SHOWN})
+    return call
+
+
+_LISTS = frozenset((list, tuple))
+_SHOWN = ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "types", "identity", "signature")
+
+
+def with_axes(ufunc: np.ufunc, op: Any, inputs: Any, axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A ufunc on the last axes, `matmul` and the like, on those that `axes` or `axis` names, as NumPy reads them."""
+    if ufunc.signature is None:
+        raise TypeError(f"{ufunc.__name__}: axes=, axis= and keepdims= are for ufuncs of several axes, at {errors.user_line()}")
+    given = [k if isinstance(k, tuple) else (k,) for k in axes or [-1 if axis is None else axis] * ufunc.nin]
+    result = op(*(np.moveaxis(lift(x), k, range(-len(k), 0)) for x, k in zip(inputs, given)))
+    if keepdims:
+        return np.expand_dims(result, given[-1])
+    back = given[ufunc.nin] if len(given) > ufunc.nin else ()
+    return np.moveaxis(result, range(-len(back), 0), back) if back else result
 
 
 def _halved(ufunc: np.ufunc, x: Any, axis: int) -> Any:
@@ -64,33 +112,53 @@ def _reduce(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    name = _NAMED.get(ufunc)
-    out = None if out in (None, (None,)) else out
+    x, name = lift(array), _NAMED.get(ufunc)
     if name is not None:
-        extra = {"dtype": dtype} if dtype is not None else {}
+        extra = {"dtype": dtype} if name in ("sum", "prod") else {}
         extra |= {"initial": initial} if initial is not None else {}
         extra |= {"where": where} if where is not True else {}
-        return TABLE[name].function(array, axis=axis, out=out, keepdims=keepdims, **extra)
-    if ufunc.nin != 2 or ufunc.nout != 1 or out is not None or where is not True:
+        x = x if dtype is None or extra.get("dtype") is not None else x.astype(dtype)
+        return TABLE[name].function(x, axis=axis, keepdims=keepdims, **extra)
+    if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
-    x = lift(array)
     x = x if dtype is None else x.astype(dtype)
     if axis is None and len(x.shape) > 1 or isinstance(axis, tuple) and len(axis) != 1:
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+    initial = None if initial is None else lift(initial).astype(x.dtype)
+    if not x.shape and axis in (None, 0, -1, (0,), (-1,)):
+        x, axis, keepdims = reshape(x, (1,)), 0, False
     k = single_axis(x, 0 if axis is None else axis[0] if isinstance(axis, tuple) else axis)
     kept = (*x.shape[:k], 1, *x.shape[k + 1 :])
-    if initial is not None and ufunc not in _ASSOCIATIVE:
-        x, initial = concatenate([np.broadcast_to(lift(initial).astype(x.dtype), kept), x], k), None
+    total = _folded(ufunc, x, k, kept, initial, where)
+    return total if keepdims else reshape(total, (*x.shape[:k], *x.shape[k + 1 :]))
+
+
+def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any, where: Any) -> Any:
+    """A ufunc between the elements of an axis, which becomes of length 1, and `initial` before them."""
+    if initial is None and ufunc.identity is None and (where is not True or not x.shape[k]):
+        raise ValueError(
+            f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+            if where is True
+            else f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
+        )
+    first = np.broadcast_to(np.array(ufunc.identity, x.dtype) if initial is None else initial, kept)
+    if where is not True:
+        where = np.broadcast_to(lift(where), x.shape)
+        if ufunc in _ASSOCIATIVE:
+            x = np.where(where, x, np.array(_NEUTRAL[ufunc], x.dtype))
+        else:
+            total = first
+            for n in range(x.shape[k]):
+                at = along(k, slice(n, n + 1))
+                total = np.where(index(where, at), ufunc(total, index(x, at)), total)
+            return total
     if not x.shape[k]:
-        if ufunc.identity is None:
-            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-        total = np.full(kept, ufunc.identity, x.dtype)
-    elif ufunc not in _ASSOCIATIVE:
-        total = index(stepwise(ufunc)(x, k), along(k, slice(-1, None)))
-    else:
-        total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
-    total = total if keepdims else reshape(total, (*x.shape[:k], *x.shape[k + 1 :]))
-    return total if initial is None else ufunc(initial, total)
+        return first
+    if ufunc not in _ASSOCIATIVE:
+        x = x if initial is None else concatenate([first, x], k)
+        return index(stepwise(ufunc)(x, k), along(k, slice(-1, None)))
+    total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
+    return total if initial is None else ufunc(first, total)
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
@@ -99,8 +167,6 @@ def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
 
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    if out not in (None, (None,)):
-        raise unsupported(ufunc, "reduceat(out=)")
     x = lift(array)
     x = x if dtype is None else x.astype(dtype)
     axis = single_axis(x, axis)
@@ -110,7 +176,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
     parts = []
     for start, stop in zip(starts, [*starts[1:], n]):
-        if stop <= start:
+        if stop <= start + 1:
             parts.append(index(x, along(axis, slice(start, start + 1))))
         else:
             parts.append(_reduce(ufunc, index(x, along(axis, slice(start, stop))), axis, keepdims=True))
@@ -143,22 +209,24 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     write(a, reshape(x, a.shape))
 
 
-UFUNC_METHODS.update({"reduce": _reduce, "outer": _outer, "reduceat": _reduceat, "at": _at})
+UFUNC_METHODS["reduce"], UFUNC_METHODS["reduceat"] = giving_out("reduce", _reduce), giving_out("reduceat", _reduceat)
+UFUNC_METHODS["outer"], UFUNC_METHODS["at"] = _outer, _at
 
 
-def _declare(ufunc: Any, method: str, samples: list[Sample], function: Callable[..., Any]) -> None:
-    implements(getattr(ufunc, method), samples, name=f"{ufunc.__name__}.{method}")(lambda *args, **kwargs: function(ufunc, *args, **kwargs))
+def _declare(ufunc: Any, method: str, samples: list[Sample]) -> None:
+    implements(getattr(ufunc, method), samples, name=f"{ufunc.__name__}.{method}")(
+        lambda *args, **kwargs: UFUNC_METHODS[method](ufunc, *args, **kwargs)
+    )
 
 
 _REDUCED = [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((3, 4)), {"axis": -1, "keepdims": True}), Sample(apart((1,)))]
 for _ufunc in (np.add, np.multiply, np.maximum, np.minimum, *_ASSOCIATIVE, np.subtract):
-    _declare(_ufunc, "reduce", [*_REDUCED, Sample(apart((3,)), {"initial": 0.05})], _reduce)
+    _declare(_ufunc, "reduce", [*_REDUCED, Sample(apart((3,)), {"initial": 0.05})])
 for _ufunc in (np.add, np.multiply, np.maximum):
     _declare(
         _ufunc,
         "reduceat",
         [Sample(lambda rng: (rng.normal(size=6), [0, 4, 1, 5])), Sample(lambda rng: (rng.normal(size=(2, 4)), [1, 0]), {"axis": 1})],
-        _reduceat,
     )
 for _ufunc in (np.add, np.subtract, np.multiply, np.maximum):
-    _declare(_ufunc, "outer", [Sample(normal((2,), (3,)), wrt=(0, 1)), Sample(normal((2, 2), ()), wrt=(0, 1))], _outer)
+    _declare(_ufunc, "outer", [Sample(normal((2,), (3,)), wrt=(0, 1)), Sample(normal((2, 2), ()), wrt=(0, 1))])

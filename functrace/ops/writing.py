@@ -10,9 +10,10 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.functions import reshape, single_axis
-from functrace.ops.index import index, index_set
-from functrace.ops.inplace import setitem, write
+from functrace.ops.index import decided, index
+from functrace.ops.inplace import setitem, updated, write
 from functrace.ops.protocol import FUNCTIONS
+from functrace.ops.registry import TABLE
 
 
 def _target(name: str, x: Any) -> Any:
@@ -38,7 +39,7 @@ def _cycled(v: Any, x: Any, count: int) -> Any:
 
 
 def _write_flat(x: Any, v: Any, positions: Any) -> None:
-    write(x, reshape(index_set(reshape(x, (x.size,)), v, positions), x.shape))
+    write(x, reshape(updated(reshape(x, (x.size,)), positions, v, "set"), x.shape))
 
 
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
@@ -57,15 +58,14 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: `vals` are used in turn."""
     arr = _target("place", arr)
-    positions = np.flatnonzero(mask)
+    positions = np.flatnonzero(decided(lift(mask)))
     _write_flat(arr, _cycled(vals, arr, len(positions)), positions)
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """`np.put`."""
     a = _target("put", a)
-    ladder = np.arange(a.size)
-    positions = np.take(ladder, np.reshape(ind, -1), mode=mode)  # type: ignore[call-overload]
+    positions = TABLE["take"].function(np.arange(a.size), reshape(lift(ind), -1), mode=mode)
     _write_flat(a, _cycled(v, a, positions.size), positions)
 
 
@@ -77,7 +77,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
         return
     axis = single_axis(arr, axis)
     grid = np.ogrid[tuple(slice(n) for n in arr.shape)]
-    setitem(arr, (*grid[:axis], np.asarray(indices), *grid[axis + 1 :]), _cast(values, arr))
+    setitem(arr, (*grid[:axis], lift(indices), *grid[axis + 1 :]), _cast(values, arr))
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
@@ -85,7 +85,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     a = _target("fill_diagonal", a)
     mask = np.zeros(a.shape, bool)
     np.fill_diagonal(mask, True, wrap)
-    positions = np.flatnonzero(mask)
+    positions = np.flatnonzero(decided(lift(mask)))
     _write_flat(a, _cycled(val, a, len(positions)), positions)
 
 

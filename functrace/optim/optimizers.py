@@ -23,8 +23,8 @@ from functrace.optim.transforms import (
 )
 
 
-def sgd(learning_rate: Rate, momentum: Any = 0.0, nesterov: bool = False) -> GradientTransformation:
-    """Gradient descent, with momentum if that is not 0 (see `trace`).
+def sgd(learning_rate: Rate, momentum: Any = None, nesterov: bool = False) -> GradientTransformation:
+    """Gradient descent, with momentum if that is given and not 0 (see `trace`).
 
     `learning_rate` is a number, a traced value, or a schedule; for `momentum` and `nesterov` see `trace`.
 
@@ -33,7 +33,7 @@ def sgd(learning_rate: Rate, momentum: Any = 0.0, nesterov: bool = False) -> Gra
     >>> opt.update(2.0, opt.init(1.0))[0]
     np.float64(-0.2)
     """
-    plain = isinstance(momentum, (int, float)) and momentum == 0
+    plain = momentum is None or (isinstance(momentum, (int, float)) and momentum == 0)
     return chain(identity() if plain else trace(momentum, nesterov), scale_by_learning_rate(learning_rate))
 
 
@@ -102,7 +102,7 @@ def lion(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any =
 
 
 def rmsprop(
-    learning_rate: Rate, decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False, momentum: Any = 0.0, nesterov: bool = False
+    learning_rate: Rate, decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False, momentum: Any = None, nesterov: bool = False
 ) -> GradientTransformation:
     """RMSprop (Tieleman & Hinton 2012): see `scale_by_rms`. Momentum, if any, is that of the scaled gradients (Graves 2013).
 

@@ -36,6 +36,7 @@ class MinimizeResult(NamedTuple):
     scipy: Any
 
 
+@errors.boundary
 def minimize(
     f: Callable[..., Any],
     params: Any,
@@ -124,6 +125,7 @@ def _bound(bound: Any, params: Any, x0: Any) -> Any:
     return ravel_pytree(tree.map(lambda b, x: np.broadcast_to(np.asarray(b, float), np.shape(x)), bound, params))[0]
 
 
+@errors.boundary
 def lbfgs(
     f: Callable[..., Any], params: Any, *args: Any, maxiter: int = 1000, tol: float | None = None, bounds: Any = None, **kwargs: Any
 ) -> MinimizeResult:

@@ -146,8 +146,27 @@ class CenteredState(NamedTuple):
     nu: Any
 
 
+def _stateful(kind: type, init: Callable[[Any], Any], update: Callable[[Any, Any], tuple[Any, Any]]) -> GradientTransformation:
+    """The transformation whose states are of this kind, the only one that its update takes."""
+
+    @errors.boundary
+    def checked(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        if not isinstance(state, kind):
+            raise errors.TreeError(
+                f"optim: update needs the {kind.__name__} of its own init, and was given {type(state).__name__}.\n"
+                f"  At {errors.user_line()}.\n  Call update(grads, state, params), with the state that init, or the last update, returned."
+            )
+        return update(updates, state)
+
+    return GradientTransformation(errors.boundary(init), checked)
+
+
 def _stateless(update: Callable[[Any, Any], Any]) -> GradientTransformation:
-    return GradientTransformation(lambda params: EmptyState(), lambda updates, state, params=None: (update(updates, params), state))
+    @errors.boundary
+    def passed(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        return update(updates, params), state
+
+    return GradientTransformation(lambda params: EmptyState(), passed)
 
 
 def identity() -> GradientTransformation:
@@ -178,8 +197,9 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         if not isinstance(state, tuple) or len(state) != len(transformations):
             raise errors.TreeError(
-                f"chain: the state is not that of a chain of {len(transformations)} transformations, got {tree.structure(state)!r}.\n"
-                f"  At {errors.user_line()}.\n  Give update the state that init, or the last update, returned."
+                f"optim: the state is not that of this optimiser, a chain of {len(transformations)} transformations: it is "
+                f"{tree.structure(state)!r}.\n  At {errors.user_line()}.\n"
+                "  Call update(grads, state, params), with the state that init, or the last update, returned."
             )
         states = []
         for t, s in zip(transformations, state):
@@ -187,9 +207,10 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
             states.append(s)
         return updates, tuple(states)
 
-    return GradientTransformation(init, update)
+    return GradientTransformation(errors.boundary(init), errors.boundary(update))
 
 
+@errors.boundary
 def apply_updates(params: Any, updates: Any) -> Any:
     """The parameters after a step: their sum with the updates, in their own dtypes. Arrays of integers or booleans stay as they are.
 
@@ -205,6 +226,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
     return tree.unflatten(treedef, [p + cast(u, p) if p.dtype.kind == "f" else x for x, p, u in zip(given, ps, us)])
 
 
+@errors.boundary
 def global_norm(updates: Any) -> Any:
     """The Euclidean norm of all numbers of a tree, taken in float64. `updates` is any tree of real numbers.
 
@@ -241,12 +263,12 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
     (np.float64(1.0), np.float64(0.5))
     """
 
-    def update(updates: Any, state: CountState, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: CountState) -> tuple[Any, Any]:
         treedef, (us,) = columns("scale_by_schedule", updates=updates)
         factor = schedule(state.count)
         return tree.unflatten(treedef, [cast(factor, u) * u for u in us]), CountState(state.count + 1)
 
-    return GradientTransformation(lambda params: CountState(_START), update)
+    return _stateful(CountState, lambda params: CountState(_START), update)
 
 
 def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
@@ -332,14 +354,14 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     (np.float64(1.0), np.float64(1.5))
     """
 
-    def update(updates: Any, state: TraceState, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: TraceState) -> tuple[Any, Any]:
         treedef, (gs, ts) = columns("trace", updates=updates, state=state.trace)
         gs = _floats(gs, ts)
         ts = [g + cast(decay, t) * t for g, t in zip(gs, ts)]
         out = [g + cast(decay, t) * t for g, t in zip(gs, ts)] if nesterov else ts
         return tree.unflatten(treedef, out), TraceState(tree.unflatten(treedef, ts))
 
-    return GradientTransformation(lambda params: TraceState(_zeros("trace", params)), update)
+    return _stateful(TraceState, lambda params: TraceState(_zeros("trace", params)), update)
 
 
 def scale_by_adam(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
@@ -355,7 +377,7 @@ def scale_by_adam(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any
         zeros = _zeros("adam", params)
         return AdamState(_START, zeros, zeros)
 
-    def update(updates: Any, state: AdamState, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: AdamState) -> tuple[Any, Any]:
         treedef, (gs, ms, vs) = columns("adam", updates=updates, state=state.mu, second=state.nu)
         count = state.count + 1
         gs = _floats(gs, ms)
@@ -365,7 +387,7 @@ def scale_by_adam(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any
         out = [m / cast(first, m) / (_root(v / cast(second, v) + cast(eps_root, v)) + cast(eps, v)) for m, v in zip(ms, vs)]
         return tree.unflatten(treedef, out), AdamState(count, tree.unflatten(treedef, ms), tree.unflatten(treedef, vs))
 
-    return GradientTransformation(init, update)
+    return _stateful(AdamState, init, update)
 
 
 def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> GradientTransformation:
@@ -378,13 +400,13 @@ def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> GradientTransformation:
     array([-1.,  0.,  1.])
     """
 
-    def update(updates: Any, state: LionState, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: LionState) -> tuple[Any, Any]:
         treedef, (gs, ms) = columns("lion", updates=updates, state=state.mu)
         gs = _floats(gs, ms)
         out = [np.sign(_average(m, b1, g)) for m, g in zip(ms, gs)]
         return tree.unflatten(treedef, out), LionState(tree.unflatten(treedef, [_average(m, b2, g) for m, g in zip(ms, gs)]))
 
-    return GradientTransformation(lambda params: LionState(_zeros("lion", params)), update)
+    return _stateful(LionState, lambda params: LionState(_zeros("lion", params)), update)
 
 
 def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> GradientTransformation:
@@ -400,7 +422,7 @@ def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> G
         zeros = _zeros("rmsprop", params)
         return CenteredState(zeros, zeros) if centered else SquaresState(zeros)
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: Any) -> tuple[Any, Any]:
         treedef, (gs, vs) = columns("rmsprop", updates=updates, state=state.nu)
         gs = _floats(gs, vs)
         vs = [_average(v, decay, np.square(g)) for v, g in zip(vs, gs)]
@@ -411,7 +433,7 @@ def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> G
             spread, new = [v - np.square(m) for v, m in zip(vs, ms)], CenteredState(tree.unflatten(treedef, ms), new.nu)
         return tree.unflatten(treedef, [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, spread)]), new
 
-    return GradientTransformation(init, update)
+    return _stateful(CenteredState if centered else SquaresState, init, update)
 
 
 def scale_by_adagrad(initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> GradientTransformation:
@@ -426,11 +448,11 @@ def scale_by_adagrad(initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> 
     def init(params: Any) -> SquaresState:
         return SquaresState(tree.map(lambda x: x + cast(initial_accumulator_value, x), _zeros("adagrad", params)))
 
-    def update(updates: Any, state: SquaresState, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: SquaresState) -> tuple[Any, Any]:
         treedef, (gs, vs) = columns("adagrad", updates=updates, state=state.nu)
         gs = _floats(gs, vs)
         vs = [v + np.square(g) for v, g in zip(vs, gs)]
         out = [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, vs)]
         return tree.unflatten(treedef, out), SquaresState(tree.unflatten(treedef, vs))
 
-    return GradientTransformation(init, update)
+    return _stateful(SquaresState, init, update)

@@ -62,6 +62,7 @@ def _placed(z: Any, loc: Any, scale: Any, dtype: Any) -> Any:
     return cast(z if type(loc) is float and loc == 0 else loc + z, dtype)
 
 
+@errors.boundary
 def uniform(key: Key, shape: Shape = None, dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
     """Uniform numbers, from `minval` to below `maxval` (rounding may give `maxval` itself where it is not 1).
 
@@ -78,6 +79,7 @@ def uniform(key: Key, shape: Shape = None, dtype: Any = None, minval: Any = 0.0,
     return _placed(u, minval, maxval - minval, dtype)
 
 
+@errors.boundary
 def normal(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
@@ -111,6 +113,7 @@ def _normals(key: Key, shape: tuple[int, ...]) -> Any:
     return np.reshape(np.reshape(both, -1)[:count], shape)
 
 
+@errors.boundary
 def exponential(key: Key, shape: Shape = None, dtype: Any = None, scale: Any = 1.0) -> Any:
     """Exponential numbers of mean `scale`. For `shape` and `dtype` see `normal`.
 
@@ -122,6 +125,7 @@ def exponential(key: Key, shape: Shape = None, dtype: Any = None, scale: Any = 1
     return _placed(-np.log1p(-open_uniform(key, shape)), 0.0, scale, drawn_dtype("exponential", dtype, scale))
 
 
+@errors.boundary
 def gumbel(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Numbers of the standard Gumbel distribution, `-log(-log(u))`, times `scale` plus `loc`. For `shape` and `dtype` see `normal`.
 
@@ -133,6 +137,7 @@ def gumbel(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, sca
     return _placed(-np.log(-np.log(open_uniform(key, shape))), loc, scale, drawn_dtype("gumbel", dtype, loc, scale))
 
 
+@errors.boundary
 def laplace(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Numbers of the Laplace distribution around `loc`, of mean distance `scale`. For `shape` and `dtype` see `normal`.
 
@@ -145,6 +150,7 @@ def laplace(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, sc
     return _placed(-np.sign(v) * np.log1p(-np.abs(v)), loc, scale, drawn_dtype("laplace", dtype, loc, scale))
 
 
+@errors.boundary
 def rademacher(key: Key, shape: Shape = (), dtype: Any = int) -> Any:
     """-1 or 1, each half of the time. Integers of shape `shape`, unless `dtype` says otherwise.
 
@@ -156,6 +162,7 @@ def rademacher(key: Key, shape: Shape = (), dtype: Any = int) -> Any:
     return top.astype(dtype) * 2 - 1
 
 
+@errors.boundary
 def bernoulli(key: Key, p: Any = 0.5, shape: Shape = None) -> Any:
     """True with probability `p`. There is no derivative in `p`: it is zero, as that of a comparison. For `shape` see `normal`.
 
@@ -166,6 +173,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape = None) -> Any:
     return uniform(checked("bernoulli", key), drawn_shape("bernoulli", shape, p), float) < p
 
 
+@errors.boundary
 def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) -> Any:
     """Integers from `minval` to below `maxval`, each exactly as likely as the others (Lemire 2019).
 
@@ -203,6 +211,7 @@ def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) 
     return np.reshape(high + low, shape).astype(dtype)
 
 
+@errors.boundary
 def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape = None) -> Any:
     """Indices along `axis`, i with a probability proportional to `exp(logits[i])` (the Gumbel-max trick).
 
@@ -218,6 +227,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape = None) -> A
     return np.argmax(logits + gumbel(checked("categorical", key), (*shape, logits.shape[-1])), axis=-1)
 
 
+@errors.boundary
 def permutation(key: Key, x: Any, axis: int = 0) -> Any:
     """The entries of an array along an axis, or of `arange(x)`, in random order.
 
@@ -230,6 +240,7 @@ def permutation(key: Key, x: Any, axis: int = 0) -> Any:
     return fnp.take(x, order, axis=axis)
 
 
+@errors.boundary
 def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
     """Entries of an array along an axis, or of `arange(a)`: the result has `shape` in the place of the axis.
 
@@ -275,6 +286,7 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
     return fnp.take(a, np.reshape(chosen, shape), axis=axis)
 
 
+@errors.boundary
 def multivariate_normal(key: Key, mean: Any, cov: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Normal vectors of `mean` (..., n) and covariance `cov` (..., n, n): `mean + L z`, L the Cholesky factor. Differentiable in both.
 

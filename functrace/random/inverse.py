@@ -16,14 +16,13 @@ from functrace.random.keys import Key, Shape, checked
 _TINY = -46.0  # the logarithm of what does not count beside 1
 
 
-def _special(what: str) -> Any:
-    try:
-        from functrace.scipy import special
-    except ImportError as error:
-        raise ImportError(f"random.{what} needs SciPy: pip install 'functrace[scipy]'") from error
+def _special() -> Any:
+    from functrace.scipy import special
+
     return special
 
 
+@errors.boundary
 def gamma(key: Key, a: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Numbers of the gamma distribution of shape parameter `a` and scale 1, differentiable in `a`. Needs SciPy.
 
@@ -38,12 +37,13 @@ def gamma(key: Key, a: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """
     shape, dtype = drawn_shape("gamma", shape, a), drawn_dtype("gamma", dtype, a)
     u = open_uniform(checked("gamma", key), shape)
-    special, a = _special("gamma"), lift(a).astype(float)
+    special, a = _special(), lift(a).astype(float)
     log_x = (np.log(u) + special.gammaln(a + 1)) / a  # P(a, x) = x^a / Gamma(a + 1) where x is tiny, DLMF 8.7.1
     tiny = log_x < _TINY
     return cast(_where(tiny, log_x, special.gammaincinv(np.where(tiny, 1.0, a), u)), dtype)
 
 
+@errors.boundary
 def beta(key: Key, a: Any, b: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Numbers of the beta distribution, differentiable in `a` and `b`. Needs SciPy. For `shape` and `dtype` see `normal`.
 
@@ -56,7 +56,7 @@ def beta(key: Key, a: Any, b: Any, shape: Shape = None, dtype: Any = None) -> An
 
 
 def _betas(key: Key, a: Any, b: Any, shape: tuple[int, ...], what: str) -> Any:
-    u, special = open_uniform(key, shape), _special(what)
+    u, special = open_uniform(key, shape), _special()
     log_x = (np.log(u) + np.log(a) + special.betaln(a, b)) / a  # I_x(a, b) = x^a / (a B(a, b)) where x is tiny, DLMF 8.17.7
     tiny = log_x + np.log1p(b) < _TINY
     return _where(tiny, log_x, special.betaincinv(np.where(tiny, 1.0, a), b, u))
@@ -66,6 +66,7 @@ def _where(tiny: Any, log_x: Any, x: Any) -> Any:
     return np.where(tiny, np.exp(np.where(tiny, log_x, 0.0)), x)
 
 
+@errors.boundary
 def dirichlet(key: Key, alpha: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Vectors of the Dirichlet distribution, positive and of sum 1, differentiable in `alpha` (..., n). Needs SciPy.
 
@@ -110,6 +111,7 @@ _truncate: Any = undeclared(  # F(x) = (Phi(x) - Phi(a)) / (Phi(b) - Phi(a)) = u
 )
 
 
+@errors.boundary
 def truncated_normal(key: Key, lower: Any, upper: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Standard normal numbers, given that they lie between `lower` and `upper`; differentiable in both. Needs SciPy.
 
@@ -121,7 +123,7 @@ def truncated_normal(key: Key, lower: Any, upper: Any, shape: Shape = None, dtyp
     array([8.002, 8.037, 8.078])
     """
     shape, dtype = drawn_shape("truncated_normal", shape, lower, upper), drawn_dtype("truncated_normal", dtype, lower, upper)
-    _special("truncated_normal")
+    _special()
     lower, upper = lift(lower).astype(float), lift(upper).astype(float)
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer) and not (lower < upper).all():
         raise ValueError(f"random.truncated_normal: lower must be below upper.\n  At {errors.user_line()}.")

@@ -41,7 +41,11 @@ def _float(x: Any) -> Any:
 
 def _each(value: Any, axes: Any) -> list[Any]:
     """One value for each axis."""
-    return [value] * len(axes) if np.ndim(value) == 0 or isinstance(value, str) else list(value)
+    if np.ndim(value) == 0 or isinstance(value, str):
+        return [value] * len(axes)
+    if len(value) != len(axes):
+        raise RuntimeError(f"sequence argument must have length equal to input rank, got {len(value)} for {len(axes)} axes")
+    return list(value)
 
 
 def _all_axes(x: Any, axes: Any) -> tuple[int, ...]:

@@ -83,6 +83,7 @@ def _nth(name: str, f: Any, phase: int = -1, sign: int = 1) -> None:
     def function(v: Any, z: Any, n: Any = 1) -> Any:
         if not isinstance(n, (int, np.integer)) or n < 0:
             raise ValueError("n must be a non-negative integer")
+        v = np.asarray(v) if n and not hasattr(v, "dtype") else v  # as SciPy, so that single precision becomes double
         return sum(sign**n * phase**k * comb(n, k) * f(v - n + 2 * k, z) for k in range(n + 1)) / 2**n
 
     function.__doc__ = f"`scipy.special.{name}`."

@@ -208,7 +208,12 @@ op("erfinv", lambda t, ans, _x: t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=U
 op("erfcinv", lambda t, ans, _x: -t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=(0.2, 1.8))
 op("ndtr", lambda t, _ans, x: t * np.exp(-0.5 * x * x) / (_SQRT_2 * _SQRT_PI))
 op("ndtri", lambda t, ans, _x: t * (_SQRT_2 * _SQRT_PI) * np.exp(0.5 * ans * ans), domain=PROBABILITY)
-op("log_ndtr", lambda t, _ans, x: t * (_SQRT_2 / _SQRT_PI) / s.erfcx(x / -_SQRT_2))
+op(
+    "log_ndtr",  # each form where it can't overflow
+    lambda t, ans, x: (
+        t * np.where(x > 0, np.exp(-0.5 * x * x - ans) / 2, 1 / s.erfcx(safe(x, x > 0, 0.0) / -_SQRT_2)) * (_SQRT_2 / _SQRT_PI)
+    ),
+)
 op("ndtri_exp", lambda t, ans, _x: t * (_SQRT_PI / _SQRT_2) * s.erfcx(ans / -_SQRT_2), domain=(-5.0, -0.1))
 
 
@@ -258,26 +263,26 @@ def _zero_if(zero: Any, y: Any, f: Any) -> Any:
 op(
     "rel_entr",
     lambda t, _ans, x, y: t * (np.log(x / y) + 1),
-    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: -x / y),
+    lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == 0), y, lambda y: -x / y),
     domain=POSITIVE,
 )
 op(
     "kl_div",
     lambda t, _ans, x, y: t * np.log(x / y),
-    lambda t, _ans, x, y: t * (1 - _zero_if(x == 0, y, lambda y: x / y)),
+    lambda t, _ans, x, y: t * (1 - _zero_if((x == 0) & (y == 0), y, lambda y: x / y)),
     domain=POSITIVE,
 )
 op(
     "xlogy",
     lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == 0), y, np.log),
-    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: x / y),
+    lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == 0), y, lambda y: x / y),
     domain=POSITIVE,
     note="both derivatives are 0 at (0, 0)",
 )
 op(
     "xlog1py",
     lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == -1), y, np.log1p),
-    lambda t, _ans, x, y: t * _zero_if(x == 0, y, lambda y: x / (1 + y)),
+    lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == -1), y, lambda y: x / (1 + y)),
     domain=POSITIVE,
     note="both derivatives are 0 at (0, -1)",
 )
@@ -333,7 +338,16 @@ op(
     lambda t, ans, y, p: t * (ans + 1) * y * y * _log1prel1(p * y),
     domain=((-0.7, 0.9), UNIT),
 )
-op("spence", lambda t, _ans, z: -t * s.hyp2f1(1, 1, 2, 1 - z), domain=POSITIVE)
+
+
+def _log_ratio(z: Any) -> Any:
+    """log(z) / (1 - z), right near 1 too."""
+    near = abs(z - 1) < 0.5
+    far = safe(z, near, 2.0)
+    return np.where(near, -s.hyp2f1(1, 1, 2, 1 - safe(z, ~near, 1.0)), np.log(far) / (1 - far))
+
+
+op("spence", lambda t, _ans, z: t * _log_ratio(z), domain=POSITIVE)
 op("wrightomega", lambda t, ans, _z: t * ans / (1 + ans))
 op("sindg", lambda t, _ans, x: t * _DEGREE * s.cosdg(x))
 op("cosdg", lambda t, _ans, x: -t * _DEGREE * s.sindg(x))

@@ -25,7 +25,8 @@ class Law(NamedTuple):
     """One distribution; `log` is the logarithm of its density or mass function.
 
     `shapes` are the names of its parameters; `at` where to test it: z, then the parameters. Where a parameter may be any number `valid`
-    says what must hold, otherwise all must be positive. `support`: two numbers, or a function of the parameters that returns two.
+    says what must hold, otherwise all must be positive. `support`: two numbers, or a function of the parameters that returns two;
+    `knots`: where between them the density is not smooth.
     """
 
     shapes: str
@@ -38,6 +39,7 @@ class Law(NamedTuple):
     logsf: Formula | None = None
     valid: Formula | None = None
     discrete: bool = False
+    knots: Formula | None = None
 
 
 def _law(shapes: str, at: Any, log: Formula, support: Any = (-_INF, _INF), **more: Any) -> Law:
@@ -50,6 +52,10 @@ _UNIT = (0.0, 1.0)
 
 def _any(*_shapes: Any) -> Any:
     return True
+
+
+def _at_zero(*_shapes: Any) -> tuple[float]:
+    return (0.0,)
 
 
 def _mirror(law: Law) -> Law:
@@ -208,10 +214,12 @@ LAWS: dict[str, Law] = {
     "dgamma": _law(
         "a", (0.7, 1.6), lambda z, a: sp.xlogy(a - 1, np.abs(z)) - np.abs(z) - _LOG2 - sp.gammaln(a),
         cdf=_half(lambda z, a: sp.gammaincc(a, np.abs(z))), sf=lambda z, a: _half(lambda y, a: sp.gammaincc(a, np.abs(y)))(-z, a),
+        knots=_at_zero,
     ),
     "dweibull": _law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 + sp.xlogy(c - 1, np.abs(z)) - np.abs(z) ** c,
         cdf=_half(lambda z, c: np.exp(-(np.abs(z) ** c))), sf=lambda z, c: _half(lambda y, c: np.exp(-(np.abs(y) ** c)))(-z, c),
+        knots=_at_zero,
     ),
     "expon": _law("", 0.7, lambda z: -z, _POSITIVE, cdf=lambda z: -np.expm1(-z), sf=lambda z: np.exp(-z), logsf=lambda z: -z),
     "exponnorm": _law(
@@ -226,7 +234,7 @@ LAWS: dict[str, Law] = {
     "exponweib": _law(
         "a c", (0.8, 1.3, 1.7), lambda z, a, c: np.log(a) + np.log(c) + sp.xlogy(a - 1, -np.expm1(-(z**c))) - z**c + sp.xlogy(c - 1, z),
         _POSITIVE,
-        cdf=lambda z, a, c: (-np.expm1(-(z**c))) ** a,
+        cdf=lambda z, a, c: (-np.expm1(-(z**c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(z**c)),
     ),
     "f": _law(
         "dfn dfd", (0.9, 3.2, 4.7),
@@ -275,7 +283,7 @@ LAWS: dict[str, Law] = {
     "gennorm": _law(
         "beta", (0.7, 1.8), lambda z, b: np.log(b / 2) - sp.gammaln(1 / b) - np.abs(z) ** b,
         cdf=_half(lambda z, b: sp.gammaincc(1 / b, np.abs(z) ** b)),
-        sf=lambda z, b: _half(lambda y, b: sp.gammaincc(1 / b, np.abs(y) ** b))(-z, b),
+        sf=lambda z, b: _half(lambda y, b: sp.gammaincc(1 / b, np.abs(y) ** b))(-z, b), knots=_at_zero,
     ),
     "genpareto": _law(
         "c", (0.6, 0.4), lambda z, c: -(c + 1) * _log1p_ratio(c, z), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
@@ -330,12 +338,12 @@ LAWS: dict[str, Law] = {
     ),
     "laplace": _law(
         "", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=lambda z: np.where(z > 0, 1 - _laplace(z), _laplace(z)),
-        sf=lambda z: np.where(z < 0, 1 - _laplace(z), _laplace(z)),
+        sf=lambda z: np.where(z < 0, 1 - _laplace(z), _laplace(z)), knots=_at_zero,
     ),
     "laplace_asymmetric": _law(
         "kappa", (0.7, 1.4), lambda z, k: np.where(z >= 0, -k, 1 / k) * z - np.log(k + 1 / k),
         cdf=lambda z, k: np.where(z >= 0, 1 - _skewed_tail(z, k), _skewed_tail(z, k)),
-        sf=lambda z, k: np.where(z >= 0, _skewed_tail(z, k), 1 - _skewed_tail(z, k)),
+        sf=lambda z, k: np.where(z >= 0, _skewed_tail(z, k), 1 - _skewed_tail(z, k)), knots=_at_zero,
     ),
     "levy": _levy,
     "levy_l": _mirror(_levy),
@@ -350,6 +358,7 @@ LAWS: dict[str, Law] = {
     "loglaplace": _law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 - np.log(z) - c * np.abs(np.log(z)), _POSITIVE,
         cdf=lambda z, c: np.where(z < 1, z**c / 2, 1 - z**-c / 2), sf=lambda z, c: np.where(z < 1, 1 - z**c / 2, z**-c / 2),
+        knots=lambda _c: (1.0,),
     ),
     "lognorm": _law(
         "s", (0.8, 0.9), lambda z, s: -(np.log(z) ** 2) / (2 * s * s) - np.log(s * z) - _LOG_ROOT_2PI, _POSITIVE,
@@ -408,6 +417,7 @@ LAWS: dict[str, Law] = {
     ),
     "skewnorm": _law(
         "a", (0.6, 1.4), lambda z, a: _LOG2 + _normal(z) + sp.log_ndtr(a * z), cdf=lambda z, a: sp.ndtr(z) - 2 * sp.owens_t(z, a),
+        sf=lambda z, a: sp.ndtr(-z) + 2 * sp.owens_t(z, a),
         valid=_any,
     ),
     "t": _law(
@@ -418,6 +428,7 @@ LAWS: dict[str, Law] = {
     "triang": _law(
         "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where(z < c, _rise(z, c), _fall(z, c))), _UNIT,
         cdf=lambda z, c: np.where(z < c, z * _rise(z, c), 1 - (1 - z) * _fall(z, c)), valid=lambda c: (c >= 0) & (c <= 1),
+        knots=lambda c: (c,),
     ),
     "truncexpon": _law(
         "b", (0.7, 2.1), lambda z, b: -z - np.log(-np.expm1(-b)), lambda b: (0.0, b), cdf=lambda z, b: np.expm1(-z) / np.expm1(-b),
@@ -428,13 +439,14 @@ LAWS: dict[str, Law] = {
         valid=lambda a, b: a < b,
     ),
     "truncpareto": _law(
-        "b c", (1.7, 1.6, 3.2), lambda z, b, c: np.log(b) - (b + 1) * np.log(z) - np.log(-np.expm1(-b * np.log(c))), lambda b, c: (1.0, c),
+        "b c", (1.7, 1.6, 3.2), lambda z, b, c: np.log(b / -np.expm1(-b * np.log(c))) - (b + 1) * np.log(z), lambda b, c: (1.0, c),
         cdf=lambda z, b, c: np.expm1(-b * np.log(z)) / np.expm1(-b * np.log(c)), valid=lambda b, c: (b != 0) & (c > 1),
     ),
     "uniform": _law("", 0.3, lambda z: 0.0 * z, _UNIT, cdf=lambda z: z, sf=lambda z: 1 - z),
     "vonmises": _law("kappa", (0.7, 1.4), lambda z, k: k * (np.cos(z) - 1) - 2 * _LOG_ROOT_2PI - np.log(sp.i0e(k)), valid=lambda k: k >= 0),
     "wald": _law("", 0.8, lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - (z - 1) ** 2 / (2 * z), _POSITIVE,
-        logcdf=lambda z: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, 1.0)[0]), _gaussian_parts(z, 1.0)[1])),
+        logcdf=lambda z: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, 1.0)[0]), _gaussian_parts(z, 1.0)[1]),
+        logsf=lambda z: _gaussian_tail(z, 1.0)),
     "weibull_max": _mirror(_weibull),
     "weibull_min": _weibull,
     "wrapcauchy": _law(
@@ -445,6 +457,6 @@ LAWS: dict[str, Law] = {
         "beta m", (0.4, 1.2, 2.6),
         lambda z, b, m: np.where(z > -b, -z * z / 2, m * np.log(m / b) - b * b / 2 - m * np.log(np.where(z > -b, 1.0, m / b - b - z)))
         - np.log(m / b / (m - 1) * np.exp(-b * b / 2) + np.sqrt(2 * _PI) * sp.ndtr(b)),
-        valid=lambda b, m: (m > 1) & (b > 0),
+        valid=lambda b, m: (m > 1) & (b > 0), knots=lambda b, _m: (-b,),
     ),
 }  # fmt: skip

@@ -80,5 +80,16 @@ MASSES: dict[str, Law] = {
         "alpha", (3, 1.6), lambda k, a: np.log(a) + sp.betaln(k, a + 1), (1, _INF), cdf=lambda k, a: 1 - k * sp.beta(k, a + 1),
         sf=lambda k, a: k * sp.beta(k, a + 1),
     ),
-    "zipf": _mass("a", (3, 2.6), lambda k, a: -a * np.log(k) - np.log(zeta(a, 1.0)), (1, _INF), valid=lambda a: a > 1),
+    "skellam": _mass(
+        "mu1 mu2", (1, 1.4, 2.3),
+        lambda k, m, n: -((np.sqrt(m) - np.sqrt(n)) ** 2) + k / 2 * np.log(m / n) + np.log(sp.ive(np.abs(k), 2 * np.sqrt(m * n))),
+        (-_INF, _INF),
+        cdf=lambda k, m, n: np.where(
+            k < 0, sp.chndtr(2 * n, -2 * np.minimum(k, -1.0), 2 * m), 1 - sp.chndtr(2 * m, 2 * (np.maximum(k, 0.0) + 1), 2 * n)
+        ),
+    ),
+    "zipf": _mass(
+        "a", (3, 2.6), lambda k, a: -a * np.log(k) - np.log(zeta(a, 1.0)), (1, _INF), sf=lambda k, a: zeta(a, k + 1.0) / zeta(a, 1.0),
+        valid=lambda a: a > 1,
+    ),
 }  # fmt: skip

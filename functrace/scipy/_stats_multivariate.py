@@ -87,7 +87,8 @@ def _multivariate_normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular:
 
 @_declare("multivariate_normal", "entropy", lambda rng: (rng.normal(size=2), _spd(rng, 2)), (1,))
 def _multivariate_normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
-    _, logdet, dim = _gaussian(0.0 if mean is None else mean, mean, cov)
+    centre = np.zeros(np.shape(cov)[:1] or 1) if mean is None else mean
+    _, logdet, dim = _gaussian(centre, centre, cov)
     return (dim * (_LOG_2PI + 1) + logdet) / 2
 
 

@@ -383,9 +383,9 @@ def kstat(data: Any, n: int = 2, *, axis: Any = None, nan_policy: str = "propaga
 
 
 _REASONS = {
-    "it depends on the ranks of the data only, so it is piecewise constant": "kendalltau spearmanr spearmanrho weightedtau somersd "
-    "rankdata mannwhitneyu wilcoxon ranksums kruskal friedmanchisquare brunnermunzel ks_1samp ks_2samp kstest siegelslopes theilslopes "
-    "percentileofscore chatterjeexi tiecorrect page_trend_test",
+    "it depends on the ranks of the data only, so it is piecewise constant": "find_repeats kendalltau spearmanr spearmanrho weightedtau "
+    "somersd rankdata mannwhitneyu wilcoxon ranksums kruskal friedmanchisquare brunnermunzel ks_1samp ks_2samp kstest siegelslopes "
+    "theilslopes percentileofscore chatterjeexi tiecorrect page_trend_test",
     "it draws random numbers": "bootstrap permutation_test monte_carlo_test power sobol_indices goodness_of_fit",
     "a test on counts, or whose p-value comes from tables or resampling": "anderson anderson_ksamp ansari barnard_exact bartlett "
     "binomtest boschloo_exact chi2_contingency cramervonmises cramervonmises_2samp dunnett epps_singleton_2samp fisher_exact fligner "
@@ -393,8 +393,8 @@ _REASONS = {
     "bws_test quantile_test",
     "an inner optimisation, use functrace.optimize on the log-likelihood": "boxcox_normmax yeojohnson_normmax ppcc_max fit",
     "not covered yet": "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq relfreq mode trim1 trimboth sigmaclip "
-    "differential_entropy expectile directional_stats ecdf logrank false_discovery_control pointbiserialr quantile scoreatpercentile "
-    "ttest_ind_from_stats tmax tmin lmoment wasserstein_distance_nd describe bayes_mvs mvsdist kstatvar obrientransform combine_pvalues "
+    "differential_entropy expectile directional_stats ecdf logrank false_discovery_control quantile scoreatpercentile "
+    "lmoment wasserstein_distance_nd bayes_mvs mvsdist obrientransform "
     "estimated_cdf",
 }
 REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}

@@ -194,6 +194,3 @@ class gaussian_kde:
         return np.exp(self.logpdf(points))
 
     __call__ = pdf = evaluate
-
-
-CLASSES: dict[str, Any] = {"gaussian_kde": gaussian_kde}

@@ -75,6 +75,8 @@ def _last(y: Any, x: Any, axis: int) -> tuple[Any, Any]:
 @_declare("trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0), _xy(2, 5))
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """`scipy.integrate.trapezoid`."""
+    if x is not None and np.ndim(lift(x)) and lift(x).shape[axis if np.ndim(lift(x)) > 1 else 0] != lift(y).shape[axis]:
+        raise ValueError("If given, length of `x` along axis must be the same as `y`.")
     return np.trapezoid(lift(y), None if x is None else lift(x), dx, axis)
 
 

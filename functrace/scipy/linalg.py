@@ -25,6 +25,7 @@ _REASONS = {
     "it is unstable for the block that the derivative needs, use expm, logm, sqrtm or fractional_matrix_power": "funm",
     "piecewise constant on most matrices, and its iteration is not precise enough on the block that the derivative needs": "signm",
     "a norm of the derivative of expm, use expm_frechet": "expm_cond",
+    "use numpy.kron": "kron",
     "a scaling by powers of two and a permutation": "matrix_balance",
     "random": "clarkson_woodruff_transform",
 }

@@ -129,6 +129,8 @@ def shift(
     """`scipy.ndimage.shift`; the shift may be traced too."""
     _no_output("shift", output)
     x, s = _float(input), lift(shift)
+    if s.ndim and s.shape != (x.ndim,):
+        raise RuntimeError(f"shift: sequence argument must have length equal to input rank, got {s.shape[0]} for {x.ndim} axes")
     moved = [g - (s[k] if s.ndim else s) for k, g in enumerate(_grid(x.shape))]
     return _interpolated(x, moved, order, mode, cval, prefilter).astype(x.dtype)
 

@@ -242,7 +242,10 @@ _FILTERS = [
 )
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """`scipy.signal.lfilter`; the coefficients and the state may be traced too."""
-    b, a, x = (np.reshape(v, -1) if k < 2 else v for k, v in enumerate(map(_float, (b, a, x))))
+    b, a, x = _float(b), _float(a), _float(x)
+    if max(b.ndim, a.ndim) > 1:
+        raise ValueError(f"lfilter: b and a must be 1-D, got {b.ndim} and {a.ndim} dimensions")
+    b, a = np.reshape(b, -1), np.reshape(a, -1)
     state = None if zi is None else np.moveaxis(_float(zi), axis, -1)
     y, final = _filter(b, a, np.moveaxis(x, axis, -1), state)
     return np.moveaxis(y, -1, axis) if zi is None else (np.moveaxis(y, -1, axis), np.moveaxis(final, -1, axis))

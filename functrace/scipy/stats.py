@@ -24,15 +24,19 @@ from functrace.ops.create import lift
 from functrace.ops.kinds import undeclared
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
 from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
+from functrace.scipy import _stats_samples as _samples_of  # noqa: F401
 from functrace.scipy import _stats_summary as _summary
 from functrace.scipy import _stats_tests as _tests
 from functrace.scipy._linalg_systems import late
-from functrace.scipy._stats_laws import LAWS, Law
+from functrace.scipy._stats_laws import LAWS, Law, _log1mexp
 from functrace.scipy._stats_masses import MASSES
+from functrace.scipy._stats_moments import summary
+from functrace.scipy._stats_rarer import MORE
 from functrace.transforms.derivatives import jvp
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
+SUMMARIES = ("mean", "var", "std", "entropy", "moment", "stats")
 _WHOLE = ("n", "N", "low", "high")  # parameters that are whole numbers
 _BELOW = {"log": -np.inf, "cdf": 0.0, "logcdf": -np.inf, "sf": 1.0, "logsf": 0.0}
 _ABOVE = {"log": -np.inf, "cdf": 1.0, "logcdf": 0.0, "sf": 0.0, "logsf": -np.inf}
@@ -50,6 +54,8 @@ def _formula(law: Law, what: str) -> Callable[..., Any] | None:
         rest = lambda z, *s: np.exp(log_rest(z, *s))
     if own is None and rest is None:
         return None
+    if own is None and log_rest is not None:
+        return (lambda z, *s: -np.expm1(log_rest(z, *s))) if what == plain else (lambda z, *s: _log1mexp(-log_rest(z, *s)))
     if what == plain:
         return (lambda z, *s: np.exp(own(z, *s))) if own is not None else (lambda z, *s: 1 - rest(z, *s))
     if own is None or rest is None:
@@ -173,6 +179,35 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
     return method
 
 
+def _summary_of(name: str, law: Law, what: str) -> Callable[..., Any]:
+    """A moment, or several, or the entropy of a distribution."""
+    take = {"m": "mean", "v": "var", "s": "skew", "k": "kurtosis"}
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        order: Any = 0
+        if what == "moment":
+            order, *args = (kwargs.pop("order"), *args) if "order" in kwargs else args  # type: ignore[assignment]
+        kinds = [take[m] for m in kwargs.pop("moments", "mv")] if what == "stats" else [what]
+        shapes, loc, scale = _arguments(f"{name}.{what}", law, tuple(args), kwargs)
+        valid = _valid(law, shapes) & (scale > 0)
+        out = [np.where(valid, summary(name, law, kind, order, shapes, loc, scale), np.nan) for kind in kinds]
+        return tuple(out) if len(out) > 1 else out[0]
+
+    return method
+
+
+def _central(name: str, what: str, ppf: Callable[..., Any]) -> Callable[..., Any]:
+    """`median` or `interval`, from the quantiles."""
+    if what == "median":
+        return lambda *args, **kwargs: ppf(0.5, *args, **kwargs)
+
+    def interval(confidence: Any, *args: Any, **kwargs: Any) -> Any:
+        p = _real(f"{name}.interval", confidence)
+        return ppf((1 - p) / 2, *args, **kwargs), ppf((1 + p) / 2, *args, **kwargs)
+
+    return interval
+
+
 def _samples(law: Law, what: str) -> tuple[Sample, ...]:
     whole = [k for k, n in enumerate(law.shapes.split(), 1) if law.discrete and n in _WHOLE and law is not MASSES["nbinom"]]
     count = len(law.at)
@@ -187,17 +222,33 @@ def _samples(law: Law, what: str) -> tuple[Sample, ...]:
     return (Sample(draw, wrt=wrt),) if wrt else ()
 
 
+def _parameters(law: Law, *before: Any) -> tuple[Sample, ...]:
+    whole = [law.discrete and n in _WHOLE for n in law.shapes.split()]
+    at = [*law.at[1:], *([] if law.discrete else [0.2, 1.3])]
+    wrt = tuple(k + len(before) for k in range(len(at)) if not any(whole[k : k + 1]))
+    return (Sample(lambda rng: (*before, *map(np.asarray, at)), wrt=wrt),) if wrt else ()
+
+
 def _declare(name: str, law: Law) -> None:
     own = getattr(_scipy, name)
+
+    def enter(what: str, method: Callable[..., Any], samples: tuple[Sample, ...]) -> None:
+        method.__name__, method.__doc__ = what, f"`scipy.stats.{name}.{what}`."
+        implements(getattr(own, what), samples, name=f"scipy.stats.{name}.{what}")(method)
+
     for what in DISCRETE if law.discrete else CONTINUOUS:
         if what not in ("pdf", "logpdf", "pmf", "logpmf") and _formula(law, "sf" if what in ("sf", "logsf", "isf") else "cdf") is None:
             continue
         method = (_quantile if what in ("ppf", "isf") else _density)(name, law, what)
-        method.__name__, method.__doc__ = what, f"`scipy.stats.{name}.{what}`."
-        implements(getattr(own, what), _samples(law, what), name=f"scipy.stats.{name}.{what}")(method)
+        enter(what, method, _samples(law, what))
+        if what == "ppf":
+            enter("median", _central(name, "median", method), _parameters(law))
+            enter("interval", _central(name, "interval", method), _parameters(law, 0.8))
+    for what in SUMMARIES:
+        enter(what, _summary_of(name, law, what), _parameters(law, *([2] if what == "moment" else [])))
 
 
-for _name, _each in {**LAWS, **MASSES}.items():
+for _name, _each in {**LAWS, **MORE, **MASSES}.items():
     if hasattr(_scipy, _name):
         _declare(_name, _each)
 
@@ -212,6 +263,8 @@ class Distribution:
         return Distribution(self._name, self._own, args, kwargs)
 
     def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {method!r}")
         found = TABLE.get(f"scipy.stats.{self._name}.{method}")
         fixed, named = self._args, self._kwargs
         if found is not None:
@@ -241,6 +294,7 @@ _PLAIN = (  # objects, plots, and SciPy's newer distributions, which take plain 
     "order_statistic"
 )
 CONSTANT = tuple(_PLAIN.split())
+gaussian_kde = _tests.gaussian_kde
 _find = late("scipy.stats.", _scipy, REFUSED)
 
 
@@ -248,6 +302,4 @@ def __getattr__(name: str) -> Any:
     own = getattr(_scipy, name)
     if hasattr(own, "rvs") and not isinstance(own, type):
         return Distribution(name, own)
-    if name == "gaussian_kde":
-        return _tests.gaussian_kde
     return _find(name)

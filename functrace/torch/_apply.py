@@ -21,7 +21,7 @@ from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
 from functrace.torch._tensor import Tensor, new, settled, wrap
-from functrace.torch._views import bad_argument, mismatch, view_of, viewed
+from functrace.torch._views import bad_argument, mismatch, view_of, viewed, written_to
 
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -156,7 +156,7 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
     def function(input: Any, *, out: Any = None) -> Any:
         try:
             if input.__class__ is not Tensor or out is not None:
-                return general(input) if out is None else out.copy_(general(input))
+                return general(input) if out is None else written_to(name, out, general(input))
             a = input._a
             d = a.dtype
             if (d is not F32 and d is not F64) or (a.__class__ is not np.ndarray and isinstance(a, Tracer)):
@@ -193,16 +193,16 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
             raise
 
     if saves_x and saves_r:
-        function = _plain(general)
+        function = _plain(name, general)
     function.__name__ = function.__qualname__ = name
     function.limits = True  # type: ignore[attr-defined]
     return function
 
 
-def _plain(general: Callable[..., Any]) -> Callable[..., Any]:
+def _plain(name: str, general: Callable[..., Any]) -> Callable[..., Any]:
     def function(input: Any, *, out: Any = None) -> Any:
         try:
-            return general(input) if out is None else out.copy_(general(input))
+            return general(input) if out is None else written_to(name, out, general(input))
         except Exception as error:
             trim(error)
             raise

@@ -127,7 +127,10 @@ def leave(trace: Any, t: Any, axis: int | None) -> Any:
         if isinstance(t._a, BatchTracer) and t._a.owner is trace:
             raise ValueError("vmap: out_dims says None for a result that differs between the examples")
         return t
-    axis = axis % (len(t._a.shape) + 1)
+    rank = len(t._a.shape) + 1
+    if not -rank <= axis < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {axis})")
+    axis = axis % rank
     a = _leave(trace, t._a, axis)
     out = wrap(np.array(a) if isinstance(a, np.ndarray) else a)
     if t._rg:

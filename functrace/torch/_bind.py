@@ -22,7 +22,7 @@ from functrace.torch._ops import public
 from functrace.torch._reduce import result_class
 from functrace.torch._shape import axes_of, axis
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument
+from functrace.torch._views import bad_argument, mismatch, written_to
 
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 
@@ -42,21 +42,6 @@ def _filled(name: str, names: Sequence[str], defaults: Sequence[Any], given: lis
     if rest:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(rest))}'")
     return given
-
-
-def written_to(name: str, out: Any, result: Any, given: Sequence[Any]) -> Any:
-    """What `out=` receives: resized to fit, and without a gradient, as in PyTorch."""
-    if isinstance(result, tuple):
-        for o, r in zip(out, result):
-            written_to(name, o, r, given)
-        return out
-    if recording() and any(isinstance(x, Tensor) and x._rg for x in (out, *given)):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
-        )
-    if out._a.shape != result._a.shape:
-        out._a = np.empty(result._a.shape, out._a.dtype)
-    return out.copy_(result)
 
 
 class LinAlgError(RuntimeError):
@@ -104,6 +89,19 @@ def _refused(name: str, a: Any, why: str) -> LinAlgError:
     name = "linalg.inv" if name == "inverse" else name
     what = f"diagonal element {rows[place]} is zero, the inversion could not be completed because the input matrix is singular."
     return LinAlgError(f"{name}: {where}The {what}" if "ingular" in why else f"{name}: {where}{why}")
+
+
+def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
+    """What NumPy says of shapes and axes, as PyTorch says it, or at least with its class of error and the operation's name."""
+    if isinstance(error, np.exceptions.AxisError) and error.axis is not None:
+        n = max(error.ndim or 0, 1)
+        return IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {error.axis})")
+    text = str(error)
+    if not any(words in text for words in ("broadcast", "not aligned", "mismatch", "shape")):
+        return error
+    found = mismatch(inputs[0]._a, inputs[1]._a) if len(inputs) == 2 and "broadcast" in text else None
+    shapes = ", ".join(str(list(x.shape)) for x in inputs)
+    return found or RuntimeError(f"{name}(): the sizes of the arguments do not fit: {shapes} ({text.strip()})")
 
 
 def bound(
@@ -173,6 +171,8 @@ def bound(
                     found = fun(*full)
                 except np.linalg.LinAlgError as error:
                     raise _refused(name, inputs[0]._a, str(error)) from None
+                except ValueError as error:
+                    raise _unfit(name, inputs, error) from None
                 many.append(isinstance(found, (tuple, list)))
                 found = tuple(found) if many[0] else (found,)
                 if target is not None:

@@ -6,6 +6,7 @@ A check has the parameters of its operation, and raises or returns nothing. `che
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -104,9 +105,14 @@ def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
         )
 
 
-@check_of("addmm", "baddbmm", "addmv")
+@check_of("addmm", "baddbmm", "addbmm", "addmv", "addr")
 def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) -> None:
     x, y, z = input._a.shape, a._a.shape, b._a.shape
+    if name in ("baddbmm", "addbmm") and min(len(y), len(z)) < 3:
+        n = len(y) if len(y) < 3 else len(z)
+        wrong(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got 2)", IndexError)
+    if name == "addr":
+        y, z = (*y, 1), (1, *z)
     if name == "addmm":
         for shape, argument in ((y, "mat1"), (z, "mat2")):
             if len(shape) != 2:
@@ -117,7 +123,7 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
         return
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
-    target = (*y[:-1], z[-1])
+    target = (*y[name == "addbmm" : -1], z[-1])
     for k in range(1, len(x) + 1):
         if k > len(target) or x[-k] not in (1, target[-k]):
             wrong(
@@ -130,7 +136,7 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
     "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
 )  # fmt: skip
-def _square(name: str, A: Any, B: Any = None, *_rest: Any, **_named: Any) -> None:
+def _square(name: str, A: Any, B: Any = None, *_rest: Any, left: bool = True, **_named: Any) -> None:
     shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").replace("inverse", "inv")
     if len(shape) < 2:
         wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
@@ -140,14 +146,101 @@ def _square(name: str, A: Any, B: Any = None, *_rest: Any, **_named: Any) -> Non
         other = B._a.shape
         vector = len(other) == 1 or other == shape[:-1]
         n, columns = (other[-1], 1) if vector else other[-2:]
-        if n != shape[-1]:
-            wrong(f"{name}: Incompatible shapes of A and B for the equation AX = B ({shape[-2]}x{shape[-1]} and {n}x{columns})")
+        if (n if left or vector else columns) != shape[-1]:
+            equation = "AX = B" if left else "XA = B"
+            wrong(f"{name}: Incompatible shapes of A and B for the equation {equation} ({shape[-2]}x{shape[-1]} and {n}x{columns})")
 
 
 @check_of("cross")
 def _cross(input: Any, other: Any, dim: int | None = None) -> None:
-    if dim is None and 3 not in input._a.shape:
+    x = input._a.shape
+    if dim is None and 3 not in x:
         wrong("no dimension of size 3 in input")
+    _crossed(input, other, x.index(3) if dim is None else dim)
+
+
+@check_of("linalg_cross")
+def _crossed(input: Any, other: Any, dim: int = -1, **_named: Any) -> None:
+    x, y = input._a.shape, other._a.shape
+    if len(x) != len(y):
+        wrong("linalg.cross: inputs must have the same number of dimensions.")
+    k = place_of(dim, len(x))
+    if k < len(x) and not x[k] == y[k] == 3:
+        wrong(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x[k]} and {y[k]}")
+    fits(input, other)
+
+
+@check_of("linalg_multi_dot")
+def _multi_dot(tensors: Any, **_named: Any) -> None:
+    given = list(tensors)
+    if len(given) < 2:
+        wrong(f"multi_dot(): expected at least 2 tensors but got {len(given)}")
+    shapes = [list(t._a.shape) for t in given]
+    for k, (x, y) in enumerate(itertools.pairwise(shapes)):
+        if x[-1:] != (y[-2:-1] or y):
+            wrong(f"multi_dot(): tensors {k} and {k + 1} with shapes {x} and {y} cannot be multiplied")
+
+
+@check_of("linalg_svd", "linalg_svdvals", "linalg_qr", "linalg_pinv", "linalg_lu", "linalg_matrix_norm")
+def _matrix(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
+    if A._a.ndim < 2:
+        wrong(f"{name.replace('_', '.', 1)}: The input tensor A must have at least 2 dimensions.")
+
+
+@check_of("inner")
+def _inner(input: Any, other: Any) -> None:
+    x, y = input._a.shape, other._a.shape
+    if x and y and x[-1] != y[-1]:
+        wrong(f"inner() the last dimension must match on both input tensors but got shapes {list(x)} and {list(y)}")
+
+
+@check_of("vdot")
+def _vdot(input: Any, other: Any) -> None:
+    x, y = input._a, other._a
+    if x.ndim != 1 or y.ndim != 1:
+        wrong(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
+    if x.dtype != y.dtype:
+        wrong(f"dot : expected both vectors to have same dtype, but found {input.dtype.scalar} and {other.dtype.scalar}")
+    if x.shape != y.shape:
+        wrong(
+            f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same number of elements, but got "
+            f"{x.size} and {y.size} elements respectively"
+        )
+
+
+@check_of("dist")
+def _dist(input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
+    fits(input, other)
+
+
+@check_of("histc")
+def _histc(input: Any, *_rest: Any, **_named: Any) -> None:
+    if input._a.dtype.kind not in "f":
+        wrong(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar}'", NotImplementedError)
+
+
+@check_of("repeat_interleave")
+def _repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *_rest: Any, **_named: Any) -> None:
+    if hasattr(repeats, "_a") and repeats._a.ndim:
+        n = input._a.size if dim is None else input._a.shape[dim]
+        if len(repeats._a) not in (1, n):
+            wrong(
+                "repeats must have the same size as input along dim, but got "
+                f"repeats.size(0) = {len(repeats._a)} and input.size({dim or 0}) = {n}"
+            )
+
+
+@check_of("triu_indices", "tril_indices")
+def _indices(_name: str, row: int, col: int, *_rest: Any, **_named: Any) -> None:
+    for what, n in (("row", row), ("col", col)):
+        if n < 0:
+            wrong(f"{what} must be non-negative, got{n}")
+
+
+@check_of("meshgrid")
+def _meshgrid(*tensors: Any, indexing: str | None = None) -> None:
+    if indexing not in (None, "ij", "xy"):
+        wrong(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
 
 
 @check_of("norm")
@@ -199,6 +292,8 @@ def _kthvalue(input: Any, k: int, dim: int = -1, *_rest: Any, **_named: Any) -> 
 def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None:
     if not input._a.size:
         wrong(f"{name}() input tensor must be non-empty")
+    if hasattr(q, "_a") and q._a.dtype != input._a.dtype:
+        wrong(f"{name}() q tensor must be same dtype as the input tensor")
 
 
 @check_of("trace")

@@ -125,7 +125,8 @@ class Compiled:
         function = self._orig_mod
         leaves, treedef = tree.flatten((args, kwargs))
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
-        if not places or _modes.depth or forward_levels.get() or not all(_plain(leaves[k]) for k in places):
+        fixed = all(_plain(x) if isinstance(x, Tensor) else isinstance(x, _CONSTANTS) for x in leaves)  # an object may change
+        if not places or _modes.depth or forward_levels.get() or not fixed:
             return function(*args, **kwargs)
         try:
             rest = tuple((type(x), x) for x in leaves if not isinstance(x, Tensor))

@@ -18,7 +18,7 @@ from functrace.torch._index import stack
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument
+from functrace.torch._views import bad_argument, mismatch
 
 
 def finish(a: Any, requires_grad: bool) -> Any:
@@ -142,6 +142,7 @@ def from_numpy(ndarray: Any) -> Any:
                 "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
                 "(You can probably work around this by making a copy of your array  with array.copy().) "
             )
+        ndarray = ndarray[...]  # the caller's may be given another shape
     return wrap(ndarray)
 
 
@@ -227,6 +228,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
 def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
     """The n x m matrix with ones on its diagonal."""
     device_of(device)
+    if not isinstance(n, (int, np.integer, Tensor)):
+        raise TypeError(f"eye(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     for size, letter in ((n, "n"), (m, "m")):
         if size is not None and size < 0:
             raise RuntimeError(f"{letter} must be greater or equal to 0, got {size}")
@@ -238,6 +241,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, req
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
     if end is None:
         start, end = 0, start
+    for position, (name, x) in enumerate((("start", start), ("end", end), ("step", step)), 1):
+        if not isinstance(x, SCALARS):
+            raise TypeError(f"arange(): argument '{name}' (position {position}) must be Number, not {type(x).__name__}")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) / step < 0:
@@ -294,12 +300,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, one a row."""
-    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1) if len(tensors) > 1 else tensors[0]
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Tensors expanded to their common shape."""
-    shape = np.broadcast_shapes(*(t._a.shape for t in tensors))
+    shape: tuple[int, ...] = ()
+    for t in tensors:
+        error = mismatch(np.broadcast_to(0, shape), t._a)
+        if error is not None:
+            raise error
+        shape = np.broadcast_shapes(shape, t._a.shape)
     return tuple(t.expand(shape) for t in tensors)
 
 

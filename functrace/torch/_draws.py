@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes, _random
+from functrace.torch._apply import call
 from functrace.torch._create import Maker, device_of, empty, empty_like, finish, keywords, numpy_dtype, shape_of, written
-from functrace.torch._ops import public
+from functrace.torch._nodes import Op
+from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, wrap
 
 
@@ -118,15 +120,29 @@ def _source(generator: Any) -> _random.Generator:
 
 
 def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
+    if a > b:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a:g} > to={b:g}")
     return _random.scaled(source.uniform(x.size, x.dtype), b - a, a, x.dtype)
 
 
 def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
     if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if x.dtype.kind == "c":
         return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
     return _random.normal(x.size, x.dtype, source, mean, std)
+
+
+def _exponential(x: Any, source: Any, lambd: float = 1.0) -> Any:
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    return -np.log1p(-source.uniform(x.size, _F64)) / lambd
+
+
+def _geometric(x: Any, source: Any, p: float) -> Any:
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p))
 
 
 def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
@@ -142,6 +158,9 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
 
 def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
     if low is not None:
+        first, last = (0, low) if high is None else (low, high)
+        if first >= last:
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={first} >= to={last}")
         return source.below(*((0, low) if high is None else (low, high)), x.size)
     if x.dtype.kind == "f":
         digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
@@ -157,8 +176,8 @@ _FILLS: dict[str, Callable[..., Any]] = {
     "normal_": _normal,
     "bernoulli_": _bernoulli,
     "random_": _integers,
-    "exponential_": lambda x, source, lambd=1.0: -np.log1p(-source.uniform(x.size, _F64)) / lambd,
-    "geometric_": lambda x, source, p: np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p)),
+    "exponential_": _exponential,
+    "geometric_": _geometric,
     "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (source.uniform(x.size, _F64) - 0.5)),
     "log_normal_": lambda x, source, mean=1.0, std=2.0: np.exp(source.normals(x.size) * std + mean),
 }
@@ -189,6 +208,8 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not np.all(np.sum(p, -1) > 0):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > p.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not replacement or num_samples == 1:
@@ -201,5 +222,34 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
 
 
-for _name in "bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm".split():
+def _poisson(rate: Any, generator: Any) -> Any:
+    from functrace.torch import _rejection  # seldom needed
+
+    return _rejection.poisson(rate, generator).astype(rate.dtype)
+
+
+_POISSON = Op("Poisson", _poisson, [zero], "Zero")
+
+
+def poisson(input: Any, generator: Any = None) -> Any:
+    """Poisson numbers of the rates that each element is."""
+    if input._a.dtype.kind != "f":
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{input.dtype.scalar}'")
+    if (input._a < 0).any():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return call(_POISSON, (input,), (generator,))
+
+
+def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
+    """How many of `count` trials succeed, each with the probability `prob`."""
+    from functrace.torch import _rejection
+
+    if count._a.dtype.kind != "f":
+        raise ValueError(f"binomial only supports floating-point dtypes for count, got: {count.dtype.scalar}")
+    if count._a.dtype != prob._a.dtype:
+        raise RuntimeError(f"Found dtype {prob.dtype.scalar} but expected {count.dtype.scalar}")
+    return wrap(_rejection.binomial(count._a, prob._a, generator).astype(count._a.dtype))
+
+
+for _name in "poisson binomial bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm".split():
     public(globals()[_name], _name, method=_name == "multinomial")

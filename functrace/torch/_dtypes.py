@@ -103,10 +103,7 @@ def of(x: Any) -> dtype:
         found = _BY_NP.get(np.dtype(x).newbyteorder("="))
     if found is None:
         raise TypeError(
-            f"can't convert np.ndarray of type numpy.{np.dtype(x).name}_. The only supported types are: float64, float32, float16, "
-            "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
-            if np.dtype(x).kind == "O"
-            else f"can't convert np.ndarray of type numpy.{np.dtype(x).name}. The only supported types are: float64, float32, float16, "
+            f"can't convert np.ndarray of type numpy.{np.dtype(x).type.__name__}. The only supported types are: float64, float32, float16, "
             "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
         )
     return found
@@ -124,7 +121,7 @@ def set_default_dtype(d: Any) -> None:
     """Change the dtype of tensors made from Python floats. Raises TypeError unless it is a floating type."""
     global _default
     if not isinstance(d, dtype) or d.category != FLOAT:
-        raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
+        raise TypeError("only floating-point types are supported as the default type")
     _default = d
 
 
@@ -234,6 +231,9 @@ def _to_size(sizes: tuple[int, ...]) -> Size:
     return Size(sizes)
 
 
+_DEVICES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
+
+
 class device:
     """Where a tensor lives: always the CPU here. Raises RuntimeError for any other device."""
 
@@ -242,6 +242,8 @@ class device:
 
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         name, _, number = str(type).partition(":")
+        if not name.isalpha() or name not in _DEVICES:
+            raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {name}")
         if name != "cpu":
             raise RuntimeError(
                 f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,13 +18,15 @@ from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import inplace
+from functrace.torch._views import inplace, written_to
+
+_PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
 
 
 def _key(x: Any, index: Any) -> tuple[Any, Any]:
     """The view that the plain parts of an index make, and the rest: None, or an index with arrays."""
     single = not isinstance(index, tuple)
-    if isinstance(index, list) and any(isinstance(i, slice) or i is Ellipsis or i is None for i in index):
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(i, _PARTS) for i in index):  # as PyTorch takes it
         index, single = tuple(index), False
     parts = (index,) if single else index
     parts = tuple(_as_index(p) for p in parts)
@@ -82,10 +85,12 @@ def _check_arrays(x: Any, index: Sequence[Any]) -> None:
         if isinstance(p, slice):
             k += 1
         elif p.dtype == np.bool_:
-            if p.shape != x._a.shape[k : k + p.ndim]:
+            shape = x._a.shape[k : k + p.ndim]
+            if p.shape != shape:
+                j = next((j for j, n in enumerate(shape) if n != p.shape[j]), len(shape))
                 raise IndexError(
-                    f"The shape of the mask {list(p.shape)} at index {k} does not match the shape of the indexed tensor "
-                    f"{list(x._a.shape)} at index {k}"
+                    f"The shape of the mask {list(p.shape)} at index {j} does not match the shape of the indexed tensor "
+                    f"{list(x._a.shape)} at index {k + j}"
                 )
             k += p.ndim
         else:
@@ -132,7 +137,10 @@ def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if s.step is not None and int(s.step) <= 0:
         raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
-    s = slice(*(None if v is None else int(v) for v in (s.start, s.stop, s.step)))
+    try:
+        s = slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     n = x._a.shape[k]
     start, stop, step = s.indices(n)
     if not single and (start, stop, step) == (0, n, 1):
@@ -190,15 +198,26 @@ def _constant(x: Any, value: Any) -> Any:
         kind = type(value)
         name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
         raise TypeError(f"can't assign a {name} to a torch.{x.dtype.storage}")
-    if isinstance(value, complex) and x._a.dtype.kind in "iuf":
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(x.dtype.name, x.dtype.name)} without overflow")
     if x._a.dtype.kind in "iu" and isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("Overflow when unpacking long long")
+    if not _fits(value, x._a.dtype):
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(x.dtype.name, x.dtype.name)} without overflow")
     return wrap(np.asarray(value).astype(x._a.dtype))
 
 
+def _fits(value: Any, dtype: Any) -> builtins.bool:
+    """Whether PyTorch takes a number for a dtype. Negative ones wrap round in unsigned dtypes."""
+    if isinstance(value, complex):
+        return dtype.kind not in "iuf"
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return builtins.bool((info.min or -info.max) <= value <= info.max)  # never for NaN
+    most = np.finfo(dtype).max if dtype.name in ("float32", "complex64") else None
+    return most is None or not builtins.bool(most < abs(value) < float("inf"))
+
+
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "uint8": "uint8_t", "int8": "int8_t",
-            "int16": "int16_t", "float16": "c10::Half"}  # fmt: skip
+            "int16": "int16_t", "float16": "c10::Half", "complex64": "c10::complex<float>"}  # fmt: skip
 public(getitem, "__getitem__", torch=False)
 public(setitem, "__setitem__", torch=False)
 
@@ -253,6 +272,7 @@ def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
     """Tensors one after another along an axis."""
     dim = dim if axis is None else axis
+    _check_tensors("cat", tensors)
     tensors = list(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -273,17 +293,26 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None)
                     f"tensor number {i} in the list."
                 )
     joined = _join("Cat", kept, d)
-    return joined if out is None else out.copy_(joined)
+    return joined if out is None else written_to("cat", out, joined)
 
 
 for _name in ("concat", "concatenate"):
     public(cat, _name, method=False)
 
 
+def _check_tensors(name: str, tensors: Any) -> None:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+    for k, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+
+
 @public
 def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
     """Tensors of one shape along a new axis."""
     dim = dim if axis is None else axis
+    _check_tensors("stack", tensors)
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -294,7 +323,7 @@ def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = Non
                 f"{list(x._a.shape)} at entry {i}"
             )
     joined = _join("Stack", tensors, axis_of(dim, tensors[0]._a.ndim + 1))
-    return joined if out is None else out.copy_(joined)
+    return joined if out is None else written_to("stack", out, joined)
 
 
 def _at_least(n: int) -> Callable[..., Any]:

@@ -35,6 +35,8 @@ def _grid(name: str, input: Any, dim: int, index: Any, *rest: Any, **_named: Any
     if rest and hasattr(rest[0], "_a") and rest[0]._a.dtype != x.dtype:
         wrong("scatter(): Expected self.dtype to be equal to src.dtype")
     large = next((j for j, (m, n) in enumerate(zip(i.shape, x.shape)) if j != k and m > n), None) if i.size else None
+    if large is None and i.size and rest and hasattr(rest[0], "_a"):
+        large = next((j for j, (m, n) in enumerate(zip(i.shape, rest[0]._a.shape)) if m > n), None)
     if large is not None:
         source = f" and to be no larger size than src {list(rest[0]._a.shape)}" if rest and hasattr(rest[0], "_a") else ""
         what = f"Size does not match at dimension {large} expected index" if name == "gather" else "Expected index"
@@ -161,6 +163,10 @@ def _roll(input: Any, shifts: Any, dims: Any = ()) -> None:
     m, n = (len(x) if isinstance(x, (tuple, list)) else 0 if x is None else 1 for x in (shifts, dims))
     if n and m != n:
         wrong(f"shifts and dimensions must align. shifts: {m}, dims:{n}")
+    size = max(input._a.ndim, 1)
+    for k in (dims if isinstance(dims, (tuple, list)) else (dims,)) if n else ():
+        if not -size <= k < size:
+            wrong(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {k})", IndexError)
 
 
 @check_of("rot90")

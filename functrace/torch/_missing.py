@@ -19,7 +19,6 @@ _INSTEAD = {
     "mps": "use the CPU",
     "xpu": "use the CPU",
     "export": "save the state_dict with torch.save",
-    "distributions": "use the densities of functrace.scipy.stats",
     "profiler": "use Python's cProfile, or functrace.profile",
     "tensorboard": "write what is to be seen with Python's csv or json",
     "prune": "multiply the weights by a mask, in a parametrization",

@@ -1,7 +1,8 @@
-"""Views beyond those of `_shape`, splitting, and what changes a tensor's shape in place."""
+"""Views beyond those of `_shape`, splitting, what changes a tensor's shape in place, and casts by name."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._scatter import strided
-from functrace.torch._shape import PERMUTED, axis, narrow, need, transpose
+from functrace.torch._shape import PERMUTED, axis, narrow, need, to, transpose
 from functrace.torch._tensor import Tensor, wrap
 
 
@@ -72,6 +73,11 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         if len({axis(d, n) for d in places}) < len(places):
             raise RuntimeError(f"movedim: repeated dim in `{what}` ({places})")
     ends = [tuple(axis(d, n) for d in ((ds,) if isinstance(ds, int) else ds)) for ds in (source, destination)]
+    if len(ends[0]) != len(ends[1]):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(ends[0])} dims) should contain the same number of dims as "
+            f"destination ({list(ends[1])} dims)"
+        )
     order = [k for k in range(n) if k not in ends[0]]
     for to_place, k in sorted(zip(ends[1], ends[0])):
         order.insert(to_place, k)
@@ -303,7 +309,11 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self._rg:
         raise RuntimeError("cannot resize variables that require grad")
     shape = to_shape(sizes)
-    self._a = np.resize(self._a, shape) if self._a.size else np.zeros(shape, self._a.dtype)
+    a, n = self._a, math.prod(shape)
+    if n <= a.size and a.flags.c_contiguous:
+        self._a = a.reshape(-1)[:n].reshape(shape)  # on the same memory
+    else:
+        self._a = np.resize(a, shape) if a.size else np.zeros(shape, a.dtype)
     return self
 
 
@@ -323,3 +333,18 @@ def _spectrum(name: str) -> Callable[..., Any]:
 
 for _name in ("stft", "istft"):
     public(_spectrum(_name), _name)
+
+
+def type_(self: Any, dtype: Any = None) -> Any:
+    """The name of its type, as 'torch.FloatTensor'; or itself converted."""
+    if dtype is None:
+        return f"torch.{self.dtype.storage}"
+    if isinstance(dtype, str):
+        found = [d for d in _dtypes.NAMES.values() if d.storage == dtype.removeprefix("torch.")]
+        if not found:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = found[0]
+    return to(self, dtype)
+
+
+public(type_, "type", torch=False)

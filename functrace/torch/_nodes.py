@@ -71,7 +71,7 @@ class Op:
         self.looks = [_contact.looks(rule, arity) for rule in self.rules]
         self.frees = any(any(row) for row in self.looks) if frees is None else frees
         self.seen: dict[int, list[bool]] = {}
-        base = {1: UnaryNode, 2: BinaryNode}.get(arity, RuleNode)
+        base = RuleNode if many else {1: UnaryNode, 2: BinaryNode}.get(arity, RuleNode)
         self.node = node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
 
     def seen_by(self, wanted: int) -> list[bool]:
@@ -93,7 +93,10 @@ class Op:
 
 
 def _conjugating(rule: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda g, *rest: conjugate(rule(np.conjugate(g), *rest))
+    def conjugated(g: Any, *rest: Any) -> Any:
+        return conjugate(rule(tuple(map(np.conjugate, g)) if isinstance(g, tuple) else np.conjugate(g), *rest))
+
+    return conjugated
 
 
 def conjugate(d: Any) -> Any:
@@ -228,7 +231,7 @@ class RuleNode(OpNode):
 
 
 class UnaryNode(RuleNode):
-    """One argument."""
+    """One argument, one result."""
 
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradient of the argument."""
@@ -239,15 +242,13 @@ class UnaryNode(RuleNode):
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, ans)
-        if ans.__class__ is tuple:
-            g = self._complete(g, ans)
         x = args[0]
         d = self.rules[0](g, ans, x, *params)  # type: ignore[misc]
         return (d if d.dtype is x.dtype and d.shape == x.shape else fit(d, x),)
 
 
 class BinaryNode(RuleNode):
-    """Two arguments."""
+    """Two arguments, one result."""
 
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments."""

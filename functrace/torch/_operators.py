@@ -37,7 +37,7 @@ from functrace.torch._ops import (
     zero,
 )
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, inplace
+from functrace.torch._views import bad_argument, inplace, written_to
 
 _UFUNCS: dict[Any, str] = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.negative: "neg", np.power: "pow", np.sin: "sin",
@@ -58,6 +58,9 @@ def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
             x if isinstance(x, Tensor) else wrap(x) if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x
             for x in inputs
         ]
+        if name in ("maximum", "minimum", "fmax", "fmin"):  # PyTorch's take no numbers
+            like = next(x for x in given if isinstance(x, Tensor))
+            given = [x if isinstance(x, Tensor) else FUNCTIONS["full_like"](like, x) for x in given]
         return FUNCTIONS[name](*given)
     out = getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
     return wrap(np.asarray(out)) if isinstance(out, (np.ndarray, np.generic)) else out
@@ -81,7 +84,7 @@ def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
         if alpha == 1:
             return plain(input, other, out=out)
         if out is not None:
-            return out.copy_(function(input, other, alpha=alpha))
+            return written_to(name, out, function(input, other, alpha=alpha))
         if _dtypes.result_type(input, other) is _dtypes.bool_:
             alpha = bool(alpha)
         return call(scaled, (_as_tensor(name, input), other), (alpha,))
@@ -136,7 +139,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     result = _pow(input, exponent)
     if result is NotImplemented:
         raise bad_argument("pow", "exponent", 2, exponent)
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("pow", out, result)
 
 
 def _rpow(self: Any, base: Any) -> Any:
@@ -177,7 +180,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     d = _dtypes.result_type(input, other)
     result = call(_ROUNDED, [_cast(x, d) if isinstance(x, Tensor) else np.asarray(x, d.np) for x in (input, other)], (rounding_mode,))
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("div", out, result)
 
 
 def _rounded(x: Any, y: Any, how: str) -> Any:

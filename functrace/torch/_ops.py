@@ -20,7 +20,7 @@ from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._limits import LIMITS, limited, refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, inplace
+from functrace.torch._views import bad_argument, inplace, taking_out, written_to
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the names of `torch.`
 METHODS: set[str] = set()  # those of Tensor
@@ -31,13 +31,24 @@ def _whole(fun: Any) -> Any:
     return lambda x: x if x.dtype.kind in "iub" else fun(x)
 
 
+_OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
+    """
+    addcdiv addcmul addmm addmv addr amax amin arange baddbmm ceil_divide clamp_max clamp_min clip diag dot dstack eye floor_divide fmod
+    gather hstack index_select lerp linspace log_softmax logical_not logspace masked_select mv nonzero norm outer prod randint randperm
+    remainder round softmax sort square tensordot topk tril triu trunc vdot vstack
+    """.split()
+)
+
+
 def public(function: Callable[..., Any], *names: str, method: bool = True, torch: bool = True) -> Callable[..., Any]:
     """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
     first = (names or (function.__name__,))[0]
+    if "<" in function.__qualname__:
+        function.__name__ = function.__qualname__ = first  # Python's TypeErrors name it
     function = _index_checks.checked(first, limited(first, function))
     for name in names or (function.__name__,):
         if torch:
-            FUNCTIONS[name] = function
+            FUNCTIONS[name] = taking_out(name, function) if name in _OUT else function
         if method:
             setattr(Tensor, name, function)
             METHODS.add(name)
@@ -331,7 +342,7 @@ def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             if not isinstance(x, taken):
                 raise bad_argument(name, argument, position, x)
         result = apply(input if isinstance(input, Tensor) else wrap(np.asarray(input)), other)
-        return result if out is None else out.copy_(result)
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = function.__qualname__ = name
     function.limits = True  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import along, axes_of, clone, need, to
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import written_to
 
 Dim = Any
 
@@ -147,7 +148,7 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
             x = wrap(x._a.astype(np.int64))
         total = dim is None and not keepdim
         result = call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim))
-        return result if out is None else out.copy_(result)
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
     return public(function)
@@ -172,7 +173,7 @@ def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
                 )
             return call(whole, (x,))
         result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
-        return result if out is None else tuple(o.copy_(r) for o, r in zip(out, result))
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
     public(function)
@@ -193,7 +194,7 @@ def _plain_reduction(name: str, fun: Any) -> None:
         result = wrap(
             fun(a, axis=dim if dim is None else axes_of(dim, a.ndim) if isinstance(dim, tuple) else axis_of(dim, a.ndim), keepdims=keepdim)
         )
-        return result if out is None else out.copy_(result)
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
     public(function)
@@ -249,7 +250,7 @@ def _spread(name: str, op: Op) -> None:
             raise RuntimeError(f"{name} and {name}_mean only support floating point and complex dtypes")
         c = (1 if unbiased else 0) if correction is None else correction
         result = call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
-        return result if out is None else out.copy_(result)
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
     public(function)
@@ -337,7 +338,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
     """The logarithm of the sum of the exponentials along axes."""
     x = to(input, _dtypes.get_default_dtype()) if input._a.dtype.kind in "biu" else input
     result = call(_LOGSUMEXP, (x,), (axes_of(dim, x._a.ndim), keepdim))
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("logsumexp", out, result)
 
 
 def _top(x: Any, axes: Any) -> Any:
@@ -407,7 +408,7 @@ def _cumulative(name: str, op: Op) -> None:
     def function(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
         x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
         result = along(op, x, dim)
-        return result if out is None else out.copy_(result)
+        return result if out is None else written_to(name, out, result)
 
     public(function, name)
 

@@ -95,6 +95,8 @@ def _index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
 
 def _masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     mask = np.broadcast_to(mask, input.shape)
+    if np.size(source) < np.count_nonzero(mask):
+        raise RuntimeError("Number of elements of source < number of ones in mask")
     return index_set(input, np.ravel(source)[: np.count_nonzero(mask)], mask)
 
 
@@ -141,6 +143,8 @@ def _block_diag(*tensors: Any) -> Any:
 
 
 def _combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    if len(input.shape) != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     return input[np.array(list(choose(range(len(input)), r)), int).reshape(-1, r)]
 

@@ -11,12 +11,12 @@ from functrace.torch._apply import call
 from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
-from functrace.torch._nodes import Op, same
+from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
 from functrace.torch._shape import UNSAFE_VIEW, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import inplace, mismatch
+from functrace.torch._views import bad_argument, inplace, mismatch, written_to
 
 Dim = Any
 
@@ -64,7 +64,7 @@ def dot(input: Any, tensor: Any) -> Any:
 def mv(input: Any, vec: Any) -> Any:
     """A matrix times a vector."""
     if input._a.ndim != 2 or vec._a.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {vec._a.ndim}, {input._a.ndim}, {vec._a.ndim}")
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input._a.ndim}, {vec._a.ndim}")
     if input._a.shape[1] != vec._a.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({input._a.shape[0]}), mat ({_shapes(input)}), vec ({len(vec)})")
     _agree(input, vec, "mv")
@@ -72,8 +72,10 @@ def mv(input: Any, vec: Any) -> Any:
 
 
 @public
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """A matrix times a matrix."""
+    if out is not None:
+        return written_to("mm", out, mm(input, mat2))
     x, y = need("mm", input), need("mm", mat2, "mat2", 2)
     for z, what in ((x, "self"), (y, "mat2")):
         if z._a.ndim != 2:
@@ -90,8 +92,10 @@ def _check_mm(x: Any, y: Any) -> None:
 
 
 @public
-def bmm(input: Any, mat2: Any) -> Any:
+def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """Matrices times matrices, one by one."""
+    if out is not None:
+        return written_to("bmm", out, bmm(input, mat2))
     for z, what in ((input, "batch1"), (mat2, "batch2")):
         if z._a.ndim != 3:
             raise RuntimeError(f"{what} must be a 3D tensor")
@@ -109,8 +113,10 @@ def _check_bmm(x: Any, y: Any) -> None:
 
 
 @public
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """`input @ other`: vectors, matrices, or batches of matrices."""
+    if out is not None:
+        return written_to("matmul", out, matmul(input, other))
     x, y = need("matmul", input), need("matmul", other, "other", 2)
     m, n = x._a.ndim, y._a.ndim
     if not m or not n:
@@ -137,8 +143,8 @@ def matmul(input: Any, other: Any) -> Any:
     except ValueError:
         raise (mismatch(np.empty(x._a.shape[:-2]), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
     x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), -1, *z._a.shape[-2:]) for z in (x, y))
-    out = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
-    return squeeze(out, -2) if m == 1 else out
+    product = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
+    return squeeze(product, -2) if m == 1 else product
 
 
 def _matmul_operator(self: Any, other: Any) -> Any:
@@ -223,13 +229,18 @@ _WHERE = Op(
 
 
 @public
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
     if input is None:
-        return tuple(wrap(i) for i in np.nonzero(condition._a))
-    d = _dtypes.result_type(*(x for x in (input, other)))
+        return tuple(wrap(i) for i in np.nonzero(need("where", condition, "condition")._a))
+    need("where", condition, "condition")
+    for k, x in enumerate((input, other)):
+        if not isinstance(x, (Tensor, *SCALARS)):
+            raise bad_argument("where", ("input", "other")[k], k + 2, x)
+    d = _dtypes.result_type(input, other)
     arrays = [to(x, d) if isinstance(x, Tensor) else wrap(np.asarray(x, d.np)) for x in (input, other)]
-    return call(_WHERE, arrays, (condition._a,))
+    result = call(_WHERE, arrays, (condition._a,))
+    return result if out is None else written_to("where", out, result)
 
 
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
@@ -271,13 +282,14 @@ _BETWEEN = {
 
 
 @public
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """The elements, kept between `min` and `max`."""
+    need("clamp", input)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        return _between(input, min, max)
-    return _clamped("clamp", input, min, max)
+    tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
+    result = _between(input, min, max) if tensors else _clamped("clamp", input, min, max)
+    return result if out is None else written_to("clamp", out, result)
 
 
 def _clamped(name: str, x: Any, low: Any, high: Any) -> Any:

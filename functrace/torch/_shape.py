@@ -326,7 +326,10 @@ public(lambda input, *size: expand(input, to_shape(size)), "broadcast_to")
 @public
 def select(input: Any, dim: int, index: Any) -> Any:
     """One entry along an axis."""
-    return select_at(need("select", input), axis(dim, input._a.ndim), int(index))
+    k, i = axis(dim, need("select", input)._a.ndim), int(index)
+    if input._a.ndim and not -input._a.shape[k] <= i < input._a.shape[k]:
+        raise IndexError(f"select(): index {i} out of range for tensor of size {list(input.shape)} at dimension {k}")
+    return select_at(input, k, i)
 
 
 def select_at(x: Any, k: int, i: int, removed: int = 0) -> Any:
@@ -393,6 +396,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
 @public
 def unbind(input: Any, dim: int = 0) -> Any:
     """The entries along an axis."""
+    if not input._a.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return call(UNBIND, (input,), (axis(dim, input._a.ndim),))
 
 
@@ -419,7 +424,7 @@ def to(
 ) -> Any:
     """With another dtype (or the dtype of another tensor); the device can only be the CPU. Itself if nothing changes."""
     for x in args:
-        if isinstance(x, _dtypes.dtype):
+        if isinstance(x, (_dtypes.dtype, type)):
             dtype = x
         elif isinstance(x, Tensor):
             dtype = x.dtype
@@ -427,6 +432,10 @@ def to(
             device = x
     if device is not None:
         _dtypes.device(device)
+    if dtype is not None and not isinstance(dtype, _dtypes.dtype):
+        from functrace.torch._create import numpy_dtype  # which imports this
+
+        dtype = _dtypes.of(numpy_dtype(dtype, None, "to"))
     if (dtype is None or dtype.np == self._a.dtype) and not copy:
         return self
     return call(TO, (self,), ((dtype or self.dtype).np,))
@@ -439,18 +448,6 @@ public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
 public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
 public(lambda self, *_: self, "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
-
-
-def type_(self: Any, dtype: Any = None) -> Any:
-    """The name of its type, as 'torch.FloatTensor'; or itself converted."""
-    if dtype is None:
-        return f"torch.{self.dtype.storage}"
-    if isinstance(dtype, str):
-        dtype = next(d for d in _dtypes.NAMES.values() if d.storage == dtype.removeprefix("torch."))
-    return to(self, dtype)
-
-
-public(type_, "type", torch=False)
 
 
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:

@@ -10,6 +10,7 @@ from functrace.torch import _dtypes
 from functrace.torch._bind import bind
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import written_to
 
 
 def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
@@ -246,7 +247,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     """In which of the intervals between `boundaries` each element, or a number, lies."""
     x = input if isinstance(input, Tensor) else wrap(np.asarray(input, _dtypes.of_scalar(input).np))
     result = _bucketize(x, boundaries, out_int32, right)
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("bucketize", out, result)
 
 
 FUNCTIONS["bucketize"] = bucketize

@@ -350,9 +350,8 @@ class Tensor:
     # Python and NumPy
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The elements as an ndarray on the same memory; read-only if the tensor requires grad."""
-        a = self._a
+        a = self._a[...]  # that may be given another shape
         if self._rg and not force:
-            a = a.view()
             a.flags.writeable = False
         return a  # type: ignore[no-any-return]
 

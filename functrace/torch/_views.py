@@ -6,6 +6,7 @@ A view knows its base and the chain of functions that leads from the base's arra
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -264,3 +265,38 @@ def mismatch(a: Any, b: Any) -> RuntimeError | None:
         if x[k] != y[k] and 1 not in (x[k], y[k]):
             return RuntimeError(f"The size of tensor a ({x[k]}) must match the size of tensor b ({y[k]}) at non-singleton dimension {k}")
     return None
+
+
+def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> Any:
+    """What `out=` receives: resized to fit, and without a gradient, as in PyTorch."""
+    if isinstance(result, tuple):
+        for o, r in zip(out, result):
+            written_to(name, o, r, given)
+        fields = getattr(result, "fields", None)
+        if fields is None:
+            return out
+        from functrace.torch._reduce import result_class  # which imports this
+
+        return result_class(f"{name}_out", *fields)(tuple(out))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if recording() and any(isinstance(x, Tensor) and x._rg for x in (out, result, *given)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
+    if _dtypes.of(result._a.dtype).category > out.dtype.category:
+        raise RuntimeError(f"result type {result.dtype.scalar} can't be cast to the desired output type {out.dtype.scalar}")
+    if out._a.shape != result._a.shape:
+        out._a = np.empty(result._a.shape, out._a.dtype)
+    return out.copy_(result)  # type: ignore[attr-defined]
+
+
+def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with `out=`."""
+
+    @functools.wraps(function)
+    def taking(*args: Any, out: Any = None, **named: Any) -> Any:
+        result = function(*args, **named)
+        return result if out is None else written_to(name, out, result, args)
+
+    return taking

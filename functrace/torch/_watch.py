@@ -6,7 +6,7 @@ Nobody does as a rule, and then it costs nothing: only while somebody looks on, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,6 +17,7 @@ _anomaly: ContextVar[bool | None] = ContextVar("functrace.torch.anomaly", defaul
 anomaly = _anomaly.get  # None: off; else whether gradients are looked through for NaN
 set_anomaly = _anomaly.set
 saving: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.saving", default=())  # pairs (pack, unpack), innermost last
+parent: ContextVar[Sequence[str]] = ContextVar("functrace.torch.parent", default=())  # the lines of the node that is run backwards
 _node: Any = None
 _watchers = 0
 _lock = threading.Lock()
@@ -41,7 +42,7 @@ def watch(change: int) -> None:
 
 def _observed(node: Any, name: str, value: Any) -> None:
     if name == "number" and anomaly() is not None:
-        node.__dict__["metadata"] = {"traceback_": forward_lines()}
+        node.__dict__["metadata"] = {"traceback_": forward_lines(), "parent_": parent.get()}
     elif name == "saved" and value is not None:
         hooks = saving.get()
         if hooks and (packed := node.pack(value, packing(hooks[-1][0]))) is not None:

@@ -382,7 +382,11 @@ def functional_call(
     old = {k: table[key] for k, (table, key) in slots.items()}
     new = {k: v for k, v in given.items() if k in slots}
     if tie_weights:
-        tied = {id(old[k]): v for k, v in new.items()}
+        tied: dict[int, Any] = {}
+        for k, v in new.items():
+            if tied.setdefault(id(old[k]), v) is not v:
+                names = [name for name in new if old[name] is old[k]]
+                raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using tie_weights=False")
         new.update({k: tied[id(t)] for k, t in old.items() if k not in new and id(t) in tied})
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     try:
@@ -403,6 +407,8 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if len({type(m) for m in models}) > 1:
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    if len({m.training for m in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
 
     def stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
         out = {}

@@ -17,6 +17,7 @@ from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import vector_norm
 from functrace.torch._select import matmul
 from functrace.torch._shape import axes_of
+from functrace.torch._views import written_to
 
 
 def _swap(x: Any) -> Any:
@@ -44,6 +45,11 @@ def _tried(fun: Callable[..., Any], A: Any, *rest: Any) -> Any:
 
 def _zeros(A: Any) -> Any:
     return np.zeros(A.shape[:-2], np.int32)
+
+
+def _eig(A: Any) -> Any:
+    d = np.result_type(A.dtype, np.complex64)  # also where all values are real
+    return tuple(x.astype(d) for x in np.linalg.eig(A))
 
 
 def _eigh(A: Any, UPLO: Any = "L") -> Any:
@@ -182,6 +188,10 @@ def _matrix_exp(A: Any) -> Any:
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """A norm of matrices: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
     x = A if dtype is None else A.to(dtype)
+    if x._a.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     i, j = axes_of(dim, x._a.ndim)
     if ord == "fro":
         result = vector_norm(x, 2, (i, j), keepdim)
@@ -196,16 +206,20 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         result = sizes.amax(second, keepdim) if ord > 0 else sizes.amin(second, keepdim)
     else:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("linalg_matrix_norm", out, result)
 
 
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """A vector norm along one axis, or of all elements if no order is given; else a matrix norm."""
     axes = axes_of(dim, A._a.ndim)
+    if dim is None and ord is not None and A._a.ndim not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A._a.ndim}D.")
+    if dim is not None and len(axes) > 2:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is not None and (isinstance(ord, str) or len(axes) == 2):
         return matrix_norm(A, ord, axes, keepdim, dtype=dtype, out=out)
     result = vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)
+    return result if out is None else written_to("linalg_norm", out, result)
 
 
 def _householder(A: Any, tau: Any) -> Any:
@@ -293,7 +307,7 @@ _TABLE: dict[str, Any] = {
     "cond": ("SqueezeBackward1", lambda A, p=None: np.linalg.cond(A, p)),
     "cross": ("LinalgCross", _cross),
     "det": ("LinalgDet", lambda A: np.linalg.det(A)),
-    "eigvals": ("LinalgEig", lambda A: np.linalg.eig(A)[0]),
+    "eigvals": ("LinalgEig", lambda A: _eig(A)[0]),
     "eigvalsh": ("LinalgEigh", lambda A, UPLO="L": _eigh(A, UPLO)[0]),
     "householder_product": ("LinalgHouseholderProduct", _householder),
     "inv": ("LinalgInvEx", lambda A: np.linalg.inv(A)),
@@ -312,7 +326,7 @@ _TABLE: dict[str, Any] = {
 }  # fmt: skip
 _NAMED: dict[str, Any] = {
     "L info": {"cholesky_ex": ("LinalgCholeskyEx", lambda A, upper=False, check_errors=False: _tried(_cholesky, A, upper))},
-    "eigenvalues eigenvectors": {"eig": ("LinalgEig", lambda A: tuple(np.linalg.eig(A))), "eigh": ("LinalgEigh", _eigh)},
+    "eigenvalues eigenvectors": {"eig": ("LinalgEig", lambda A: _eig(A)), "eigh": ("LinalgEigh", _eigh)},
     "inverse info": {"inv_ex": ("LinalgInvEx", lambda A, check_errors=False: _tried(np.linalg.inv, A))},
     "solution residuals rank singular_values": {"lstsq": ("LinalgLstsq", _lstsq)},
     "P L U": {"lu": ("LinalgLu", _lu)},
@@ -339,7 +353,7 @@ public(_space["inv"], "inverse")
 public(_space["householder_product"], "orgqr")
 public(_space["lu_factor"], "lu")
 public(matrix_norm, "_matrix_norm", method=False)
-public(lambda *matrices: _space["multi_dot"](matrices), "chain_matmul", method=False)
+public(lambda *matrices: _space["multi_dot"](matrices) if len(matrices) > 1 else matrices[0], "chain_matmul", method=False)
 bind(
     {
         "pinverse": ("LinalgPinv", lambda input, rcond=1e-15: np.linalg.pinv(input, rcond=rcond)),

@@ -78,11 +78,11 @@ def vmap(
         what = f"vmap({name_of(f)})"
         leaves, treedef = tree.flatten((args, kwargs))
         count = tree.structure(args).num_leaves
-        if not (in_axes is None or isinstance(in_axes, (int, np.integer))) and len(in_axes) != len(args):
+        spec = tuple(in_axes) if isinstance(in_axes, (tuple, list)) else in_axes
+        if isinstance(spec, tuple) and len(spec) != len(args):
             raise errors.BatchError(
-                f"{what}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
+                f"{what}: in_axes has {len(spec)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
             )
-        spec = in_axes if in_axes is None or isinstance(in_axes, (int, np.integer)) else tuple(in_axes)
         axes = _axes(f"{what}: in_axes", spec, tree.structure(args), args) + [0] * (len(leaves) - count)
         leaves = [x if a is None else lift(x) for x, a in zip(leaves, axes)]
         size = _size(what, leaves, axes, axis_size)
@@ -116,6 +116,11 @@ def vmap(
                 f"{what}: out_axes says None for a result that differs between the examples.\n  At {errors.user_line()}.\n"
                 "  Give it an axis, or reduce it over the batch after the call."
             )
+        for x, a in zip(outputs, places):
+            if a is not None and not -x.ndim <= a < x.ndim:
+                raise errors.BatchError(
+                    f"{what}: out_axes asks for axis {a} of a result that is {errors.describe(x)} in all.\n  At {errors.user_line()}."
+                )
         return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
 
     return mapped

@@ -77,7 +77,7 @@ def _random_state(new: Any = None) -> Any:
     return state
 
 
-def _digest(x: Any) -> tuple[Any, ...]:
+def digest(x: Any) -> tuple[Any, ...]:
     """What tells two results apart, without keeping them."""
     x = np.ascontiguousarray(value(x))
     return x.shape, x.dtype, zlib.crc32(x)
@@ -89,7 +89,7 @@ class _CheckpointCall(Call):
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _random_state()
         out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
-        return out, (state, [_digest(y) for y in tree.leaves(out)])
+        return out, (state, [digest(y) for y in tree.leaves(out)])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
         """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
@@ -99,7 +99,7 @@ class _CheckpointCall(Call):
             out, rest = run()
         finally:
             _random_state(now)
-        if first != [_digest(y) for y in out]:
+        if first != [digest(y) for y in out]:
             raise errors.CheckpointError(
                 f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
                 f"another function.\n  At {errors.user_line()}.\n"

@@ -7,6 +7,7 @@ recorded once and run for every step; the derivative of a loop is a loop, and so
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -72,6 +73,7 @@ def scan(
     >>> ft.grad(lambda w: scan(lambda c, x: (w * c + x, None), 0.0, np.ones(3))[0])(2.0)
     np.float64(5.0)
     """
+    errors.check_call("scan(f, init, xs)", f)
     return _scan("scan", f, init, xs, length, reverse, unroll is True, checkpoint_every)
 
 
@@ -82,9 +84,7 @@ def _scan(
     seqs, xs_def, _ = arrays(what, "xs", xs)
     length = _length(what, seqs, length)
     order = range(length - 1, -1, -1) if reverse else range(length)
-    if every is not None and every < 1:
-        raise errors.ControlFlowError(f"{what}: checkpoint_every must be positive, got {every}.\n  At {errors.user_line()}.")
-    if every is not None and every < length:
+    if every is not None and _whole(what, "checkpoint_every", every, 1) < length:
         return _in_blocks(what, f, carry, seqs, xs_def, length, reverse, every)
 
     def step(state: Sequence[Any], k: int) -> tuple[Any, Any]:
@@ -164,7 +164,15 @@ def _stack(column: Sequence[Any]) -> Any:
     return np.stack([x if hasattr(x, "dtype") else np.asarray(x) for x in column])
 
 
+def _whole(what: str, name: str, x: Any, least: int | None = None) -> int:
+    if not hasattr(type(x), "__index__") or np.shape(x) != () or least is not None and x < least:
+        wanted = {None: "whole", 0: "whole and not negative", 1: "positive and whole"}
+        raise errors.ControlFlowError(f"{what}: {name} must be {wanted[least]}, got {x!r}.\n  At {errors.user_line()}.")
+    return operator.index(x)
+
+
 def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
+    length = None if length is None else _whole(what, "length", length, 0)
     sizes = {len(x) if x.shape else -1 for x in seqs} | ({length} if length is not None else set())
     if len(sizes) != 1 or -1 in sizes:
         found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
@@ -215,9 +223,10 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     >>> map(lambda x: x**2, np.arange(3.0))
     array([0., 1., 4.])
     """
+    errors.check_call("map(f, xs)", f)
     seqs, xs_def, _ = arrays("map", "xs", xs)
     length = _length("map", seqs, None)
-    if batch_size is None or not length:
+    if batch_size is None or _whole("map", "batch_size", batch_size, 1) and not length:
         return _scan("map", lambda _, x: (None, f(x)), None, xs, None, False, False, None, False)[1]
     whole = length // batch_size * batch_size
     parts = []
@@ -249,10 +258,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
     >>> fori_loop(0, 4, lambda i, x: x * 2.0, 1.0)
     np.float64(16.0)
     """
+    errors.check_call("fori_loop(lower, upper, body_fun, init_val)", body_fun)
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
         start = lower + 0 * upper, init_val
         return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), start)[1]
-    steps = np.arange(int(lower), max(int(lower), int(upper)))
+    first, last = _whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)
+    steps = np.arange(first, max(first, last))
     if not len(steps):
         return init_val
     return _scan("fori_loop", lambda c, i: (body_fun(i, c), None), init_val, steps, None, False, unroll is True, None)[0]

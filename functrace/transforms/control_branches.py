@@ -10,9 +10,10 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
-from functrace.transforms.control_carry import arrays
-from functrace.transforms.control_program import Program, pulled, pushed, recorded, settled
-from functrace.transforms.custom import Call, is_float
+from functrace.transforms.arguments import name_of
+from functrace.transforms.control_carry import NUMBERS, arrays
+from functrace.transforms.control_program import Program, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.custom import Body, Call, is_float
 
 
 @errors.boundary
@@ -29,7 +30,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     >>> ft.vmap(lambda x: cond(x > 0, np.sqrt, lambda x: -x, x))(np.array([4.0, -1.0]))
     array([2., 1.])
     """
-    if np.shape(pred) != ():
+    errors.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
+    if np.shape(pred) != () or not (hasattr(pred, "dtype") or isinstance(pred, NUMBERS)):
         raise errors.ControlFlowError(f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  At {errors.user_line()}.")
     test: Any = pred
     index = (test != 0).astype(int) if isinstance(pred, Tracer) else int(bool(pred))
@@ -44,7 +46,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
     6.0
     """
-    if not branches or np.shape(index) != () or getattr(index, "dtype", np.dtype(int)).kind not in "ui" or isinstance(index, float):
+    errors.check_call("switch(index, branches, *operands)", *branches)
+    whole = index.dtype.kind in "ui" if hasattr(index, "dtype") else type(index) is int
+    if not (branches and whole) or np.shape(index) != ():
         raise errors.ControlFlowError(
             f"switch: needs one integer, and at least one branch; got {errors.describe(index)} and {len(branches)} branches.\n"
             f"  At {errors.user_line()}."
@@ -56,12 +60,15 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     plain = _decided(index)
     if plain is not None:
         return branches[min(max(plain, 0), len(branches) - 1)](*operands)
-    leaves, treedef, _ = arrays(what, "an operand", operands)
+    given, treedef = tree.flatten(operands)
+    moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
+    leaves = arrays(what, "an operand", [given[k] for k in moving])[0]
     structures: list[Any] = []
 
     def flat(branch: Any) -> Callable[[list[Any]], list[Any]]:
         def run(xs: list[Any]) -> list[Any]:
-            ys, structure = tree.flatten(branch(*tree.unflatten(treedef, xs)))
+            full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
+            ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
             structures.append(structure)
             return [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
 
@@ -86,7 +93,8 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 f"  At {errors.user_line()}.\n  Give them one shape and dtype: reshape, astype."
             )
     lifted = [x for body in programs for x in body.lifted]
-    out = _SwitchCall(branches[0], programs, [len(body.lifted) for body in programs])([index, *lifted, *leaves])
+    names = [name_of(branch) for branch in branches]
+    out = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names)([index, *lifted, *leaves])
     return tree.unflatten(structures[0], out)
 
 
@@ -103,18 +111,38 @@ def _decided(index: Any) -> int | None:
     return int(x)
 
 
-class _SwitchCall(Call):
+class SwitchCall(Call):
     """One of several programs, on the flat list of the index, the constants of each, and the operands of all."""
 
     what = "switch"
 
-    def __init__(self, function: Any, programs: Sequence[Program], counts: Sequence[int]) -> None:
+    def __init__(
+        self, function: Any, programs: Sequence[Program], counts: Sequence[int], what: str = "switch", names: Sequence[str] = ()
+    ) -> None:
         super().__init__(function, None)
-        self.programs, self.counts = programs, counts
+        self.programs, self.counts, self.what, self.names = programs, counts, what, names
+
+    def __repr__(self) -> str:
+        names = self.names[::-1] if self.what == "cond" else self.names  # as they were given
+        return f"{self.what} {', '.join(names)}" if names else super().__repr__()
+
+    def bodies(self) -> list[Body]:
+        """The branches."""
+        heads = ["if false", "if true"] if self.what == "cond" else [f"branch {k}" for k in range(len(self.programs))]
+        titles = [f"{head}: {name}" for head, name in zip(heads, self.names)] if self.names else heads
+        operands = [numbered("operand", len(body.inputs) - count) for body, count in zip(self.programs, self.counts)]
+        return [
+            Body(title, body, [*["constant"] * count, *operand], numbered("result", len(body.outputs)))
+            for title, body, count, operand in zip(titles, self.programs, self.counts, operands)
+        ]
 
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
-        return isinstance(other, _SwitchCall) and all(a.like(b) for a, b in zip(self.programs, other.programs))
+        return isinstance(other, SwitchCall) and all(a.like(b) for a, b in zip(self.programs, other.programs))
+
+    def taken(self, index: Any) -> int:
+        """The program for an index."""
+        return min(max(int(index), 0), len(self.programs) - 1)
 
     def of(self, k: int, leaves: Sequence[Any]) -> list[Any]:
         """The inputs of program `k`."""
@@ -122,11 +150,11 @@ class _SwitchCall(Call):
         return [*leaves[start : start + self.counts[k]], *leaves[1 + sum(self.counts) :]]
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
-        k = min(max(int(leaves[0]), 0), len(self.programs) - 1)
+        k = self.taken(leaves[0])
         return self.programs[k].call(*self.of(k, settled(leaves)))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        return _SwitchCall(self.function, self.programs, self.counts)(leaves), mine
+        return SwitchCall(self.function, self.programs, self.counts, self.what, self.names)(leaves), mine
 
     def _derived(self, leaves: Sequence[Any], more: Sequence[Any], rule: Callable[..., list[Any]]) -> list[Any]:
         """A switch between what `rule(program, all inputs, own places, more)` makes of each program."""
@@ -138,7 +166,7 @@ class _SwitchCall(Call):
 
         with np.errstate(all="ignore"):
             programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in range(len(self.programs))]
-        return _SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
+        return SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """The cotangents, by a switch between the branches' derivatives."""

@@ -10,20 +10,25 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
 
-_NUMBERS = (bool, int, float, complex)
+NUMBERS = (bool, int, float, complex)
 
 
 def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool]]:
     """Leaves as arrays, the structure, and which were Python's numbers: those take the dtype that they meet."""
     leaves, treedef = tree.flatten(given)
     for x in leaves:
-        if not isinstance(x, (Tracer, np.ndarray, np.generic, *_NUMBERS)):
+        if not isinstance(x, (Tracer, np.ndarray, np.generic, *NUMBERS)):
             raise errors.InputTypeError(
                 f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  At {errors.user_line()}.\n"
                 "  Close over it, or register its class with functrace.tree.register."
             )
     arrays = [x if hasattr(x, "dtype") else np.asarray(x)[()] for x in leaves]
-    return arrays, treedef, [isinstance(x, _NUMBERS) for x in leaves]
+    return arrays, treedef, [is_number(x) for x in leaves]
+
+
+def is_number(x: Any) -> bool:
+    """Whether `x` is a Python number, or, under `jit`, stands for one."""
+    return type(x.value if isinstance(x, Tracer) else x) in NUMBERS
 
 
 def traced(xs: Sequence[Any]) -> bool:
@@ -45,7 +50,7 @@ class Carry:
             given = [old if weak else x for old, weak, x in zip(self.init, self.weak, self.fresh())]
             for k, x in enumerate(self.check(body(self.tree(given)))):
                 if self.weak[k]:
-                    self.leaves[k] = x.dtype.type(self.leaves[k])
+                    self.leaves[k] = self.leaves[k].astype(x.dtype)
             self.weak = [False] * len(self.weak)
 
     def fresh(self) -> list[Any]:

@@ -2,8 +2,9 @@
 
 The inputs of a body are constants, the carry, and the step's slice of each sequence; its outputs are the new carry and the step's
 results. What needs no carry is taken out of the loop first, and done for all steps at once by its batching rules: in a recurrent
-network the products with the inputs, and in the reverse loop the slopes. The cotangent of a constant (the weights) is left out
-of the reverse loop too: it is one product over all steps afterwards.
+network the products with the inputs, and in the reverse loop the slopes. What the carry does not need comes after it in the same way,
+so that a loop of several layers becomes one loop for each layer. The cotangent of a constant (the weights) is left out of the
+reverse loop too: it is one product over all steps afterwards.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.transforms import masks
 from functrace.transforms.arguments import zeros_like
-from functrace.transforms.control_program import Instruction, Program, pulled, recorded, run, settled
-from functrace.transforms.custom import CALL, Call, is_float
+from functrace.transforms.control_program import Instruction, Program, numbered, pulled, recorded, run, settled
+from functrace.transforms.custom import CALL, Body, Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
 
+_FEW = 8  # steps from which on a loop is taken apart
 _AT_ONCE, _SMALL = 1 << 26, 1 << 17  # bytes of a result for all steps, and for one, up to which it is computed for all at once
 
 
@@ -76,11 +78,67 @@ def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: i
     rest = body.derived(inputs=[*fixed, *carries, *moving], outputs=[*body.outputs[: len(carry)], *looped], code=groups[2])
     out: list[Any] = list(carry)
     if carry or looped:
-        out = ScanCall(function, rest, (len(fixed), len(carry)), length, reverse, at_once)([env[i] for i in rest.inputs])
+        call = ScanCall(function, rest, (len(fixed), len(carry)), length, reverse, at_once)
+        leaves = [env[i] for i in rest.inputs]
+        apart = _in_turn(call, leaves) if at_once and carry else None
+        out = call(leaves) if apart is None else apart
     for i, x in zip(looped, out[len(carry) :]):
         env[i] = x
     stacked = [env[i] if level[i] else np.broadcast_to(env[i], (length, *np.shape(env[i]))) for i in results]
     return [*out[: len(carry)], *stacked]
+
+
+def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
+    """The loop in parts, one after the other: first a part of the carry that needs none of the rest, then what is left, which finds
+    the values of the first in sequences. None if the loop has one part only.
+    """
+    body, length = call.body, call.length
+    constants, ins, x_ins = call.split(body.inputs)
+    outs, results = body.outputs[: len(ins)], body.outputs[len(ins) :]
+    first = _closed(body, ins, outs)
+    inner: list[Instruction] = []
+    needed = {outs[k] for k in first}
+    for row in reversed(body.code):
+        if row[1] in needed or row[0] is ITEM and row[2][0] in needed:
+            inner.insert(0, row)
+            needed.update(row[2])
+    inside = {row[1] for row in inner}
+    outer = [row for row in body.code if row[1] not in inside]
+    others = [k for k in range(len(ins)) if k not in first]
+    read = {i for row in outer for i in row[2]} | {outs[k] for k in others} | set(results)
+    shared = [i for i in (*(ins[k] for k in first), *inside) if i in read and i not in body.items]
+    sizes = [body.avals[i].dtype.itemsize * math.prod(body.avals[i].shape) for i in shared]
+    worth = sum(_batches_well(row[0]) and row[0] is not ITEM for row in outer) > len(shared)
+    if not worth or length < _FEW or any(size > _SMALL or size * length > _AT_ONCE for size in sizes):
+        return None
+    env = body.environment(leaves)
+    part = body.derived(inputs=[*constants, *(ins[k] for k in first), *x_ins], outputs=[*(outs[k] for k in first), *shared], code=inner)
+    counts = len(constants), len(first)
+    done = ScanCall(call.function, part, counts, length, call.reversed, True)([env[i] for i in part.inputs])
+    rest = body.derived(
+        inputs=[*constants, *(ins[k] for k in others), *x_ins, *shared], outputs=[*(outs[k] for k in others), *results], code=outer
+    )
+    parts = [[env[i] for i in constants], [env[ins[k]] for k in others], [*(env[i] for i in x_ins), *done[len(first) :]]]
+    after = loop(rest, call.function, parts, length, call.reversed)
+    new = dict(zip(first, done)) | dict(zip(others, after))
+    return [*(new[k] for k in range(len(ins))), *after[len(others) :]]
+
+
+def _closed(body: Program, ins: Sequence[int], outs: Sequence[int]) -> list[int]:
+    """The smallest part of the carry that depends on no other part of it."""
+    on: dict[int, frozenset[int]] = {i: frozenset((k,)) for k, i in enumerate(ins)}
+    for _, out, arguments, _ in body.code:
+        on[out] = frozenset().union(*(on.get(i, frozenset()) for i in arguments))
+    best = frozenset(range(len(ins)))
+    for k in range(len(ins)):
+        found, todo = {k}, [k]
+        while todo and len(found) < len(best):
+            new = on.get(outs[todo.pop()], frozenset()) - found
+            found |= new
+            todo += new
+        if len(found) < len(best):
+            best = frozenset(found)
+    return sorted(best)
 
 
 class ScanCall(Call):
@@ -95,6 +153,14 @@ class ScanCall(Call):
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
         return isinstance(other, ScanCall) and (self.counts, self.length) == (other.counts, other.length) and self.body.like(other.body)
+
+    def bodies(self) -> list[Body]:
+        """One step."""
+        a, b = self.counts
+        carry, order = numbered("carry", b), ", the last first" if self.reversed else ""
+        inputs = [*["constant"] * a, *carry, *numbered("x", len(self.body.inputs) - a - b)]
+        outputs = [*carry, *numbered("y", len(self.body.outputs) - b)]
+        return [Body(f"each of {self.length} steps{order}", self.body, inputs, outputs)]
 
     def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Constants, carry, and sequences."""

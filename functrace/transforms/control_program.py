@@ -174,6 +174,11 @@ class Program:
         )
 
 
+def numbered(name: str, count: int) -> list[str]:
+    """A name for each of several."""
+    return [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
+
+
 def run(code: Sequence[Instruction], env: list[Any]) -> None:
     """Run instructions on values that may be traced."""
     for primitive, out, ins, params in code:

@@ -12,8 +12,8 @@ from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program, by_python, recorded, settled
-from functrace.transforms.custom import Call
+from functrace.transforms.control_program import Program, by_python, numbered, recorded, settled
+from functrace.transforms.custom import Body, Call
 
 
 @errors.boundary
@@ -33,15 +33,25 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> ft.grad(lambda x: while_loop(lambda v: v < 100.0, lambda v: v * v, x))(3.0)
     np.float64(17496.0)
     """
+    errors.check_call("while_loop(cond_fun, body_fun, init_val)", cond_fun, body_fun)
     carry = Carry("while_loop", init_val)
+
+    def holds(state: Any) -> Any:
+        more = cond_fun(state)
+        if np.shape(more) != ():
+            raise errors.ControlFlowError(
+                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}."
+            )
+        return more
+
     if not traced(carry.leaves):
-        more = cond_fun(init_val)
+        more = holds(init_val)
         if not isinstance(more, Tracer) and not more:
             return carry.tree(carry.leaves)
     carry.settle(body_fun)
     state = carry.fresh()
     if not traced(state):
-        while not isinstance(more := cond_fun(carry.tree(state)), Tracer):
+        while not isinstance(more := holds(carry.tree(state)), Tracer):
             if not more:
                 return carry.tree(state)
             state = carry.check(body_fun(carry.tree(state)))
@@ -53,25 +63,21 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         return carry.check(body_fun(carry.tree(leaves)))
 
     def flat_cond(leaves: list[Any]) -> list[Any]:
-        more = cond_fun(carry.tree(leaves))
-        if np.shape(more) != ():
-            raise errors.ControlFlowError(
-                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}."
-            )
+        more = holds(carry.tree(leaves))
         return [more if hasattr(more, "dtype") else np.asarray(more)[()]]
 
     with np.errstate(all="ignore"):
         body = recorded(flat_body, state, "while_loop")
         test = recorded(flat_cond, state, "while_loop")
     if body.looked or test.looked or by_python.get():
-        while cond_fun(carry.tree(state)):
+        while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
         return carry.tree(state)
     counts = len(test.lifted), len(body.lifted)
-    return carry.tree(_WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))
+    return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))
 
 
-class _WhileCall(Call):
+class WhileCall(Call):
     """A loop with a condition, on the flat list of the constants of the condition, those of the body, and the value."""
 
     what = "while_loop"
@@ -82,7 +88,16 @@ class _WhileCall(Call):
 
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
-        return isinstance(other, _WhileCall) and self.test.like(other.test) and self.body.like(other.body)
+        return isinstance(other, WhileCall) and self.test.like(other.test) and self.body.like(other.body)
+
+    def bodies(self) -> list[Body]:
+        """The condition, and one step."""
+        a, b = self.counts
+        state = numbered("value", len(self.body.outputs))
+        return [
+            Body("as long as", self.test, [*["constant"] * a, *state], ["go on"]),
+            Body("each step", self.body, [*["constant"] * b, *state], state),
+        ]
 
     def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Constants of the condition, of the body, and the value."""
@@ -120,7 +135,7 @@ class _WhileCall(Call):
         with np.errstate(all="ignore"):
             body = recorded(counted, [*b, *state, zero], self.what)
             test = recorded(tested, [*a, *state, zero], self.what)
-        count = _WhileCall(self.function, test, body, self.counts)([*a, *b, *state, zero])[-1]
+        count = WhileCall(self.function, test, body, self.counts)([*a, *b, *state, zero])[-1]
         each = count
         while isinstance(count, BatchTracer):
             count = np.max(count.value)
@@ -170,7 +185,7 @@ class _WhileCall(Call):
         with np.errstate(all="ignore"):
             body = recorded(together, [*a, *b, *wide], self.what)
             test = recorded(any_left, [*a, *wide], self.what)
-        return _WhileCall(self.function, test, body, (len(a), len(a) + len(b)))([*a, *a, *b, *wide])  # type: ignore[no-any-return]
+        return WhileCall(self.function, test, body, (len(a), len(a) + len(b)))([*a, *a, *b, *wide])  # type: ignore[no-any-return]
 
 
 def _masked(test: Program, body: Program, a: int, b: int) -> Callable[[list[Any]], list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,15 @@ def zeros(g: Any, ans: Any) -> Any:
     return zeros_like(ans) if g is None else g
 
 
+class Body(NamedTuple):
+    """A part of a loop or a branch, as it is shown: a recorded program, with names for its inputs and outputs."""
+
+    title: str
+    program: Any
+    inputs: list[str]
+    outputs: list[str]
+
+
 class Call:
     """A function call as one entry of a tape: subclasses say how to run it, and its two rules, on flat lists of leaves."""
 
@@ -89,7 +98,7 @@ class Call:
             if isinstance(y, Tracer) and y.owner.id >= trace.id:
                 raise errors.CustomRuleError(
                     f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
-                    f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument."
+                    f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
                 )
         ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
@@ -98,6 +107,10 @@ class Call:
 
     def __repr__(self) -> str:
         return f"{self.what} {name_of(self.function)}"
+
+    def bodies(self) -> list[Body]:
+        """What it runs again and again, or chooses from, to be shown."""
+        return []
 
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
@@ -198,6 +211,10 @@ class _Custom(Generic[P, R]):
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
         args = _positional(self.fun, args, kwargs)
+        if wrong := [k for k in self.nondiff_argnums if not -len(args) <= k < len(args)]:
+            raise errors.CustomRuleError(
+                f"{name_of(self.fun)}: nondiff_argnums names argument {wrong[0]}, but the call has {len(args)}.\n  At {errors.user_line()}."
+            )
         fixed = {k % len(args): args[k] for k in self.nondiff_argnums}
         moving = tuple(x for k, x in enumerate(args) if k not in fixed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, ParamSpec
 
 import numpy as np
@@ -48,6 +48,14 @@ class ProgramTracer(Tracer):
         """The value as a list; a guard."""
         return self.owner.guard(self, operator.methodcaller("tolist"))
 
+    def __str__(self) -> str:
+        self.owner.text(self)
+        return super().__str__()
+
+    def __format__(self, spec: str) -> str:
+        self.owner.text(self)
+        return super().__format__(spec)
+
 
 class ProgramTrace(TapeTrace):
     """A run of which all is recorded, with the user's line of each entry, and `guards`: what Python learned from values.
@@ -73,6 +81,11 @@ class ProgramTrace(TapeTrace):
         if not self.closed:
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
+
+    def text(self, x: Tracer) -> None:
+        """A value becomes text. That of an integer may be a name, as in `params[f"w{i}"]`: a guard. That of others is for people."""
+        if not x.shape and x.dtype.kind in "iub":
+            self.guard(x, str)
 
     def reveal(self, tracer: Tracer) -> Any:
         """The value, all of which is noted."""
@@ -126,13 +139,14 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
 
         inputs = [leaves[k] if hasattr(leaves[k], "dtype") else np.asarray(leaves[k])[()] for k in places]
         tape = record(run, inputs, f"trace({name_of(f)})", ProgramTrace)
-        tape.names = [_names(f, args, kwargs)[k] for k in places]
+        names = argument_names(f, args, kwargs)
+        tape.names = [names[k] for k in places]
         return tape
 
     return traced
 
 
-def _names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in it."""
     try:
         parameters = list(signature(f).parameters)
@@ -149,20 +163,31 @@ def show(tape: Tape) -> str:
     """A tape as text: one op a line, with names, shapes, dtypes and the user's line where it was kept."""
     names = names_of(tape)
     lines = [f"{names[k]} : {errors.describe(x)}" for k, x in enumerate(tape.inputs)]
-    for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
-        where = f"  # {line}" if (line := line_text(tape, row)) else ""
+    for name, ans, call, line in rows(tape, range(len(tape.entries)), names):
         kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
-        lines.append(f"{names[out]} : {kind} = {primitive.name}({arguments_text(primitive, slots, args, params, names)}){where}")
-    returned = [names[s] if s >= 0 else constant_text(x) for s, x in zip(tape.slots, tape.outputs)]
-    return "\n".join([*lines, f"return {', '.join(returned)}"])
+        lines.append(f"{name} : {kind} = {call}{f'  # {line}' if line else ''}")
+    return "\n".join([*lines, f"return {returned(tape, names)}"])
 
 
-def arguments_text(
-    primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], params: tuple[Any, ...], names: dict[int, str]
-) -> str:
-    """The operands of an entry by name, constants in full if they are short, and parameters as keywords."""
-    operands = [names[s] if s >= 0 else constant_text(a) for s, a in zip(slots, args)]
-    return ", ".join([*operands, *(name + constant_text(p) for name, p in zip(parameter_names(primitive, len(params)), params))])
+def rows(tape: Tape, which: Sequence[int], names: dict[int, str]) -> Iterator[tuple[str, Any, str, str]]:
+    """Of those entries of a tape: name, result, the op with its operands as text, and the user's line if it was kept.
+
+    Operands stand by name, constants in full if they are short, parameters as keywords.
+    """
+    for row in which:
+        primitive, out, slots, args, ans, params = tape.entries[row]
+        operands = [names[s] if s >= 0 else constant_text(a) for s, a in zip(slots, args)]
+        if primitive.name == "call":
+            call = f"{params[0]}({', '.join(operands)})"
+        else:
+            operands += [name + constant_text(p) for name, p in zip(parameter_names(primitive, len(params)), params)]
+            call = f"{primitive.name}({', '.join(operands)})"
+        yield names[out], ans, call, line_text(tape, row)
+
+
+def returned(tape: Tape, names: dict[int, str]) -> str:
+    """What a tape returns, by name."""
+    return ", ".join(names[s] if s >= 0 else constant_text(x) for s, x in zip(tape.slots, tape.outputs))
 
 
 def parameter_names(primitive: Primitive, count: int) -> list[str]:
@@ -179,6 +204,8 @@ def parameter_names(primitive: Primitive, count: int) -> list[str]:
 def constant_text(x: Any) -> str:
     """A constant or parameter, in full if it is short by nature."""
     x = value(x)
+    if isinstance(x, np.dtype):
+        return str(x)
     if isinstance(x, tuple) and all(isinstance(item, _SHORT) for item in x):
         return repr(x)
     if isinstance(x, _SHORT) or (hasattr(x, "dtype") and x.shape == ()) or hasattr(x, "function"):

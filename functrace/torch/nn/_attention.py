@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._contact import product
+from functrace.torch._contact import value as value_of
 from functrace.torch._nodes import Op
 from functrace.torch._shape import need
 from functrace.torch._tensor import wrap
@@ -77,7 +78,7 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(query key^T * scale + mask) value (Vaswani et al. 2017)."""
     if is_causal and attn_mask is not None:
-        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
         times = query._a.shape[-3] // key._a.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
@@ -87,9 +88,11 @@ def scaled_dot_product_attention(
         attn_mask = wrap(np.tri(scores._a.shape[-2], scores._a.shape[-1], dtype=bool))
     if attn_mask is not None:
         scores = scores + (wrap(np.where(attn_mask._a, 0, -np.inf).astype(dtype)) if attn_mask._a.dtype == np.bool_ else attn_mask)
-    weights = scores.softmax(-1)
-    if attn_mask is not None and np.any(np.isneginf(scores.detach()._a).all(-1)):
-        weights = weights.masked_fill(scores.isneginf().all(-1, True), 0)  # a row that attends to nothing
+    nothing = None if attn_mask is None else scores.isneginf().all(-1, True)  # the rows that attend to nothing
+    if nothing is not None and np.any(value_of(nothing._a)):
+        weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+    else:
+        weights = scores.softmax(-1)
     return (dropout(weights, dropout_p) if dropout_p else weights).matmul(value)
 
 

@@ -44,6 +44,10 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
         raise ValueError("var has negative entry/entries")
     if var._a.ndim == input._a.ndim - 1:
         var = var.unsqueeze(-1)
+    try:
+        np.broadcast_to(var._a, input._a.shape)
+    except ValueError:
+        raise ValueError("var is of incorrect size") from None
     held = var + (var.detach().clamp(min=eps) - var.detach())  # the gradient goes past the bound, as in PyTorch
     loss = 0.5 * (held.log() + (input - target) ** 2 / held)
     return total(loss + 0.5 * math.log(2 * math.pi) if full else loss, checked(reduction))
@@ -61,12 +65,21 @@ def _named_loss(name: str, what: str, loss: Any) -> Any:
 
 
 def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0) -> Any:
+    shapes = [t._a.shape for t in (target, input1, input2)]
+    if any(len(s) != len(shapes[0]) + 1 for s in shapes[1:]):
+        raise RuntimeError(
+            f"{len(shapes[0])}D target tensor expects {len(shapes[0]) + 1}D input tensors, but found inputs with sizes "
+            f"{list(shapes[1])} and {list(shapes[2])}."
+        )
     product = (input1 * input2).sum(-1)
     cosine = product / (((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)).sqrt()
     return ((1 - cosine) * (target == 1)) + (cosine - margin).clamp(min=0) * (target == -1)
 
 
 def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False) -> Any:
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+
     def apart(x: Any, y: Any) -> Any:
         return (x - y + eps).norm(p, -1)
 
@@ -97,6 +110,8 @@ def _softplus(x: Any) -> Any:
 
 
 def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None) -> Any:
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
     rows = input if input._a.ndim == 2 else input.unsqueeze(0)
     own = target.reshape(-1, 1)
     loss = (margin - rows.gather(1, own) + rows).clamp(min=0) ** p

@@ -195,7 +195,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if weight is not None:
-        return _weighted(call(_HUBER, (input, target), ("none", delta)), weight, checked(reduction))
+        return total(call(_HUBER, (input, target), ("none", delta)) * weight, checked(reduction))  # of all elements, not of the weights
     return call(_HUBER, (input, target), (checked(reduction), delta))
 
 

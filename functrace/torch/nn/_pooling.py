@@ -21,6 +21,11 @@ def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilat
         raise RuntimeError(f"non-empty {d + 1}D or {d + 2}D (batch mode) tensor expected for input")
     kernel, padding, dilation = each(kernel, d, "kernel_size"), each(padding, d, "padding"), each(dilation, d, "dilation")
     stride = kernel if stride is None or stride == () else each(stride, d, "stride")
+    if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
+        raise RuntimeError(
+            "pooling: kernel_size, stride and dilation should be greater than zero, but got "
+            f"kernel_size={kernel}, stride={stride}, dilation={dilation}"
+        )
     pads, out = [], []
     for n, k, s, p, e in zip(shape[-d:], kernel, stride, padding, dilation):
         if not 0 <= p <= ((k - 1) * e + 1) // 2:
@@ -278,7 +283,11 @@ def _max_unpool(d: int) -> Any:
         kernel, pads = each(kernel_size, d), each(padding, d)
         steps = kernel if stride is None else each(stride, d)
         places = input._a.shape[-d:]
-        sizes = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(places, steps, pads, kernel)] if output_size is None else output_size[-d:]
+        usual = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(places, steps, pads, kernel)]
+        sizes = usual if output_size is None else output_size[-d:]
+        for j, (m, n, s) in enumerate(zip(sizes, usual, steps)):
+            if output_size is not None and not n - s < m < n + s:
+                raise ValueError(f'invalid output_size "{tuple(sizes)}" (dim {j} must be between {n - s} and {n + s})')
         lead = input._a.shape[:-d]
         return input.new_zeros((*lead, math.prod(sizes))).scatter(-1, indices.flatten(-d), input.flatten(-d)).unflatten(-1, tuple(sizes))
 

@@ -293,7 +293,15 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     if input._a.ndim != 4:
         raise RuntimeError(f"Input Error: Only 3D or 4D (batch) tensors expected, but got {input._a.ndim}D: {list(input.shape)}")
     pads = tuple((p, p) for p in each(padding, 2))
-    return call(_IM2COL, (input,), (each(kernel_size, 2), each(stride, 2), each(dilation, 2), pads))
+    kernel, steps, gaps = each(kernel_size, 2), each(stride, 2), each(dilation, 2)
+    places = lengths([n + a + b for n, (a, b) in zip(input._a.shape[2:], pads)], kernel, steps, gaps)
+    if min(places) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(input._a.shape[2:])}, kernel_size={kernel}, dilation={gaps}, "
+            f"padding={each(padding, 2)}, calculated shape of the array of sliding blocks as {places}, but its components must be at "
+            "least one."
+        )
+    return call(_IM2COL, (input,), (kernel, steps, gaps, pads))
 
 
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
@@ -303,6 +311,11 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     sizes, kernel, steps, gaps = (each(x, 2) for x in (output_size, kernel_size, stride, dilation))
     pads = tuple((p, p) for p in each(padding, 2))
     places = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, steps, gaps)
+    if input._a.shape[1] % math.prod(kernel):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={input._a.shape[1]} and kernel_size={kernel}."
+        )
     if input._a.shape[2] != math.prod(places):
         raise RuntimeError(
             f"Given output_size={sizes}, kernel_size={kernel}, dilation={gaps}, padding={each(padding, 2)}, stride={steps}, expected size "

@@ -76,10 +76,11 @@ class _List(_Named):
 
     def insert(self, index: int, x: Any) -> Any:
         """Add before the item at `index`."""
+        if not isinstance(x, Module):
+            raise TypeError(f"{type(x).__name__} is not a Module subclass")
         items = list(self)
         items.insert(index, x)
         self._refill(items)
-        return self
 
     def pop(self, k: Any = -1) -> Any:
         """Take an item out."""
@@ -127,11 +128,34 @@ class Sequential(_List):
         names = list(self._modules)
         for name in names[k] if isinstance(k, slice) else [names[int(self._name(k))]]:
             del self._modules[name]
-        if all(name.isdigit() for name in self._modules):
-            self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
 
-    def __add__(self, items: Any) -> Any:
-        return Sequential(*self, *items)
+    def insert(self, index: int, x: Any) -> Any:
+        """Add before the module at `index`."""
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        super().insert(index, x)
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return Sequential(*self).__iadd__(other)
+
+    def __iadd__(self, other: Any) -> Any:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return self.extend(other)
+
+    def __mul__(self, times: int) -> Any:
+        return Sequential(*self).__imul__(times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Any:
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+        return self.extend(list(self) * (times - 1))
 
 
 class ModuleList(_List):
@@ -259,6 +283,39 @@ class ParameterDict(_Dict):
         if not isinstance(x, Tensor):
             raise NotImplementedError("ParameterDict: only tensors here; keep other objects in a plain dict beside it.")
         setattr(self, key, _parameter(x))
+
+    def update(self, items: Any) -> None:
+        """Add the parameters of a mapping, or pairs. Those of a plain dict are sorted by key."""
+        super().update(sorted(items.items()) if isinstance(items, Mapping) and not isinstance(items, OrderedDict) else items)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter of a key, or `default`."""
+        return self._store().get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The parameter of a key; `default`, which is added, if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last one out, with its key."""
+        key = next(reversed(self))
+        return key, self.pop(key)
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def __or__(self, other: Any) -> ParameterDict:
+        return self.copy().__ior__(other)
+
+    def __ior__(self, other: Any) -> ParameterDict:
+        self.update(other)
+        return self
 
     def extra_repr(self) -> str:
         return "\n".join(f"  ({key}): {_described(p, 'torch.' + p.dtype.storage)}" for key, p in self.items())

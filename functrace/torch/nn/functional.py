@@ -133,6 +133,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along an axis."""
+    shape = np.broadcast_shapes(x1._a.shape, x2._a.shape)
+    x1, x2 = x1.expand(shape), x2.expand(shape)
     x1, x2 = x1 / x1.norm(2, dim, True).clamp(min=eps), x2 / x2.norm(2, dim, True).clamp(min=eps)
     return (x1 * x2).sum(dim)
 
@@ -190,7 +192,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     if mode == "constant":
         return call(_CONSTANT_PAD, (input,), (((0, 0),) * (len(shape) - d) + pairs, value or 0))
     if value:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in _BORDERS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not d <= 3 or len(shape) - d not in (1, 2):
@@ -331,6 +333,12 @@ def interpolate(
         size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
         factors = (None,) * d if recompute_scale_factor else factors
     out = (size,) * d if isinstance(size, int) else tuple(size)
+    if len(out) != d:
+        raise ValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
+            "(o1, o2, ...,oK) format."
+        )
     if mode == "area":
         return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
     if mode in _NEAREST:

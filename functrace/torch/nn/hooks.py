@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.torch._apply import call
+from functrace.torch._create import zeros
 from functrace.torch._engine import Handle
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
@@ -142,12 +143,13 @@ class Hooked:
         items = list(args)
         for k, t in zip(which, tensors):
             items[k] = t
+        kinds = [(t.shape, t.dtype) for t in tensors]
         seen["watched"] = True
 
         def after(grads: Any, _outs: Any) -> Any:
             given: list[Any] = [None] * count
-            for k, g in zip(which, grads):
-                given[k] = g
+            for k, g, (shape, dtype) in zip(which, grads, kinds):
+                given[k] = zeros(shape, dtype=dtype) if g is None else g
             given = list(self._run_backward(tuple(given), seen.get("grad_output", ())))
             return tuple(given[k] for k in which)
 

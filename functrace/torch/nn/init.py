@@ -41,6 +41,10 @@ def _drawn(kind: str, tensor: Any, first: float, second: float, generator: Any) 
     if not tensor._a.size:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
         return tensor
+    if kind == "uniform" and first > second:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={first:g} > to={second:g}")
+    if kind == "normal" and second < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {second:g}")
     few = kind == "normal" and tensor._a.size < 16
     drawn = _random.draw(kind, shape, np.dtype(np.float64) if few else dtype, generator)
     low, factor = (dtype.type(first), dtype.type(second) - dtype.type(first)) if kind == "uniform" else (first, second)
@@ -67,6 +71,9 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2
         )
+
+    if a > b:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a:g} > to={b:g}")
 
     def draw(kind: str, first: float, second: float) -> Any:
         return _drawn(kind, wrap(np.empty_like(tensor._a)), first, second, generator)._a

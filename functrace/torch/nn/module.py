@@ -89,8 +89,8 @@ class Module(Hooked):
             given = "buffer"
         if given is not None:
             if "_parameters" not in parts:
-                plural = {"parameter": "parameters", "buffer": "buffers"}.get(given, given)
-                raise AttributeError(f"cannot assign {plural} before Module.__init__() call")
+                what = "parameters" if given == "parameter" else given
+                raise AttributeError(f"cannot assign {what} before Module.__init__() call")
             if name not in parts[_KINDS[given]]:
                 self._forget(name)
             if given == "parameter":
@@ -287,7 +287,7 @@ class Module(Hooked):
                 if set_to_none:
                     p._grad = None
                 else:
-                    p._grad = p._grad.detach().zero_()
+                    p._grad.detach_().zero_()
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Module:
         for module in self.children() if recurse else ():
@@ -410,6 +410,8 @@ class Module(Hooked):
                 self.set_extra_state(state_dict[extra])
             elif strict:
                 missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
         for key in state_dict if strict else ():
             rest = key.removeprefix(prefix)
             if key.startswith(prefix) and key != extra:

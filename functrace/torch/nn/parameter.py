@@ -40,3 +40,6 @@ class Buffer(Tensor):
         t = wrap(data._a, cls)
         t._ver, t.persistent = data._ver, persistent
         return t
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return repr(self.detach())

@@ -254,6 +254,11 @@ class _Cell(Module):
             h: tuple[Any, ...] = (_zeros(x._a.shape[0], self.hidden_size, like=x),) * (1 + several)
         else:
             h = tuple(s.unsqueeze(0) if alone else s for s in (hx if several else (hx,)))
+            for k, s in enumerate(h):
+                if s._a.shape[0] != x._a.shape[0]:
+                    raise RuntimeError(f"Input batch size {x._a.shape[0]} doesn't match hidden{k} batch size {s._a.shape[0]}")
+                if s._a.shape[1] != self.hidden_size:
+                    raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {s._a.shape[1]}, expected {self.hidden_size}")
         weights = [self.weight_ih, self.weight_hh, *((self.bias_ih, self.bias_hh) if self.bias else ())]
         new = _step(self.mode, F.linear(x, weights[0], weights[2] if self.bias else None), h, weights)
         new = tuple(s.squeeze(0) for s in new) if alone else new

@@ -268,6 +268,10 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Any:
+        if src._a.ndim == 3 and src._a.shape[not self.batch_first] != tgt._a.shape[not self.batch_first]:
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if not src._a.shape[-1] == tgt._a.shape[-1] == self.d_model:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
             tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,

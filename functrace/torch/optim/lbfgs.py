@@ -121,7 +121,6 @@ class LBFGS(Optimizer):
         """Up to `max_iter` iterations. Returns the loss at the start."""
         if closure is None:
             raise TypeError("LBFGS.step() missing 1 required positional argument: 'closure'")
-        self._opt_called = True
         o, s = self.param_groups[0], self.state[self._params[0]]
         lr, search = number(o["lr"]), o["line_search_fn"]
         if search not in (None, "strong_wolfe"):

@@ -79,7 +79,7 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> Sequence[Any]:
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The total number of steps is {self.total_steps}")
+            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
         rates = []
         for group in self.optimizer.param_groups:
             start = 0.0
@@ -130,7 +130,6 @@ class CyclicLR(LRScheduler):
         for group, lr in zip(groups, _spread(base_lr, groups)):
             if last_epoch == -1:
                 group["lr"] = lr
-                group["initial_lr"] = lr
         if cycle_momentum:
             if not any(k in optimizer.defaults for k in ("momentum", "betas")):
                 raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")

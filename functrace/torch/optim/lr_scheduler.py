@@ -35,6 +35,8 @@ class LRScheduler:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
+        if not optimizer._scheduled:  # steps count from now on
+            optimizer._scheduled, optimizer._opt_called = True, False
         for k, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -47,6 +49,10 @@ class LRScheduler:
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
+        self._begin()
+
+    def _begin(self) -> None:
+        """The step before the first, which sets the first rates."""
         self._step_count, self._is_initial, self._get_lr_called_within_step = 0, True, False
         self.step()
         self._is_initial = False
@@ -75,15 +81,17 @@ class LRScheduler:
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(_TOO_EARLY, stacklevel=2)
         self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
+        if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
-            self.last_epoch = epoch
-            closed = getattr(self, "_get_closed_form_lr", self.get_lr)
-            values = closed()
-        self._set(values)
+            self._go_to(epoch)
+        else:
+            self.last_epoch += 1
+            self._set(self.get_lr())
+
+    def _go_to(self, epoch: int) -> None:
+        """The rates of a step, from the first ones where there is a formula."""
+        self.last_epoch = epoch
+        self._set(getattr(self, "_get_closed_form_lr", self.get_lr)())
 
     def _set(self, values: Sequence[Any]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values):
@@ -170,6 +178,9 @@ class ConstantLR(LRScheduler):
         factor = self.factor if self.last_epoch == 0 else 1 / self.factor if self.last_epoch == self.total_iters else None
         return self._rates() if factor is None else [lr * factor for lr in self._rates()]
 
+    def _get_closed_form_lr(self) -> Sequence[Any]:
+        return [lr * (self.factor if self.last_epoch < self.total_iters else 1.0) for lr in self.base_lrs]
+
 
 class LinearLR(LRScheduler):
     """The rate times a factor that goes from one number to another in `total_iters` steps."""
@@ -223,6 +234,10 @@ class PolynomialLR(LRScheduler):
         if self._is_initial or k > n:
             return self._rates()
         return [lr * ((1.0 - k / n) / (1.0 - (k - 1) / n)) ** self.power for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> Sequence[Any]:
+        k, n = min(self.total_iters, self.last_epoch), self.total_iters
+        return [lr * (1.0 - k / n) ** self.power for lr in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -284,12 +299,43 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
 
+def _undo(schedulers: Sequence[Any]) -> None:
+    """Take back the first step of schedulers, and of those within them."""
+    rest = list(schedulers)
+    while rest:
+        scheduler = rest.pop()
+        if hasattr(scheduler, "_schedulers"):
+            rest.extend(scheduler._schedulers)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
+
+
+def _one_optimizer(name: str, optimizer: Any, schedulers: Sequence[Any]) -> None:
+    """Whether several schedulers can be one."""
+    if len(schedulers) < 1:
+        more = " to be chained" if name == "ChainedScheduler" else ""
+        raise ValueError(f"{name} expects at least one scheduler{more}, but got no scheduler.")
+    optimizer = optimizer or getattr(schedulers[0], "optimizer", None)
+    for k, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {k} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
+                f"`step`, but got one at index {k} in the given schedulers sequence."
+            )
+        if scheduler.optimizer != optimizer:
+            raise ValueError(
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler {type(scheduler).__name__} at index "
+                f"{k} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}."
+            )
+
+
 class SequentialLR(LRScheduler):
     """One scheduler after another, from milestone to milestone."""
 
     def __init__(self, optimizer: Any, schedulers: Sequence[Any], milestones: Sequence[int], last_epoch: int = -1) -> None:
-        if len(schedulers) < 1:
-            raise ValueError("SequentialLR expects at least one scheduler to be chained, but got no scheduler.")
+        _one_optimizer("SequentialLR", optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got "
@@ -298,11 +344,8 @@ class SequentialLR(LRScheduler):
         self.optimizer, self._schedulers, self._milestones, self.last_epoch = optimizer, schedulers, list(milestones), last_epoch + 1
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
-        schedulers[0]._is_initial = True
-        schedulers[0].step()
-        schedulers[0]._is_initial = False
+        _undo(schedulers)
+        schedulers[0]._begin()
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
@@ -310,12 +353,7 @@ class SequentialLR(LRScheduler):
         k = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[k]
         if k > 0 and self._milestones[k - 1] == self.last_epoch:
-            scheduler.last_epoch = -1
-            for group in self.optimizer.param_groups:
-                group["lr"] = group["initial_lr"]
-            scheduler._is_initial = True
-            scheduler.step()
-            scheduler._is_initial = False
+            scheduler._go_to(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -334,6 +372,7 @@ class ChainedScheduler(SequentialLR):
     """Several schedulers at once."""
 
     def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
+        _one_optimizer("ChainedScheduler", optimizer, schedulers)
         self.optimizer, self._schedulers = optimizer or schedulers[0].optimizer, schedulers
         self._last_lr = self._rates()
 
@@ -370,6 +409,8 @@ class ReduceLROnPlateau(LRScheduler):
         several = isinstance(min_lr, (list, tuple))
         self.default_min_lr: Any = None if several else min_lr
         self.min_lrs = list(min_lr) if several else [min_lr] * len(optimizer.param_groups)
+        if len(self.min_lrs) != len(optimizer.param_groups):
+            raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(self.min_lrs)}")
         self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
         self._last_lr = self._rates()
         self.mode_worse = math.inf if mode == "min" else -math.inf

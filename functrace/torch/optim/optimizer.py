@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import warnings
 from collections import OrderedDict, defaultdict
@@ -25,6 +26,32 @@ def number(x: Any) -> float:
     return float(x.item()) if isinstance(x, Tensor) else x
 
 
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A step that calls the optimiser's hooks, and lets schedulers know of it; within another step, the step alone."""
+
+    @functools.wraps(step)
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:
+            return step(self, *args, **kwargs)
+        args = (self, *args)  # as hooks get them
+        for hook in list(self._before.values()):
+            new = hook(self, args, kwargs)
+            if new is not None:
+                if not isinstance(new, tuple) or len(new) != 2:
+                    raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {new}.")
+                args, kwargs = new
+        self._stepping = self._opt_called = True
+        try:
+            loss = step(*args, **kwargs)
+        finally:
+            self._stepping = False
+        for hook in list(self._after.values()):
+            hook(self, args, kwargs)
+        return loss
+
+    return hooked
+
+
 class Optimizer:
     """The base of all optimisers. A subclass states its options in `_defaults`, and `_update` for one parameter.
 
@@ -40,7 +67,7 @@ class Optimizer:
     __module__ = "torch.optim.optimizer"
     _defaults: dict[str, Any] = {}
     _positional: tuple[str, ...] = ()
-    _opt_called = False
+    _opt_called = _stepping = _scheduled = False
 
     def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
         self.defaults = defaults or {}
@@ -59,6 +86,8 @@ class Optimizer:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
         own, positional = cls.__dict__.get("_defaults"), cls._positional
         if own is None:
             return
@@ -94,6 +123,11 @@ class Optimizer:
         for name, what in names.items():
             if name in o and not number(o[name]) >= 0:
                 raise ValueError(f"Invalid {what}: {o[name]}")
+        if not 0 <= number(o.get("rho", 0)) <= 1:
+            raise ValueError(f"Invalid rho value: {o['rho']}")
+        low, high = o.get("etas", (0.5, 2))
+        if not 0 < low < 1 < high:
+            raise ValueError(f"Invalid eta values: {low}, {high}")
         for k, beta in enumerate(o.get("betas", ())):
             if not 0.0 <= number(beta) < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
@@ -154,13 +188,11 @@ class Optimizer:
                     if set_to_none:
                         p._grad = None
                     else:
-                        p._grad = p._grad.detach().zero_()
+                        p._grad.detach_().zero_()
 
+    @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change each parameter that has a gradient. `closure` computes the loss, and the gradients, first."""
-        for hook in list(self._before.values()):
-            hook(self, (closure,) if closure else (), {})
-        self._opt_called = True
         loss = None
         if closure is not None:
             with enable_grad():
@@ -172,8 +204,6 @@ class Optimizer:
                     a = g._a
                     self._update(group, p._a, -a if group.get("maximize") else a, self.state[p])
                     p._ver[0] += 1
-        for hook in list(self._after.values()):
-            hook(self, (closure,) if closure else (), {})
         return loss
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:

@@ -149,6 +149,11 @@ class SWALR(LRScheduler):
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
+        if len(rates) != len(optimizer.param_groups):
+            raise ValueError(
+                "swa_lr must have the same length as optimizer.param_groups. "
+                f"swa_lr has {len(rates)} values, param_groups has {len(optimizer.param_groups)}."
+            )
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy

@@ -20,6 +20,10 @@ class PackedSequence(_Fields):
     __module__ = "torch.nn.utils.rnn"
     __slots__ = ()
 
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Its elements converted to a dtype, as a tensor's `to` does it."""
+        return self._replace(data=self.data.to(*args, **kwargs))
+
     def _lengths(self) -> Any:
         sizes = self.batch_sizes._a
         return (sizes[:, None] > np.arange(sizes[0])).sum(0)
@@ -30,8 +34,8 @@ class PackedSequence(_Fields):
         steps, batch = int(lengths.max()), len(lengths)
         running = np.arange(steps)[:, None] < lengths
         index = np.where(running, np.cumsum(running).reshape(running.shape) - 1, 0)
-        rows = self.data[wrap(index)]
-        return rows * wrap(running.reshape(steps, batch, *(1,) * (self.data._a.ndim - 1)).astype(self.data._a.dtype)), lengths
+        ended = ~running.reshape(steps, batch, *(1,) * (self.data._a.ndim - 1))
+        return self.data[wrap(index)].masked_fill(wrap(ended), 0), lengths
 
     def _repacked(self, x: Any) -> PackedSequence:
         return self._replace(data=x[_running(x._a.shape[0], self._lengths())])
@@ -48,6 +52,10 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, en
     x = input.transpose(0, 1) if batch_first else input
     if (sizes <= 0).any():
         raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+    if len(sizes) != x._a.shape[1]:
+        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x._a.shape[1]})")
+    if (sizes > x._a.shape[0]).any():
+        raise RuntimeError("Expected `lengths` to be at most the length of the sequences, but got a larger one.")
     order = None
     if not enforce_sorted:
         order = np.argsort(-sizes, kind="stable")
@@ -71,7 +79,10 @@ def pad_packed_sequence(
     x, lengths = sequence._unpacked()
     steps = x._a.shape[0] if total_length is None else total_length
     if steps < x._a.shape[0]:
-        raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got {steps}")
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={steps} and max sequence length being {x._a.shape[0]}"
+        )
     ended = np.arange(steps)[:, None] >= lengths
     if steps > x._a.shape[0]:
         from functrace.torch._index import cat
@@ -88,6 +99,10 @@ def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_va
     """Sequences of several lengths in one tensor."""
     from functrace.torch.nn.functional import pad
 
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    if len(sequences) == 0:
+        raise RuntimeError("received an empty list of sequences")
     longest = max(s._a.shape[0] for s in sequences)
     rows = []
     for s in sequences:

@@ -208,6 +208,8 @@ class RandomSampler(Sampler):
     def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None) -> None:
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
 
     @property
@@ -218,6 +220,8 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         source = self.generator or _random.Generator().manual_seed(_seed())
         n, wanted = len(self.data_source), self.num_samples
+        if not n:
+            raise ValueError("num_samples should be a positive integer value, but got num_samples=0")
         if self.replacement:
             for _ in range(wanted // 32):
                 yield from source.below(0, n, 32).tolist()
@@ -277,6 +281,8 @@ class BatchSampler(Sampler):
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -326,6 +332,8 @@ def default_convert(data: Any) -> Any:
         return as_tensor(np.asarray(data))
     if isinstance(data, Mapping):
         return {k: default_convert(x) for k, x in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
     return [default_convert(x) for x in data] if isinstance(data, (list, tuple)) else data
 
 

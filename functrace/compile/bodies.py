@@ -1,0 +1,166 @@
+"""The bodies of `scan`, `while_loop`, `cond` and `switch`, compiled: a loop is one flat program, and so is each branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.compile.emit import CALLS, Executable
+from functrace.compile.fuse import Group
+from functrace.compile.optimise import optimise
+from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
+from functrace.compile.source import targets
+from functrace.transforms.control_branches import SwitchCall
+from functrace.transforms.control_loops import ScanCall
+from functrace.transforms.control_program import Program as Body
+from functrace.transforms.control_program import settled
+from functrace.transforms.control_while import WhileCall
+
+
+class _Parts:
+    """A program that is put together from recorded bodies."""
+
+    def __init__(self, ninputs: int) -> None:
+        self.ninputs = self.next = ninputs
+        self.rows: list[Instruction] = []
+        self.consts: list[Any] = []
+        self.kinds: dict[int, Kind | None] = {}
+
+    def add(self, body: Body, inputs: Sequence[int]) -> list[int]:
+        """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
+        number = dict(zip(body.inputs, inputs))
+        for place, x in enumerate(body.template):
+            if place not in number and x is not None:
+                self.consts.append(x)
+                number[place] = -len(self.consts)
+                self.kinds[number[place]] = kind_of(x)
+        for primitive, out, ins, params in body.code:
+            number[out] = self.next
+            self.next += 1
+            self.rows.append(Instruction(primitive, number[out], tuple([number[i] for i in ins]), params))
+        for place, k in number.items():
+            aval = body.avals.get(place)
+            if k >= 0:
+                self.kinds[k] = None if aval is None else Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
+        return [number[i] for i in body.outputs]
+
+    def program(self, outputs: Sequence[int]) -> Program:
+        """All of it."""
+        return optimise(Program(self.ninputs, self.rows, outputs, self.consts, self.kinds))
+
+
+class Scan(Executable):
+    """A loop of `scan`: the program of its body, in a loop of its own."""
+
+    def __init__(self, call: ScanCall, used: set[int]) -> None:
+        self.call = call
+        body, carried = call.body, call.counts[1]
+        parts = _Parts(len(body.inputs))
+        results = parts.add(body, range(len(body.inputs)))
+        self.stacked = [k for k in range(carried, len(results)) if k in used]  # of the results, those that are asked for
+        program = parts.program([results[k] for k in (*range(carried), *self.stacked)])
+        self.stacks = dict(enumerate(program.outputs[carried:], carried))  # of the results that are stacked: number and value
+        self.rows = {v: k for k, v in reversed(self.stacks.items()) if v >= program.ninputs}  # the stack that a value is written to
+        self.written: set[int] = set()  # the values that are written there at once
+        self.follows: dict[int, int] = {}  # stacks of a state before the step: the value after it, which is that of the next step
+        states: dict[int, int] = {}
+        for k, v in self.stacks.items():
+            if 0 <= v - call.counts[0] < carried:
+                after = program.outputs[v - call.counts[0]]
+                same = after >= program.ninputs and program.kinds[v] == program.kinds[after]
+                if same and states.setdefault(after, v) == v:  # not two states that become one
+                    self.follows[k] = after
+                    self.rows.setdefault(after, k)
+        super().__init__(program, "scan")
+
+    def _home(self, v: int, index: int, group: Group | None = None, inplace: bool = True) -> str | None:
+        """The row of the stack that a result goes to."""
+        kind = self.program.kinds[v]
+        if v not in self.rows or kind is None or kind.form != ARRAY or not kind.shape:
+            return None
+        self.written.add(v)
+        return f"w{self.rows[v]}"
+
+    def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
+        call, n, outputs = self.call, self.program.ninputs, self.program.outputs
+        a, b = call.counts
+        way, first, before, after = ("[::-1]", -1, "[1:]", "[:-1]") if call.reversed else ("", 0, "[:-1]", "[1:]")
+        head = self._head([f"x{k}" for k in range(a + b)] + [f"z{k}" for k in range(a + b, n)])
+        each = {f"x{k}": f"z{k}{way}" for k in range(a + b, n)}
+        hosts = {k: self.rows[v] for k, v in self.follows.items() if v in self.written}  # stacks that are others, one step late
+        number = {k: f"s{k}" for k in self.stacks}
+        loop: list[str] = []
+        for k, v in self.stacks.items():
+            kind, late = self.program.kinds[v], [m for m in hosts if hosts[m] == k]
+            assert kind is not None
+            if k in hosts and k not in late:
+                continue
+            shape = (call.length + bool(late), *(kind.shape or (1,)))
+            head.append(f"    s{k} = empty({shape}, {self.source.name(kind.dtype)})")
+            each[f"w{k}"] = f"s{k}{after * bool(late)}{way}"
+            if late:
+                head.append(f"    s{k}[{first}] = x{self.stacks[late[0]]}")
+                number |= {k: f"s{k}{after}"} | dict.fromkeys(late, f"s{k}{before}")
+            elif not kind.shape:
+                number[k] = f"s{k}[:, 0]"
+            if not late and not (v in self.written and self.rows[v] == k):
+                loop.append(f"        w{k}[{'...' if kind.shape else 0}] = {self._arg(v)}")
+        if b:  # what the states share memory with, nobody writes to
+            loop.append(f"        {targets([f'x{k}' for k in range(a, a + b)])} = {targets([self._arg(v) for v in outputs[:b]])}")
+        rows = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
+        loop = [f"    for {', '.join(each) or '_'} in {rows}:", *("    " + line for line in body[:-1]), *loop]
+        asked = dict(zip(self.stacked, number.values()))
+        out = [f"x{k}" for k in range(a, a + b)] + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
+        return self._compiled([*head, *loop, f"    return [{', '.join(out)}]"], what)
+
+
+class While(Executable):
+    """A `while_loop`: the test, a guard that leaves the loop, and the body, as one program."""
+
+    def __init__(self, call: WhileCall, _used: set[int]) -> None:
+        a, b = call.counts
+        n = len(call.test.inputs) + b
+        self.state = range(a + b, n)
+        parts = _Parts(n)
+        (more,) = parts.add(call.test, [*range(a), *self.state])
+        parts.rows.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
+        super().__init__(parts.program(parts.add(call.body, range(a, n))), "while_loop")
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        return super().__call__(settled(inputs))
+
+    def _guard(self, i: Instruction) -> str:
+        return f"    if not {self._arg(i.args[0])}: break"
+
+    def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
+        state = [f"x{k}" for k in self.state]
+        loop = ["    while True:", *("    " + line for line in body[:-1])]
+        if state:  # what it shares memory with, nobody writes to
+            loop.append(f"        {targets(state)} = {targets([self._arg(v) for v in self.program.outputs])}")
+        head = self._head([f"x{k}" for k in range(self.program.ninputs)])
+        return self._compiled([*head, *loop, f"    return [{', '.join(state)}]"], what)
+
+
+class Switch:
+    """A `cond` or `switch`: a program for each branch."""
+
+    def __init__(self, call: SwitchCall, _used: set[int]) -> None:
+        self.call = call
+        self.branches = [self._branch(k) for k in range(len(call.programs))]
+        self.text = "\n".join(f"# branch {k}\n{branch.text}" for k, branch in enumerate(self.branches))
+
+    def _branch(self, k: int) -> Executable:
+        body = self.call.programs[k]
+        parts = _Parts(len(body.inputs))
+        return Executable(parts.program(parts.add(body, range(len(body.inputs)))), "a branch")
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        k = self.call.taken(inputs[0])
+        return self.branches[k](self.call.of(k, settled(inputs)))
+
+
+CALLS[ScanCall] = Scan
+CALLS[WhileCall] = While
+CALLS[SwitchCall] = Switch

@@ -1,0 +1,186 @@
+"""SciPy's `fft`, for plain and traced arrays alike: Fourier, cosine and sine transforms.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy import fft
+>>> ft.grad(lambda x: fft.dct(x)[1])(np.ones(2)).round(3)
+array([ 1.414, -1.414])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.fft as _scipy
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functrace import errors
+from functrace.core.reverse import fit
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.kinds import linear
+from functrace.ops.registry import Sample, implements, normal
+from functrace.scipy._linalg_systems import late
+
+_SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+_numpy: Any = np.fft
+_DCT = _scipy.dct  # before it is installed
+
+
+def _declare(name: str, function: Callable[..., Any], *samples: Sample) -> None:
+    function.__name__, function.__doc__ = name, f"`scipy.fft.{name}`."
+    implements(getattr(_scipy, name), samples, name=f"scipy.fft.{name}")(function)
+
+
+def _single(x: Any) -> Any:
+    """Half precision is computed in single."""
+    x = lift(x)
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def _axes(x: Any, s: Any, axes: Any) -> Any:
+    if s is None:
+        return axes
+    return tuple(range(-len(np.atleast_1d(s)), 0)) if axes is None else axes
+
+
+def _of_one_axis(name: str) -> Callable[..., Any]:
+    numpy = getattr(_numpy, name)
+
+    def function(
+        x: Any, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
+    ) -> Any:
+        refuse(name, plan=(plan, None))
+        return numpy(_single(x), n, axis, norm)
+
+    return function
+
+
+def _of_axes(name: str, default: Any) -> Callable[..., Any]:
+    own = _numpy.irfftn if name.startswith("hfft") else _numpy.rfftn if "hfft" in name else getattr(_numpy, name)
+
+    def function(
+        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
+    ) -> Any:
+        refuse(name, plan=(plan, None))
+        x = _single(x)
+        over = _axes(x, s, axes)
+        if "hfft" not in name:
+            return own(x, s, over, norm)
+        swapped = _SWAPPED[norm]
+        return own(np.conj(x), s, over, swapped) if name.startswith("hfft") else np.conj(own(x, s, over, swapped))
+
+    return function
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    _declare(_name, _of_one_axis(_name), Sample(normal((5,))), Sample(normal((3, 4)), {"axis": 0, "n": 4, "norm": "ortho"}))
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    _declare(f"{_name}2", _of_axes(f"{_name}2", (-2, -1)), Sample(normal((3, 4))))
+    _declare(f"{_name}n", _of_axes(f"{_name}n", None), Sample(normal((3, 4))), Sample(normal((3, 4)), {"s": (4,), "norm": "forward"}))
+for _shift in (_numpy.fftshift, _numpy.ifftshift):
+    _declare(_shift.__name__, lambda x, axes=None, _f=_shift: _f(x, axes), Sample(normal((3, 4))), Sample(normal((5,)), {"axes": 0}))
+
+
+def _ends(x: Any, axis: int, first: float, last: float) -> Any:
+    """The first and the last of an axis multiplied."""
+    weights = np.ones(x.shape[axis], x.real.dtype)
+    weights[0] *= first
+    weights[-1] *= last
+    return x * weights.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
+
+
+def _transposed(g: Any, _ans: Any, x: Any, own: Any, kind: int, axis: int) -> Any:
+    """Of the matrices without a norm: type II is type III but for a factor of 2, the others are symmetric but for the ends."""
+    end = (2.0, 1.0) if own is _DCT else (1.0, 2.0)
+    if kind == 2:
+        out = _raw(_ends(g, axis, *end), own, 3, axis)
+    elif kind == 3:
+        out = _ends(_raw(g, own, 2, axis), axis, 1 / end[0], 1 / end[1])
+    elif kind == 1 and own is _DCT:
+        out = _ends(_raw(_ends(g, axis, 2.0, 2.0), own, 1, axis), axis, 0.5, 0.5)
+    else:
+        out = _raw(g, own, kind, axis)
+    return fit(out, x)
+
+
+_raw: Any = linear(
+    "scipy.fft.r2r",
+    lambda x, own, kind, axis: own(x, kind, axis=axis),
+    _transposed,
+    batch=lambda _size, x, own, kind, axis: _raw(x, own, kind, axis),  # axis is negative
+)
+
+
+def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, norm: Any, orthogonalize: Any) -> Any:
+    if kind not in (1, 2, 3, 4) or norm not in _SWAPPED:
+        raise ValueError(f"type {kind} is not one of 1, 2, 3, 4, or norm {norm!r} none of {', '.join(map(repr, _SWAPPED))}")
+    x = _single(x)
+    x = x if x.dtype.kind in "fc" else x.astype(float)
+    axis = axis % x.ndim - x.ndim
+    if n is not None:
+        keep, pad = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
+        keep[axis], pad[axis] = slice(n), (0, max(n - x.shape[axis], 0))
+        x = np.pad(x[tuple(keep)], pad)
+    if inverse:
+        kind, norm = {2: 3, 3: 2}.get(kind, kind), _SWAPPED[norm]
+    cosine = own is _DCT
+    scaled = orthogonalize or (orthogonalize is None and norm == "ortho")
+    root = np.sqrt(2.0)
+    both = root if kind == 1 else 1.0
+    if scaled and (kind == 3 or kind == 1 and cosine):
+        x = _ends(x, axis, *((root, both) if cosine else (1.0, root)))
+    y = _raw(x, own, kind, axis)
+    if scaled and (kind == 2 or kind == 1 and cosine):
+        y = _ends(y, axis, *((1 / root, 1 / both) if cosine else (1.0, 1 / root)))
+    length = 2 * (x.shape[axis] + (0 if kind != 1 else -1 if cosine else 1))
+    return y if norm in (None, "backward") else y * (1 / length if norm == "forward" else length**-0.5)
+
+
+def _along_axis(name: str) -> Callable[..., Any]:
+    own, inverse = getattr(_scipy, name.removeprefix("i")), name.startswith("i")
+
+    def function(
+        x: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None,
+        orthogonalize: Any = None,
+    ) -> Any:  # fmt: skip
+        return _transform(own, inverse, x, type, n, axis, norm, orthogonalize)
+
+    return function
+
+
+def _along_axes(name: str) -> Callable[..., Any]:
+    own, inverse = getattr(_scipy, name.removeprefix("i").removesuffix("n")), name.startswith("i")
+
+    def function(
+        x: Any, type: int = 2, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *,
+        orthogonalize: Any = None,
+    ) -> Any:  # fmt: skip
+        x = lift(x)
+        over = _axes(x, s, axes)
+        over = normalize_axis_tuple(range(x.ndim) if over is None else over, x.ndim)
+        sizes = [None] * len(over) if s is None else np.atleast_1d(s).tolist()
+        if len(sizes) != len(over):
+            raise ValueError(f"{name}: s has {len(sizes)} lengths for {len(over)} axes.\n  At {errors.user_line()}.")
+        for axis, n in zip(over, sizes):
+            x = _transform(own, inverse, x, type, n, axis, norm, orthogonalize)
+        return x
+
+    return function
+
+
+_KINDS = ((1, "ortho"), (1, None), (2, "forward"), (3, "ortho"), (4, None))
+_SAMPLES = [Sample(normal((4,)), {"type": k, "norm": norm}) for k, norm in _KINDS]
+for _name in ("dct", "idct", "dst", "idst"):
+    _declare(_name, _along_axis(_name), *_SAMPLES, Sample(normal((3, 4)), {"axis": 0, "n": 5}), Sample(normal((3, 4)), {"axis": 0, "n": 2}))
+    _more = Sample(normal((3, 4))), Sample(normal((3, 4)), {"type": 3, "s": (5,), "norm": "ortho"})
+    _declare(f"{_name}n", _along_axes(f"{_name}n"), *_more)
+
+_REASONS = {"a logarithmic grid, and its transform is not covered yet": "fht ifht"}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+CONSTANT = tuple(
+    "fftfreq rfftfreq fhtoffset next_fast_len prev_fast_len set_workers get_workers set_backend set_global_backend skip_backend "
+    "register_backend".split()
+)
+__getattr__ = late("scipy.fft.", _scipy, REFUSED)

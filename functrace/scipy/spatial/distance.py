@@ -1,0 +1,259 @@
+"""SciPy's `spatial.distance`: distances of vectors, of all pairs of rows, and between the rows of two matrices.
+
+A metric is written once, for the last axis of two arrays that broadcast; `cdist` and `pdist` follow. Where two vectors are equal the
+derivative of a distance that has a kink there is zero.
+
+>>> import functrace as ft, numpy as np
+>>> from functrace.scipy.spatial import distance
+>>> ft.grad(distance.euclidean)(np.array([3.0, 4.0]), np.zeros(2))
+array([0.6, 0.8])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.spatial.distance as _scipy
+import scipy.special as sp
+
+from functrace import errors
+from functrace.core.tracer import Tracer
+from functrace.ops.create import lift
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Sample, apart, implements, normal
+from functrace.scipy._linalg_systems import late
+
+Metric = Callable[..., Any]
+METRICS: dict[str, Metric] = {}
+_W = np.array([0.5, 1.0, 2.0])
+_V = np.array([[1.0, 0.2, 0.1], [0.2, 0.8, 0.0], [0.1, 0.0, 1.5]])
+
+
+def _rows(rng: Any, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Arrays whose elements are far from equal, and from zero."""
+    return tuple(rng.uniform(0.4, 0.8, size=s) * rng.choice([-1, 1], size=s) + 2.5 * k for k, s in enumerate(shapes))
+
+
+def _clouds(rng: Any) -> tuple[Any, ...]:
+    return rng.uniform(0.5, 2.5, size=(4, 3)), rng.uniform(3.0, 5.0, size=(5, 3)) * np.array([1.0, -1.0, 1.0])
+
+
+def _crossed(rng: Any) -> tuple[Any, ...]:
+    """Vectors that stand nearly upright on each other."""
+    return tuple(0.1 * rng.uniform(-1, 1, size=3) + np.array(v) for v in ([1.0, 0.3, -0.5], [0.4, -0.9, 0.6]))
+
+
+def _real(x: Any) -> Any:
+    x = lift(x)
+    return x if x.dtype.kind in "fc" else x.astype(float)
+
+
+def _double(x: Any) -> Any:
+    return lift(x).astype(float)
+
+
+def _metric(*samples: Sample) -> Callable[[Metric], Metric]:
+    """Declare a metric, of two vectors; `cdist` and `pdist` call it on arrays of them."""
+
+    def enter(metric: Metric) -> Metric:
+        name = metric.__name__
+        METRICS[name] = metric
+
+        def function(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+            u, v = _real(u), _real(v)
+            if u.ndim != 1 or v.ndim != 1:
+                raise ValueError(f"{name}: two vectors are wanted, not {errors.describe(u)} and {errors.describe(v)}.")
+            return metric(u, v, *args, **kwargs)
+
+        function.__name__, function.__doc__ = name, f"`scipy.spatial.distance.{name}`."
+        implements(getattr(_scipy, name), samples, name=f"scipy.spatial.distance.{name}")(function)
+        return metric
+
+    return enter
+
+
+def _vectors(*kwargs: dict[str, Any]) -> list[Sample]:
+    return [Sample(lambda rng: _rows(rng, (3,), (3,)), kw, (0, 1)) for kw in ({}, *kwargs)]
+
+
+def _sum(terms: Any, w: Any) -> Any:
+    return np.sum(terms if w is None else terms * _double(w), axis=-1)
+
+
+def _root(x: Any) -> Any:
+    """The square root, with derivative zero at 0."""
+    positive = x > 0
+    return np.where(positive, np.sqrt(np.where(positive, x, 1.0)), 0.0)
+
+
+@_metric(*_vectors({"p": 3.0}, {"p": 1, "w": _W}, {"p": np.inf}))
+def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    """`scipy.spatial.distance.minkowski`, along the last axis."""
+    if p == 2 and w is None and u.dtype == np.float32:  # as SciPy
+        u = _double(u)
+    gap = u - v if w is None else (u - v) * (_double(w) != 0 if p == np.inf else _double(w) ** (1 / p))
+    return np.linalg.norm(gap, ord=p, axis=-1)
+
+
+@_metric(*_vectors({"w": _W}))
+def euclidean(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.euclidean`, along the last axis."""
+    return minkowski(u, v, 2, w)
+
+
+@_metric(*_vectors({"w": _W}))
+def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.sqeuclidean`, along the last axis."""
+    return _sum((u - v) ** 2, w)
+
+
+@_metric(*_vectors({"w": _W}))
+def cityblock(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.cityblock`, along the last axis."""
+    return _sum(np.abs(u - v), w)
+
+
+@_metric(*_vectors())
+def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.chebyshev`, along the last axis."""
+    refuse("chebyshev", w=(w, None))
+    return np.max(np.abs(u - v), axis=-1)
+
+
+@_metric(*_vectors({"w": _W}))
+def canberra(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.canberra`, along the last axis."""
+    u, v = _double(u), _double(v)
+    size = np.abs(u) + np.abs(v)
+    none = size == 0
+    return _sum(np.where(none, 0.0, np.abs(u - v) / np.where(none, 1.0, size)), w)
+
+
+@_metric(*_vectors({"w": _W}))
+def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.braycurtis`, along the last axis."""
+    u, v = _double(u), _double(v)
+    return _sum(np.abs(u - v), w) / _sum(np.abs(u + v), w)
+
+
+@_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W}, {"centered": False})))
+def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    """`scipy.spatial.distance.correlation`, along the last axis."""
+    w = None if w is None else _real(w) / np.sum(_real(w))
+    if centered:
+        u, v = (x - (np.mean(x, axis=-1) if w is None else _sum(x, w))[..., None] for x in (u, v))
+    return 1 - _sum(u * v, w) / np.sqrt(_sum(u * u, w) * _sum(v * v, w))
+
+
+@_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W})))
+def cosine(u: Any, v: Any, w: Any = None) -> Any:
+    """`scipy.spatial.distance.cosine`, along the last axis."""
+    return correlation(u, v, w, False)
+
+
+@_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _W), wrt=(0, 1, 2)))
+def seuclidean(u: Any, v: Any, V: Any) -> Any:
+    """`scipy.spatial.distance.seuclidean`, along the last axis."""
+    return np.linalg.norm(_double(u - v) / np.sqrt(_real(V)), axis=-1)
+
+
+@_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _V), wrt=(0, 1, 2)))
+def mahalanobis(u: Any, v: Any, VI: Any) -> Any:
+    """`scipy.spatial.distance.mahalanobis`, along the last axis."""
+    gap = u - v
+    return _root(np.sum(gap @ _real(VI) * gap, axis=-1))
+
+
+def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
+    """`scipy.spatial.distance.jensenshannon`."""
+    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (_real(p), _real(q)))
+    middle = (p + q) / 2
+    total = np.sum(sp.rel_entr(p, middle) + sp.rel_entr(q, middle), axis=axis, keepdims=keepdims)
+    return _root(total / (2.0 if base is None else 2.0 * math.log(base)))
+
+
+implements(
+    _scipy.jensenshannon,
+    [Sample(lambda rng: tuple(rng.uniform(0.5, 2, size=(2, 3, 4))), kw, (0, 1)) for kw in ({}, {"base": 2.0, "axis": 1, "keepdims": True})],
+    name="scipy.spatial.distance.jensenshannon",
+)(jensenshannon)
+METRICS["jensenshannon"] = lambda u, v: jensenshannon(u, v, axis=-1)
+
+
+def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str, Any]) -> Any:
+    found = METRICS.get(metric.lower()) if isinstance(metric, str) else METRICS.get(getattr(metric, "__name__", ""))
+    if found is None or not (isinstance(metric, str) or getattr(_scipy, found.__name__, None) is metric):
+        raise errors.UnsupportedError(
+            f"{name}: the metric {metric!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            f"  These have: {', '.join(sorted(METRICS))}."
+        )
+    if found is seuclidean and kwargs.get("V") is None:
+        kwargs["V"] = np.var(rows, axis=0, ddof=1)
+    if found is mahalanobis and kwargs.get("VI") is None:
+        kwargs["VI"] = np.linalg.inv(np.cov(np.swapaxes(rows, 0, 1)))
+    out = found(u, v, **{k: x for k, x in kwargs.items() if x is not None})
+    return _double(out)
+
+
+_SAMPLES: list[dict[str, Any]] = [
+    {},
+    {"metric": "minkowski", "p": 3},
+    {"metric": "cosine"},
+    {"metric": "seuclidean"},
+    {"metric": "mahalanobis"},
+    {"metric": "sqeuclidean"},
+    {"metric": "canberra"},
+]
+
+
+@implements(_scipy.cdist, [Sample(_clouds, kw, (0, 1)) for kw in _SAMPLES], name="scipy.spatial.distance.cdist")
+def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """`scipy.spatial.distance.cdist`: the distances between the rows of two matrices."""
+    refuse("cdist", out=(out, None))
+    a, b = _real(XA), _real(XB)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError(f"cdist: two matrices with as many columns are wanted, not {errors.describe(a)} and {errors.describe(b)}.")
+    return _between("cdist", metric, a[:, None, :], b[None, :, :], np.concatenate([a, b]), kwargs)
+
+
+@implements(_scipy.pdist, [Sample(apart((5, 2)), kw) for kw in _SAMPLES], name="scipy.spatial.distance.pdist")
+def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """`scipy.spatial.distance.pdist`: the distances of all pairs of rows, as a vector."""
+    refuse("pdist", out=(out, None))
+    x = _real(X)
+    if x.ndim != 2:
+        raise ValueError(f"pdist: a matrix is wanted, not {errors.describe(x)}.")
+    i, j = np.triu_indices(x.shape[0], 1)
+    return _between("pdist", metric, x[i], x[j], x, kwargs)
+
+
+@implements(_scipy.squareform, [Sample(normal((6,))), Sample(normal((1,)))], name="scipy.spatial.distance.squareform")
+def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
+    """`scipy.spatial.distance.squareform`: a vector of distances as a symmetric matrix, or back. The upper triangle is read."""
+    x = _real(X)
+    if (x.ndim == 1 and force.lower() == "tovector") or (x.ndim == 2 and force.lower() == "tomatrix") or x.ndim not in (1, 2):
+        raise ValueError(f"squareform: {errors.describe(x)} can't be turned {force}.")
+    if x.ndim == 2:
+        if checks and not isinstance(x, Tracer):
+            _scipy.is_valid_dm(x, throw=True, name="X")
+        return x[np.triu_indices(x.shape[0], 1)]
+    n = (1 + round((1 + 8 * x.shape[0]) ** 0.5)) // 2 if x.shape[0] else 1
+    if n * (n - 1) // 2 != x.shape[0]:
+        raise ValueError(f"squareform: {x.shape[0]} is not the number of pairs of anything.")
+    place = np.zeros((n, n), int)
+    i, j = np.triu_indices(n, 1)
+    place[i, j] = place[j, i] = np.arange(1, x.shape[0] + 1)
+    return np.concatenate([np.zeros(1, x.dtype), x])[place]
+
+
+_REASONS = {
+    "it compares booleans, so it is piecewise constant": "dice hamming jaccard kulczynski1 rogerstanimoto russellrao sokalmichener "
+    "sokalsneath yule kulsinski matching",
+    "not covered yet": "directed_hausdorff",
+}
+REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split() if hasattr(_scipy, name)}
+CONSTANT = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
+__getattr__ = late("scipy.spatial.distance.", _scipy, REFUSED)

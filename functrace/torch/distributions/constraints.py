@@ -1,0 +1,97 @@
+"""What the parameters and the values of a distribution must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrace.torch._create import tensor
+from functrace.torch._ops import FUNCTIONS
+
+
+class Constraint:
+    """A set of tensors: `check` says, for each element (or vector, or matrix), whether it belongs to it."""
+
+    def __init__(self, text: str, check: Callable[[Any], Any], event_dim: int = 0, discrete: bool = False) -> None:
+        self._text, self._check, self.event_dim, self.is_discrete = text, check, event_dim, discrete
+
+    def check(self, value: Any) -> Any:
+        """A bool tensor."""
+        return self._check(value)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _shown(bound: Any) -> str:
+    return str(float(bound)) if isinstance(bound, (int, float)) else f"{bound}"
+
+
+def greater_than(lower_bound: Any) -> Constraint:
+    """Numbers above a bound."""
+    return Constraint(f"GreaterThan(lower_bound={_shown(lower_bound)})", lambda x: x > lower_bound)
+
+
+def greater_than_eq(lower_bound: Any) -> Constraint:
+    """Numbers from a bound on."""
+    return Constraint(f"GreaterThanEq(lower_bound={_shown(lower_bound)})", lambda x: x >= lower_bound)
+
+
+def less_than(upper_bound: Any) -> Constraint:
+    """Numbers below a bound."""
+    return Constraint(f"LessThan(upper_bound={_shown(upper_bound)})", lambda x: x < upper_bound)
+
+
+def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+    """Numbers between two bounds, which belong to it."""
+    return Constraint(
+        f"Interval(lower_bound={_shown(lower_bound)}, upper_bound={_shown(upper_bound)})", lambda x: (x >= lower_bound) & (x <= upper_bound)
+    )
+
+
+def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+    """Whole numbers between two bounds."""
+    return Constraint(
+        f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
+        lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound),
+        discrete=True,
+    )
+
+
+def greater_than_or_equal_integer(lower_bound: int) -> Constraint:
+    """Whole numbers from a bound on."""
+    text = f"IntegerGreaterThan(lower_bound={lower_bound})"
+    return Constraint(text, lambda x: (x % 1 == 0) & (x >= lower_bound), discrete=True)
+
+
+def independent(base: Constraint, n: int) -> Constraint:
+    """A constraint on all elements of the last `n` axes."""
+
+    def check(x: Any) -> Any:
+        found = base.check(x)
+        return found.reshape(*found.shape[: found.dim() - n], -1).all(-1) if n else found
+
+    return Constraint(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete)
+
+
+def _positive_definite(x: Any) -> Any:
+    import numpy as np
+
+    symmetric = FUNCTIONS["isclose"](x, x.mT, atol=1e-6).all(-2).all(-1)
+    if not bool(symmetric.all()):
+        return symmetric
+    return tensor(np.linalg.eigvalsh(x.detach().numpy()).min(-1) > 0)
+
+
+real = Constraint("Real()", lambda x: x == x)
+boolean = Constraint("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
+positive = greater_than(0.0)
+nonnegative = greater_than_eq(0.0)
+unit_interval = interval(0.0, 1.0)
+nonnegative_integer = greater_than_or_equal_integer(0)
+positive_integer = greater_than_or_equal_integer(1)
+real_vector = independent(real, 1)
+simplex = Constraint("Simplex()", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
+one_hot = Constraint("OneHot()", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
+lower_cholesky = Constraint("LowerCholesky()", lambda x: (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
+positive_definite = Constraint("PositiveDefinite()", _positive_definite, 2)

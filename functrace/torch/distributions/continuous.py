@@ -1,0 +1,365 @@
+"""Distributions of real numbers and vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._create import empty
+from functrace.torch._draws import normal, rand
+from functrace.torch._modes import no_grad
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch.distributions import _gamma, constraints
+from functrace.torch.distributions.distribution import Distribution, broadcast_all
+
+T: Any = FUNCTIONS
+_HALF_LOG = math.log(math.sqrt(2 * math.pi))
+
+
+def standard_normal(shape: Any, like: Any) -> Any:
+    """Standard normal numbers, in the dtype of another tensor."""
+    return empty(shape, dtype=like.dtype).normal_()
+
+
+class _LocScale(Distribution):
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    mean = mode = property(lambda self: self.loc)
+
+    def _standard(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return (value - self.loc) / self.scale
+
+
+class Normal(_LocScale):
+    """The normal distribution of a mean and a standard deviation.
+
+    >>> import functrace.torch as torch
+    >>> Normal = torch.distributions.Normal
+    >>> Normal(0.0, 2.0).log_prob(torch.tensor(1.0)), Normal(torch.zeros(3), 1.0)
+    (tensor(-1.7371), Normal(loc: torch.Size([3]), scale: torch.Size([3])))
+    """
+
+    stddev = property(lambda self: self.scale)
+    variance = property(lambda self: self.stddev.pow(2))
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        return normal(self.loc.expand(shape), self.scale.expand(shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - _HALF_LOG
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 0.5 * (1 + T["erf"]((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
+
+    def icdf(self, value: Any) -> Any:
+        return self.loc + self.scale * T["erfinv"](2 * value - 1) * math.sqrt(2)
+
+    def entropy(self) -> Any:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+
+class LogNormal(Distribution):
+    """What has a normal logarithm."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.base_dist = Normal(loc, scale, validate_args)
+        super().__init__(self.base_dist.batch_shape, validate_args=validate_args)
+
+    loc = property(lambda self: self.base_dist.loc)
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
+    mode = property(lambda self: (self.loc - self.scale.square()).exp())
+    variance = property(lambda self: self.scale.pow(2).expm1() * (2 * self.loc + self.scale.pow(2)).exp())
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.sample(sample_shape).exp()
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape).exp()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        x = value.log()
+        return -x + self.base_dist.log_prob(x)
+
+    def cdf(self, value: Any) -> Any:
+        return self.base_dist.cdf(value.log())
+
+    def icdf(self, value: Any) -> Any:
+        return self.base_dist.icdf(value).exp()
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() + self.loc
+
+
+class HalfNormal(Distribution):
+    """The size of a normal number of mean 0."""
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        self.base_dist = Normal(0, scale, validate_args=False)
+        super().__init__(self.base_dist.batch_shape, validate_args=validate_args)
+
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
+    mode = property(lambda self: self.scale * 0)
+    variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.sample(sample_shape).abs()
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape).abs()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        found = self.base_dist.log_prob(value) + math.log(2)
+        return T["where"](value >= 0, found, -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() - math.log(2)
+
+
+class Laplace(_LocScale):
+    """Two exponential distributions, back to back."""
+
+    variance = property(lambda self: 2 * self.scale.pow(2))
+    stddev = property(lambda self: 2**0.5 * self.scale)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        u = empty(shape, dtype=self.loc.dtype).uniform_(float(np.finfo(self.loc._a.dtype).eps) - 1, 1)
+        return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 0.5 - 0.5 * (value - self.loc).sign() * (-(value - self.loc).abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+
+    def entropy(self) -> Any:
+        return 1 + (2 * self.scale).log()
+
+
+class Cauchy(_LocScale):
+    """The quotient of two normal numbers; it has no mean."""
+
+    mean = property(lambda self: self.loc * math.nan)
+    variance = property(lambda self: self.loc * 0 + math.inf)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.loc + empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_() * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        return -math.log(math.pi) - self.scale.log() - (self._standard(value) ** 2).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        return self._standard(value).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Uniform(Distribution):
+    """All numbers from `low` to `high` alike."""
+
+    has_rsample = True
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast_all(low, high)
+        super().__init__(self.low.shape, validate_args=validate_args)
+
+    @property
+    def arg_constraints(self) -> Any:  # type: ignore[override]
+        """Each bound is on its side of the other."""
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+
+    support = property(lambda self: constraints.interval(self.low, self.high))
+    mean = property(lambda self: (self.high + self.low) / 2)
+    mode = property(lambda self: math.nan * self.high)
+    stddev = property(lambda self: (self.high - self.low) / 12**0.5)
+    variance = property(lambda self: (self.high - self.low).pow(2) / 12)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = self.low.le(value).type_as(self.low).mul(self.high.gt(value).type_as(self.low))
+        return inside.log() - (self.high - self.low).log()
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Any:
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Any:
+        return (self.high - self.low).log()
+
+
+class Exponential(Distribution):
+    """The time until something happens that happens at a constant rate."""
+
+    arg_constraints = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    mean = stddev = property(lambda self: self.rate.reciprocal())
+    mode = property(lambda self: self.rate * 0)
+    variance = property(lambda self: self.rate.pow(-2))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return empty(self._extended_shape(sample_shape), dtype=self.rate.dtype).exponential_() / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 1 - (-self.rate * value).exp()
+
+    def icdf(self, value: Any) -> Any:
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Any:
+        return 1.0 - self.rate.log()
+
+
+class Gamma(Distribution):
+    """Sums of exponential numbers, of any number of them. Its density takes the special functions of SciPy."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    mean = property(lambda self: self.concentration / self.rate)
+    mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
+    variance = property(lambda self: self.concentration / self.rate.pow(2))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        value = _gamma.standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        with no_grad():
+            value.clamp_(min=float(np.finfo(value._a.dtype).tiny))
+        return value
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        a, xlogy = self.concentration, T["xlogy"]
+        return xlogy(a, self.rate) + xlogy(a - 1, value) - self.rate * value - T["lgamma"](a)
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return T["igamma"](self.concentration, self.rate * value)
+
+    def entropy(self) -> Any:
+        a = self.concentration
+        return a - self.rate.log() + T["lgamma"](a) + (1.0 - a) * T["digamma"](a)
+
+
+class Chi2(Gamma):
+    """Sums of squares of standard normal numbers."""
+
+    arg_constraints = {"df": constraints.positive}
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args)
+
+    df = property(lambda self: self.concentration * 2)
+
+
+class StudentT(_LocScale):
+    """A normal number over the root of an independent chi-squared one."""
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self._chi2 = Chi2(self.df)
+        Distribution.__init__(self, self.df.shape, validate_args=validate_args)
+
+    mean = property(lambda self: T["where"](self.df <= 1, math.nan, self.loc))
+
+    @property
+    def variance(self) -> Any:
+        found = self.scale.pow(2) * self.df / (self.df - 2)
+        return T["where"](self.df <= 1, math.nan, T["where"](self.df > 2, found, math.inf))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        x = standard_normal(self._extended_shape(sample_shape), self.df)
+        z = self._chi2.rsample(sample_shape)
+        return self.loc + self.scale * (x * (z / self.df).rsqrt())
+
+    def log_prob(self, value: Any) -> Any:
+        y, lgamma = self._standard(value), T["lgamma"]
+        z = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + lgamma(0.5 * self.df) - lgamma(0.5 * (self.df + 1.0))
+        return -0.5 * (self.df + 1.0) * (y**2.0 / self.df).log1p() - z
+
+    def entropy(self) -> Any:
+        half, digamma, lgamma = 0.5 * self.df, T["digamma"], T["lgamma"]
+        log_beta = lgamma(half) + math.lgamma(0.5) - lgamma(0.5 * (self.df + 1))
+        return self.scale.log() + 0.5 * (self.df + 1) * (digamma(0.5 * (self.df + 1)) - digamma(half)) + 0.5 * self.df.log() + log_beta

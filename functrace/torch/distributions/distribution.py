@@ -1,0 +1,192 @@
+"""What all distributions have in common: shapes, checks, printing, and what follows from other methods."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._create import broadcast_tensors, tensor
+from functrace.torch._dtypes import Size
+from functrace.torch._modes import no_grad
+from functrace.torch._shape import expand
+from functrace.torch._tensor import Tensor
+from functrace.torch.distributions.constraints import Constraint
+
+
+def broadcast_all(*values: Any) -> list[Any]:
+    """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors, or the default one."""
+    if not all(isinstance(v, (Tensor, int, float)) for v in values):
+        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+    like = next((v for v in values if isinstance(v, Tensor)), None)
+    d = _dtypes.get_default_dtype() if like is None else like.dtype
+    made: list[Any] = [v if isinstance(v, Tensor) else tensor(v, dtype=d) for v in values]
+    return list(broadcast_tensors(*made))
+
+
+class Distribution:
+    """The base of all distributions: `arg_constraints` names the parameters, `support` says which values there are.
+
+    A subclass sets its parameters as attributes, before it calls this; has `sample`, or `rsample` if the sample depends on the
+    parameters differentiably; and `log_prob`.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    arg_constraints: dict[str, Constraint] = {}
+    support: Any = None
+    _validate_args = True
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether arguments and values are checked where `validate_args` is not given."""
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if not self._validate_args:
+            return
+        for name, constraint in self.arg_constraints.items():
+            value = self.__dict__.get(name)
+            if isinstance(value, Tensor) and not bool(constraint.check(value).all()):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy "
+                    f"the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
+
+    batch_shape = property(lambda self: self._batch_shape)
+    event_shape = property(lambda self: self._event_shape)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The distribution with its parameters expanded to a batch shape."""
+        new, shape = copy.copy(self), Size(batch_shape)
+        for name, part in self.__dict__.items():
+            if isinstance(part, Tensor):
+                inner = part.shape[part.ndim - self._inner(name) :]
+                new.__dict__[name] = expand(part, (*shape, *inner))
+            elif isinstance(part, Distribution):
+                new.__dict__[name] = part.expand((*shape, *part.batch_shape[len(self.batch_shape) :]))
+        new._batch_shape = shape
+        return new
+
+    def _inner(self, name: str) -> int:
+        constraint = self.arg_constraints.get(name)
+        return constraint.event_dim if constraint is not None else 0
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Any:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """A sample that is a differentiable function of the parameters."""
+        raise NotImplementedError
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """A sample, without a gradient."""
+        return self.rsample(sample_shape)
+
+    def sample_n(self, n: int) -> Any:
+        """n samples."""
+        return self.sample((n,))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density, or of the probability, at a value."""
+        raise NotImplementedError
+
+    def cdf(self, value: Any) -> Any:
+        """The probability of all that is not above a value."""
+        raise NotImplementedError
+
+    def icdf(self, value: Any) -> Any:
+        """The inverse of `cdf`."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        """The mean of `-log_prob`."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All values that there are, along the first axis."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Any:
+        """The exponential of the entropy."""
+        return self.entropy().exp()
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Any:
+        """The value with the greatest density."""
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    @property
+    def stddev(self) -> Any:
+        """The standard deviation."""
+        return self.variance.sqrt()
+
+    def _validate_sample(self, value: Any) -> None:
+        if not self._validate_args:
+            return
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        n = len(self._event_shape)
+        if value.shape[value.ndim - n :] != self._event_shape:
+            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
+        wanted = self._batch_shape + self._event_shape
+        for i, j in zip(reversed(value.shape), reversed(wanted)):
+            if 1 not in (i, j) and i != j:
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {wanted}.")
+        support = self.support
+        if support is not None and not bool(support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of "
+                f"the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        shown = [(k, self.__dict__[k]) for k in self.arg_constraints if k in self.__dict__]
+        return f"{type(self).__name__}({', '.join(f'{k}: {v if v.numel() == 1 else v.size()}' for k, v in shown)})"
+
+
+def either(probs: Any, logits: Any) -> tuple[str, Any]:
+    """The one of two parameters that is given."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return ("probs", probs) if logits is None else ("logits", logits)
+
+
+def clamp_probs(probs: Any) -> Any:
+    """Probabilities kept away from 0 and 1."""
+    eps = float(np.finfo(probs._a.dtype).eps)
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+class Binary:
+    """`probs` and `logits` of a two-way choice: the one that was not given follows from the other."""
+
+    @functools.cached_property
+    def probs(self) -> Any:
+        """The probability of 1."""
+        return self.logits.sigmoid()
+
+    @functools.cached_property
+    def logits(self) -> Any:
+        """log(p / (1 - p))."""
+        p = clamp_probs(self.probs)
+        return p.log() - (-p).log1p()

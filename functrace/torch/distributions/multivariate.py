@@ -1,0 +1,182 @@
+"""Distributions of vectors: probabilities, and normal vectors."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._create import eye
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch.distributions import _gamma, constraints
+from functrace.torch.distributions.continuous import standard_normal
+from functrace.torch.distributions.distribution import Distribution, broadcast_all
+
+T: Any = FUNCTIONS
+
+
+class Dirichlet(Distribution):
+    """Probabilities: gamma numbers over their sum."""
+
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
+
+    mean = property(lambda self: self.concentration / self.concentration.sum(-1, True))
+
+    @property
+    def mode(self) -> Any:
+        less = (self.concentration - 1).clamp(min=0.0)
+        found = less / less.sum(-1, True)
+        flat = (self.concentration < 1).all(-1, keepdim=True)
+        corner = T["argmax"](found, -1, keepdim=True)
+        one = T["zeros_like"](found).scatter_(-1, corner, 1.0)
+        return T["where"](flat, one, found)
+
+    @property
+    def variance(self) -> Any:
+        total = self.concentration.sum(-1, True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return _gamma.dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        a, lgamma = self.concentration, T["lgamma"]
+        return T["xlogy"](a - 1.0, value).sum(-1) + lgamma(a.sum(-1)) - lgamma(a).sum(-1)
+
+    def entropy(self) -> Any:
+        a, k, lgamma, digamma = self.concentration, self.concentration.size(-1), T["lgamma"], T["digamma"]
+        total = a.sum(-1)
+        return lgamma(a).sum(-1) - lgamma(total) - (k - total) * digamma(total) - ((a - 1.0) * digamma(a)).sum(-1)
+
+
+class Beta(Distribution):
+    """The probability of a two-way choice: the first of two that a Dirichlet distribution gives."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        both = broadcast_all(concentration1, concentration0)
+        self._dirichlet = Dirichlet(T["stack"](both, -1), validate_args)
+        super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
+
+    concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
+    concentration0 = property(lambda self: self._dirichlet.concentration[..., 1])
+    mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
+    mode = property(lambda self: self._dirichlet.mode[..., 0])
+
+    @property
+    def variance(self) -> Any:
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(T["stack"]([value, 1.0 - value], -1))
+
+    def entropy(self) -> Any:
+        return self._dirichlet.entropy()
+
+
+class MultivariateNormal(Distribution):
+    """The normal distribution of a mean vector, and a covariance, its inverse, or its Cholesky factor."""
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Any,
+        covariance_matrix: Any = None,
+        precision_matrix: Any = None,
+        scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
+        named = [k for k, v in given.items() if v is not None]
+        if len(named) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        matrix = given[named[0]]
+        if matrix.dim() < 2:
+            more = "" if named[0] == "precision_matrix" else ", with optional leading batch dimensions"
+            raise ValueError(f"{named[0]} must be at least two-dimensional{more}")
+        batch = np.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        self.loc = loc.expand(*batch, loc.shape[-1])
+        setattr(self, named[0], matrix.expand(*batch, *matrix.shape[-2:]))
+        super().__init__(batch, loc.shape[-1:], validate_args)
+        self._given = named[0]
+
+    @functools.cached_property
+    def scale_tril(self) -> Any:
+        """The Cholesky factor of the covariance."""
+        return self._factor
+
+    def _inner(self, name: str) -> int:
+        return 2 if name == "_factor" else super()._inner(name)
+
+    @functools.cached_property
+    def _factor(self) -> Any:
+        if self._given == "scale_tril":
+            return self.scale_tril
+        if self._given == "covariance_matrix":
+            return T["cholesky"](self.covariance_matrix)
+        flipped = T["cholesky"](self.precision_matrix.flip(-2, -1)).flip(-2, -1).mT
+        from functrace.torch import linalg
+
+        return linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
+
+    @functools.cached_property
+    def covariance_matrix(self) -> Any:
+        """The covariances of the elements."""
+        return self._factor @ self._factor.mT
+
+    @functools.cached_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        return T["cholesky_inverse"](self._factor)
+
+    mean = mode = property(lambda self: self.loc)
+    variance = property(lambda self: self._factor.pow(2).sum(-1))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc)
+        return self.loc + (self._factor @ eps.unsqueeze(-1)).squeeze(-1)
+
+    def _half_log_det(self) -> Any:
+        return self._factor.diagonal(0, -2, -1).log().sum(-1)
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        from functrace.torch import linalg
+
+        away = linalg.solve_triangular(self._factor, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + away.pow(2).sum(-1)) - self._half_log_det()
+
+    def entropy(self) -> Any:
+        return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()

@@ -1,0 +1,81 @@
+"""Compiled programs on long batches of short examples, whose buffers have the batch innermost: same values, usual results."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace.compile.layout import LONG, SHORT, empty, laid, tall
+
+
+def rodrigues(r, p):
+    angle = fnp.sqrt(fnp.sum(r * r))
+    axis = r / angle
+    return p * fnp.cos(angle) + fnp.cross(axis, p) * fnp.sin(angle) + axis * fnp.sum(axis * p) * (1 - fnp.cos(angle))
+
+
+def softmax(x):
+    e = fnp.exp(x - fnp.max(x, axis=1, keepdims=True))
+    return e / fnp.sum(e, axis=1, keepdims=True)
+
+
+W = np.random.default_rng(7).normal(size=(3, 4))
+SCALE = np.random.default_rng(8).uniform(0.5, 1.5, (2 * LONG, 3))
+
+PROGRAMS = {
+    "jacobians": ft.vmap(ft.jacrev(rodrigues, (0, 1))),
+    "rotated": ft.vmap(rodrigues),
+    "softmax": lambda x, y: softmax(x) * y,
+    "summed": lambda x, y: (fnp.sum(x * y, axis=-1), fnp.max(x - y, axis=1)),
+    "matrices": lambda x, y: softmax(x @ W) @ W.T + y * fnp.sum(x, 1, keepdims=True),
+    "constant": lambda x, y: fnp.sum(np.resize(SCALE, x.shape) * x, 1, keepdims=True) * y[:, :1] + np.resize(SCALE, x.shape),
+    "chosen": lambda x, y: fnp.where(np.arange(3) == 1, 0.0, x * fnp.sum(y, 1, keepdims=True)),
+    "joined": lambda x, y: fnp.concatenate([x * y[:, :1], fnp.stack([x[:, 0], y[:, 1]], 1)], 1),
+    "gradient": ft.grad(lambda x, y: fnp.sum(softmax(x * y[:, 1:2]) ** 3), (0, 1)),
+    "deep": lambda x, y: fnp.sum(x[:, :, None] * y[:, None, :], axis=2)[:, None, :] * fnp.reshape(y, (-1, 3, 1)),
+    "loop": lambda x, y: ft.scan(lambda c, _: (c * fnp.sum(c * y, 1, keepdims=True) / 9, fnp.sum(c, 1)), x, None, length=4),
+    "passed": lambda x, y: (x, x * y[:, :1], y[:, ::-1]),
+}
+
+
+@pytest.mark.parametrize("n", [3, LONG - 1, LONG, 2 * LONG, 30_000])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_replays_are_right_and_lie_as_usual(name, n):
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=(n, 3))
+    expected = PROGRAMS[name](x, y)
+    f = ft.jit(PROGRAMS[name])
+    for case in ((x, y), (x, y), (np.asfortranarray(x), y), (x[::-1].copy()[::-1], y), (x, laid(y))):
+        got = f(*case)
+        for a, b in zip(ft.tree.leaves(expected), ft.tree.leaves(got)):
+            np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13)
+            assert b.flags.c_contiguous and b.base is None or not tall(b.shape)
+    np.testing.assert_array_equal(x, np.random.default_rng(n).normal(size=(n, 3)))
+
+
+def test_results_outlive_the_next_call():
+    f = ft.jit(PROGRAMS["jacobians"])
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 500, 3))
+    first = f(x, y)
+    kept = [a.copy() for a in first]
+    f(y, x)
+    for a, b in zip(first, kept):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_donated_arrays_may_be_tall():
+    x, y = np.random.default_rng(0).normal(size=(2, 500, 3))
+    f = ft.jit(lambda x, y: x * fnp.sum(y, 1, keepdims=True), donate_argnums=0)
+    expected = x * y.sum(1, keepdims=True)
+    for _ in range(2):
+        np.testing.assert_allclose(f(x.copy(), y), expected, rtol=1e-12)
+
+
+def test_what_is_tall():
+    assert tall((LONG, 3)) and tall((LONG, 2, SHORT // 2))
+    assert not any(map(tall, [(LONG,), (LONG, 1), (LONG - 1, 3), (LONG, SHORT + 1), (0, 3), ()]))
+    x = empty((LONG, 2, 3), np.dtype(float))
+    assert x.shape == (LONG, 2, 3) and x.strides[0] == 8
+    x[...] = 1
+    assert laid(x) is x and laid(np.ascontiguousarray(x)).strides == x.strides

@@ -1,0 +1,122 @@
+"""Loops that are taken apart (a layer after the other, what needs no carry at once) agree with a loop in Python, in every mode."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace.transforms.control_loops import ScanCall
+
+N, D = 12, 3
+RNG = np.random.default_rng(5)
+W = RNG.normal(size=(3, D, D)) * 0.4
+
+
+def layers(carry, x):
+    h, k = carry
+    h = fnp.tanh(h @ W[0] + x)
+    k = fnp.tanh(k @ W[1] + h * h)
+    y = fnp.exp(k) * fnp.sum(h) + k
+    return (h, k), fnp.sum(y / (1 + y * y))
+
+
+def twisted(carry, x):  # both need each other: one part
+    h, k = carry
+    return (fnp.tanh(k @ W[0] + x), fnp.sin(h @ W[1])), h * k
+
+
+def counting(carry, x):  # a counter, a running sum, the value before
+    n, (total, last) = carry
+    y = fnp.cos(x) * (n + 1) + total * last
+    return (n + 1, (total + x * x, x)), (y, fnp.sum(fnp.sqrt(1 + y * y)), last)
+
+
+def doubled(carry, x):  # two states that become one, and what they were
+    a, b = carry
+    new = fnp.sin(a + x)
+    return (new, new), (a, b, fnp.exp(b) - a * b + fnp.cos(b))
+
+
+def chain(carry, x):  # each needs the one before
+    a, b, c = carry
+    a = 0.5 * a + x
+    b = 0.3 * b + fnp.sin(a)
+    c = c * fnp.tanh(b)
+    return (a, b, c), (c * a + b, fnp.exp(-a * a), b - 1)
+
+
+CASES = {
+    "layers": (layers, (np.zeros(D), np.ones(D))),
+    "twisted": (twisted, (np.zeros(D), np.ones(D))),
+    "counting": (counting, (0, (np.zeros(D), np.ones(D)))),
+    "doubled": (doubled, (np.zeros(D), np.ones(D))),
+    "chain": (chain, (np.zeros(D), np.ones(D), np.full(D, 2.0))),
+}
+
+
+def by_python(f, init, xs, reverse):
+    rows, carry = [], init
+    order = range(len(xs))[::-1] if reverse else range(len(xs))
+    for k in order:
+        carry, y = f(carry, xs[k])
+        rows.append(y)
+    rows = rows[::-1] if reverse else rows
+    return carry, ft.tree.map(lambda *parts: fnp.stack(parts), *rows)
+
+
+def close(got, expected):
+    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+        assert np.shape(a) == np.shape(b)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_every_mode_agrees_with_python(name, reverse):
+    f, init = CASES[name]
+    xs = RNG.normal(size=(N, D))
+
+    def scanned(xs):
+        return ft.scan(f, init, xs, reverse=reverse)
+
+    def looped(xs):
+        return by_python(f, init, xs, reverse)
+
+    def loss(run):
+        return lambda xs: sum(fnp.sum(fnp.sin(y * (k + 1))) for k, y in enumerate(ft.tree.leaves(run(xs))))
+
+    close(scanned(xs), looped(xs))
+    g = ft.grad(loss(looped))
+    close(ft.grad(loss(scanned))(xs), g(xs))
+    for _ in range(2):
+        close(ft.jit(scanned)(xs), looped(xs))
+    jitted = ft.jit(ft.grad(loss(scanned)))
+    close(jitted(xs), g(xs))
+    close(jitted(2 * xs), g(2 * xs))
+    t = RNG.normal(size=xs.shape)
+    close(ft.jvp(loss(scanned), (xs,), (t,)), ft.jvp(loss(looped), (xs,), (t,)))
+    close(ft.hvp(loss(scanned), (xs,), (t,)), ft.hvp(loss(looped), (xs,), (t,)))
+    batch = RNG.normal(size=(2, N, D))
+    close(ft.vmap(ft.grad(loss(scanned)))(batch), np.stack([g(b) for b in batch]))
+
+
+def test_layers_are_loops_of_their_own():
+    xs = RNG.normal(size=(N, D))
+    f, init = CASES["layers"]
+    tape = ft.trace(lambda xs: ft.scan(f, init, xs)[1].sum())(xs)
+    bodies = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    assert len(bodies) == 2
+    assert [sum(row[0].name == "tanh" for row in body.code) for body in bodies] == [1, 1]
+    assert not any(row[0].name == "exp" for body in bodies for row in body.code)
+
+
+def test_what_is_large_stays_in_the_loop():
+    x = np.ones((9, 40_000))
+
+    def step(carry, x):
+        a, b = carry
+        a = fnp.sin(a + x)
+        return (a, b + fnp.sum(fnp.exp(a) * a - fnp.cos(a))), None
+
+    tape = ft.trace(lambda x: ft.scan(step, (np.zeros(40_000), 0.0), x)[0][1])(x)
+    assert sum(bool(entry[5]) and isinstance(entry[5][0], ScanCall) for entry in tape.entries) == 1

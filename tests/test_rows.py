@@ -1,0 +1,53 @@
+"""Reductions over short rows agree with NumPy's: through columns to the bit, by products to rounding."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace.ops import rows
+
+SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (5000, 15), (9000, 2)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_columns_are_bit_equal(shape, dtype):
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    assert rows.short(x)
+    x[3] = np.inf
+    x[5, ..., 1] = np.nan
+    x[7, ..., 0], x[7, ..., 1] = -np.inf, np.inf
+    for keepdims in (False, True):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(rows.added(x, keepdims), x.sum(-1, keepdims=keepdims), strict=True)
+        np.testing.assert_array_equal(rows.extreme(np.maximum, x, keepdims), x.max(-1, keepdims=keepdims), strict=True)
+        np.testing.assert_array_equal(rows.extreme(np.minimum, x, keepdims), x.min(-1, keepdims=keepdims), strict=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 5), (0, 5), (20_000, 64), (3, 1), (4, 0), (8193, 2)])
+def test_products_are_equal_to_rounding(shape, dtype):
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    for keepdims in (False, True):
+        for case in (x, x[::-1], np.asfortranarray(x)):
+            got, expected = rows.summed(case, keepdims), case.sum(-1, keepdims=keepdims)
+            assert got.shape == expected.shape and got.dtype == dtype
+            np.testing.assert_allclose(got, expected, rtol=0, atol=np.finfo(dtype).eps * max(1, shape[-1]) * 4)
+    if x.size > 100:
+        x.reshape(-1)[[0, 40, 41]] = np.inf, np.nan, -np.inf
+        np.testing.assert_array_equal(np.isfinite(rows.summed(x, False)), np.isfinite(x.sum(-1)))
+
+
+@pytest.mark.parametrize("shape", [(40, 7), (700, 25), (3000, 64), (3000, 4, 5)])
+def test_compiled_sums(shape):
+    x = np.random.default_rng(1).normal(size=shape)
+
+    def f(x):
+        e = fnp.exp(x - fnp.max(x, axis=-1, keepdims=True))
+        return fnp.sum(e / fnp.sum(e, axis=-1, keepdims=True) * x, axis=-1), fnp.min(x, -1)
+
+    g = ft.jit(f)
+    for _ in range(2):
+        for a, b in zip(g(x), f(x)):
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)

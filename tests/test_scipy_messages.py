@@ -1,0 +1,131 @@
+"""What SciPy refuses is refused of traced values too; and the rarer options give what they give, and their derivatives."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.interpolate
+import scipy.ndimage
+import scipy.optimize
+import scipy.signal
+import scipy.stats
+from test_messages import M, V, expressions
+
+import functrace as ft
+import functrace.scipy.integrate
+import functrace.scipy.interpolate
+import functrace.scipy.ndimage
+import functrace.scipy.optimize
+import functrace.scipy.signal
+import functrace.scipy.stats
+
+SCIPY_REFUSES = expressions("""
+interpolate.CubicSpline(m[0], x)
+interpolate.CubicSpline(-m[0], m[1])
+interpolate.PchipInterpolator(-m[0], m[1])
+interpolate.make_interp_spline(np.arange(4.0), x, k=5)
+interpolate.interp1d(np.arange(4.0), x)(9.0)
+signal.convolve(m, m, mode="most")
+signal.convolve(m, m[:, :1] @ np.ones((1, 1)), mode="most")
+signal.convolve(np.ones((2, 1)) * x[0], np.ones((1, 2)), mode="valid")
+signal.convolve(m, x)
+signal.lfilter(np.ones((2, 2)), [1.0], x)
+signal.filtfilt([1.0, 0.5], [1.0], x[:1])
+signal.savgol_filter(x, 9, 2)
+signal.savgol_filter(x, 3, 5)
+ndimage.spline_filter(m, order=9)
+ndimage.gaussian_filter(m, [1.0, 2.0, 3.0])
+ndimage.convolve(m, x)
+ndimage.shift(m, [1.0, 2.0, 3.0])
+integrate.trapezoid(m, x=np.ones((2, 2)))
+integrate.trapezoid(x, x=np.ones(3))
+integrate.simpson(x, x=np.ones(3))
+integrate.cumulative_trapezoid(x, x=np.ones(3))
+integrate.cumulative_trapezoid(x[0])
+integrate.solve_ivp(lambda t, y: y, (0.0, 1.0), m)
+integrate.romb(x)
+stats.multivariate_normal.logpdf(x, x, np.ones((4, 4)))
+stats.dirichlet.logpdf(np.abs(x), np.ones(3))
+stats.zscore(x, axis=4)
+stats.pearsonr(x, m[0])
+stats.linregress(x, x[:2])
+""")
+MODULES = {name: getattr(scipy, name) for name in ("interpolate", "optimize", "signal", "ndimage", "integrate", "stats")}
+TRACED = {name: getattr(functrace.scipy, name) for name in MODULES}
+
+
+@pytest.mark.parametrize("text", SCIPY_REFUSES)
+def test_what_scipy_refuses_is_refused(text):
+    code = compile(text, text, "eval")
+    with pytest.raises(Exception):  # noqa: B017 (of whichever class this version of SciPy has)
+        eval(code, {"np": np, "x": V, "m": M, **MODULES})
+
+    def traced(x, m):
+        return eval(code, {"np": np, "x": x, "m": m, **TRACED})
+
+    with pytest.raises((ValueError, TypeError, IndexError, ArithmeticError, RuntimeError)) as found:
+        ft.vjp(traced, V, M)
+    assert str(found.value)
+
+
+SCIPY_GIVES = expressions("""
+interpolate.CubicHermiteSpline(np.arange(4.0), x, x[::-1])(np.array([0.3, 2.5]))
+interpolate.CubicHermiteSpline(np.arange(4.0), x, x[::-1]).derivative()(1.5)
+interpolate.CubicSpline(np.arange(4.0), x).antiderivative(2)(2.2)
+interpolate.CubicSpline(np.arange(4.0), x).derivative(-1)(2.2)
+interpolate.CubicSpline(np.arange(4.0), x).integrate(0.5, 2.5)
+interpolate.PchipInterpolator(np.arange(2.0), x[:2])(0.3)
+interpolate.Akima1DInterpolator(np.arange(4.0), x)(0.7)
+interpolate.make_interp_spline(np.arange(4.0), x, k=1)(0.4)
+interpolate.make_interp_spline(np.arange(4.0), x, k=3).derivative()(0.4)
+signal.convolve2d(m[:, :2], m, mode="valid")
+signal.convolve2d(m, m[:, :2], mode="same", boundary="wrap")
+signal.correlate2d(m, m[:, :2], mode="full", boundary="fill", fillvalue=2.0)
+signal.filtfilt([1.0, 0.5], [1.0], np.concatenate([x, x, x]), padtype="constant")
+signal.filtfilt([1.0, 0.5], [1.0], np.concatenate([x, x, x]), padtype="even")
+signal.savgol_filter(np.concatenate([x, x]), 5, 2, mode="nearest")
+signal.savgol_filter(np.concatenate([x, x]), 5, 2, deriv=1, mode="mirror")
+signal.deconvolve(x, np.ones(6))[1]
+signal.deconvolve(x, np.array([1.0, 0.5]))[0]
+signal.detrend(x)
+ndimage.map_coordinates(m, [[0.4], [1.2]], order=0)
+ndimage.map_coordinates(m, [[0.4], [1.2]], order=3, mode="nearest")
+ndimage.affine_transform(m, np.array([[1.0, 0.1, 0.2], [0.0, 1.0, 0.3]]), order=1)
+ndimage.rotate(m, 20.0, reshape=False, order=1)
+ndimage.spline_filter1d(m[:, :1], axis=1)
+ndimage.zoom(m, 2.0, order=1)
+integrate.trapezoid(m, dx=2.0, axis=0)
+integrate.simpson(x, dx=0.5)
+integrate.cumulative_trapezoid(m, initial=0, axis=1)
+integrate.cumulative_simpson(x, dx=0.5)
+stats.multivariate_normal.entropy(None, m @ m.T + np.eye(2))
+stats.multivariate_normal.logpdf(m[:, 0], m[:, 1], m @ m.T + np.eye(2))
+stats.dirichlet.mean(m[0])
+stats.dirichlet.var(m[0])
+stats.dirichlet.entropy(m[0])
+stats.dirichlet.logpdf(np.array([0.2, 0.3]), m[0])
+stats.zscore(x, ddof=1)
+stats.trim_mean(m[0], 0.1)
+stats.gmean(m[0], weights=np.array([1.0, 2.0, 3.0]))
+optimize.rosen(x)
+optimize.minimize_scalar(lambda v, a: (v - a) ** 2 + v**4, args=(x[1],)).x
+optimize.minimize_scalar(lambda v, a: (v - a) ** 2, bounds=(0.0, 3.0), method="bounded", args=(x[1],)).x
+optimize.fmin_bfgs(lambda v, a: np.sum((v - a) ** 2) + np.sum(v**4), np.ones(2), args=(x[:2],), disp=False)
+optimize.leastsq(lambda v, a: np.concatenate([v - a, v**2]), np.ones(2), args=(x[:2],))[0]
+""")
+
+
+@pytest.mark.parametrize("text", SCIPY_GIVES)
+def test_what_scipy_gives_is_given_and_differentiated(text):
+    code = compile(text, text, "eval")
+
+    def function(x, m):
+        return eval(code, {"np": np, "x": x, "m": m, **TRACED})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SciPy's own, of other versions
+        want = eval(code, {"np": np, "x": V, "m": M, **MODULES})
+    rough = text.startswith("optimize")
+    np.testing.assert_allclose(ft.vjp(function, V, M)[0], want, rtol=1e-4 if rough else 1e-9, atol=1e-4 if rough else 1e-11)
+    ft.check_grads(function, V, M, order=1)

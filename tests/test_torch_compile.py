@@ -1,0 +1,141 @@
+"""`torch.compile`: what comes out is what the function gives, whatever it does and whoever calls it."""
+
+import functools
+
+import pytest
+
+import functrace.torch as torch
+from functrace.torch import nn
+
+
+def scaled(x, k=2):
+    return x.sin() * k if x.sum() > 0 else x
+
+
+def forms(x):
+    return {"a": x * 2, "b": (x, [x.sum()])}
+
+
+def noisy(x):
+    return x + torch.rand(3)
+
+
+def text(x, what):
+    return x * len(what)
+
+
+SEEN = []
+
+
+def seen(x):
+    SEEN.append(1)
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        (scaled, (torch.ones(3),)),
+        (scaled, (-torch.ones(3),)),
+        (scaled, (torch.ones(3), 5)),
+        (functools.partial(scaled, k=3), (torch.ones(2),)),
+        (functools.partial(text, what="four"), (torch.ones(2),)),
+        (lambda x: torch.relu(x).cumsum(0), (torch.tensor([-1.0, 2.0]),)),
+        (lambda x: x.clone().relu_(), (torch.tensor([-1.0, 2.0]),)),
+        (torch.sin, (torch.ones(1),)),
+        (text, (torch.ones(1), "abc")),
+        (lambda xs: xs[0] + xs[1], ([torch.ones(1), torch.ones(1)],)),
+    ],
+)
+def test_results_are_the_functions_own(function, args):
+    compiled = torch.compile(function)
+    for _ in range(3):
+        assert torch.equal(compiled(*args), function(*args))
+
+
+def test_results_keep_their_form():
+    compiled, x = torch.compile(forms), torch.ones(2)
+    for _ in range(2):
+        got = compiled(x)
+        assert got["a"].tolist() == [2, 2] and got["b"][0].tolist() == [1, 1] and got["b"][1][0] == 2
+
+
+def test_gradients_and_random_numbers_are_the_functions_own():
+    x = torch.ones(3, requires_grad=True)
+    torch.compile(scaled)(x).sum().backward()
+    assert torch.equal(x.grad, 2 * torch.ones(3).cos())
+    compiled = torch.compile(noisy)
+    torch.manual_seed(0)
+    plain = [noisy(torch.zeros(3)) for _ in range(3)]
+    torch.manual_seed(0)
+    assert all(torch.equal(compiled(torch.zeros(3)), p) for p in plain)
+
+
+def test_side_effects_happen_at_each_call():
+    compiled = torch.compile(seen)
+    del SEEN[:]
+    for _ in range(3):
+        compiled(torch.ones(1))
+    assert len(SEEN) == 3
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w, self.calls = nn.Parameter(torch.ones(3)), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.w
+
+    @torch.compile
+    def twice(self, x):
+        return self.forward(x) * 2
+
+
+def test_modules_and_methods():
+    module = Counting()
+    compiled = torch.compile(module)
+    assert compiled(torch.ones(3)).tolist() == [1, 1, 1] and module.calls == 1
+    assert module.twice(torch.ones(3)).tolist() == [2, 2, 2] and module.calls == 2
+    with torch.no_grad():
+        module.w.mul_(3)
+    assert compiled(torch.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_as_a_decorator_with_options():
+    @torch.compile(fullgraph=True, mode="max-autotune")
+    def double(x):
+        return x * 2
+
+    assert double(torch.ones(1)) == 2 and not torch.compiler.is_compiling()
+
+
+@pytest.mark.parametrize("what", [3, None, "text"])
+def test_only_functions_are_compiled(what):
+    if what is None:
+        assert callable(torch.compile(None))
+        return
+    with pytest.raises(AssertionError, match="callable"):
+        torch.compile(what)
+
+
+def test_errors_are_the_functions_own():
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        torch.compile(lambda x, y: x @ y)(torch.ones(2), torch.ones(3))
+
+
+class Shifted:
+    def __init__(self):
+        self.by = torch.ones(1)
+
+    @torch.compile
+    def shift(self, x):
+        return x + self.by
+
+
+def test_what_an_object_holds_may_change():
+    shifted = Shifted()
+    assert [shifted.shift(torch.zeros(1)).item() for _ in range(3)] == [1, 1, 1]
+    shifted.by = torch.full((1,), 5.0)
+    assert shifted.shift(torch.zeros(1)) == 5
