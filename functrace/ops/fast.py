@@ -96,7 +96,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
         try:
             if type(x) is TapeTracer:
                 trace, v = x.owner, x.value
-                ans, args, slots = op(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
+                ans, args, slots = unary_with_params(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
                 kept = ans
                 if v.size > limit:
                     ans = recycled(ans)
@@ -161,7 +161,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
             errors.trim(error)
             raise
 
-    op = None
+    op: Callable[..., Any] | None = None
     if primitive.kind == UNARY and not params:
         op = _unary(primitive, elementwise, depth)
     elif primitive.kind in (UNARY, INPLACE) and primitive.arity == 1:
