@@ -2,8 +2,8 @@
 
 Every contestant runs in a process of its own, so that no library lives with the allocator and the threads of another. The
 processes stay, and take turns: times are medians over rounds, in which each has one turn, so that noise of the machine falls
-on all alike. A turn is a pause, in which the worker threads of the one before go to sleep (OpenBLAS spins for 26 ms), then
-some calls that are not counted, then those that are. The garbage collector stays on, as it is for users.
+on all alike. A turn is a pause, in which the worker threads of the one before go to sleep (OpenBLAS spins for a tenth of a
+second), then some calls that are not counted, then those that are. The garbage collector stays on, as it is for users.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Run = Callable[[], Any]
 Build = Callable[[Any], Run]
 OURS, EAGER, JIT, HAND = "ours", "eager", "jit", "by hand"
 FASTEST = "fastest eager peer"
-PAUSE = 0.04  # seconds
+PAUSE = 0.15  # seconds
 
 
 @dataclass
