@@ -19,7 +19,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import TABLE, Sample, implements, normal
+from functrace.scipy import _signal_waves  # noqa: F401
 from functrace.scipy._linalg_systems import late, linear_along
 from functrace.transforms.batching import vmap
 
@@ -393,51 +394,6 @@ def freqz(
     return w, at(b) / at(a)
 
 
-# waveforms
-
-
-@_declare("gausspulse", Sample(normal((4,)), {"fc": 0.8}), Sample(normal((4,)), {"fc": 0.8, "retquad": True, "retenv": True}))
-def gausspulse(
-    t: Any, fc: float = 1000, bw: float = 0.5, bwr: float = -6, tpr: float = -60, retquad: bool = False, retenv: bool = False
-) -> Any:
-    """`scipy.signal.gausspulse`."""
-    t = _float(t)
-    envelope = np.exp(t * t * ((np.pi * fc * bw) ** 2 / (4.0 * np.log(10.0 ** (bwr / 20.0)))))
-    out = (
-        envelope * np.cos(2 * np.pi * fc * t),
-        *([envelope * np.sin(2 * np.pi * fc * t)] if retquad else []),
-        *([envelope] if retenv else []),
-    )
-    return out if len(out) > 1 else out[0]
-
-
-@_declare(
-    "chirp",
-    *(
-        Sample(lambda rng: (rng.uniform(0.1, 1.0, size=4), 0.5, 2.0, 1.5), {"method": m}, (0, 1, 2, 3))
-        for m in ("linear", "quadratic", "logarithmic", "hyperbolic")
-    ),
-)
-def chirp(
-    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
-) -> Any:
-    """`scipy.signal.chirp`."""
-    t, f0, t1, f1 = (lift(v).astype(float) for v in (t, f0, t1, f1))
-    if method in ("linear", "lin", "li"):
-        phase = f0 * t + (f1 - f0) / t1 * t * t / 2
-    elif method in ("quadratic", "quad", "q"):
-        rate = (f1 - f0) / t1**2
-        phase = f0 * t + rate * t**3 / 3 if vertex_zero else f1 * t + rate * ((t1 - t) ** 3 - t1**3) / 3
-    elif method in ("logarithmic", "log", "lo"):
-        rate = np.log(f1 / f0) / t1
-        phase = f0 * np.expm1(rate * t) / rate
-    else:
-        pole = -f1 * t1 / (f0 - f1)
-        phase = -pole * f0 * np.log(np.abs(1 - t / pole))
-    phase = 2 * np.pi * phase + phi * (np.pi / 180)
-    return np.exp(1j * phase) if complex else np.cos(phase)
-
-
 # linear in the signal
 
 
@@ -465,13 +421,6 @@ _linear("zoom_fft", _signal([0.1, 0.4], 5))
 _REASONS = {
     "use functrace.scipy.ndimage.median_filter or rank_filter": "medfilt medfilt2d order_filter",
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
-    "not covered yet": "stft istft spectrogram welch csd coherence periodogram lombscargle wiener hilbert2 envelope sepfir2d "
-    "vectorstrength symiirorder1 symiirorder2 cspline1d cspline2d qspline1d qspline2d cspline1d_eval qspline1d_eval spline_filter "
-    "gauss_spline sawtooth square sweep_poly freqs freqs_zpk freqz_zpk freqz_sos sosfreqz group_delay minimum_phase lfiltic "
-    "whittaker_henderson",
-    "not covered yet: linear systems": "dlsim lsim impulse step dimpulse dstep bode dbode freqresp dfreqresp cont2discrete place_poles",
-    "not covered yet: conversions of filters": "residue residuez invres invresz tf2zpk tf2sos zpk2tf zpk2sos sos2tf sos2zpk tf2ss ss2tf "
-    "ss2zpk zpk2ss unique_roots normalize bilinear bilinear_zpk lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk",
     "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
     "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
 }
@@ -483,5 +432,9 @@ _PLAIN = (  # designs and objects of plain numbers
     "ellipap ellipord findfreqs firwin_2d get_window kaiser_atten kaiser_beta kaiserord lti max_len_seq savgol_coeffs unit_impulse"
 )
 CONSTANT = tuple(_PLAIN.split())
+for _name in _scipy.__all__:
+    _theirs = getattr(_scipy, _name)
+    if f"scipy.signal.{_name}" not in TABLE and _name not in CONSTANT and callable(_theirs) and not isinstance(_theirs, type):
+        REFUSED.setdefault(_name, "not covered yet")
 
 __getattr__ = late("scipy.signal.", _scipy, REFUSED)

@@ -1,0 +1,58 @@
+"""SciPy's waveforms, of `scipy.signal`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.signal as _scipy
+
+from functrace.ops.create import lift
+from functrace.ops.registry import Sample, implements, normal
+
+
+@implements(
+    _scipy.gausspulse,
+    [Sample(normal((4,)), {"fc": 0.8}), Sample(normal((4,)), {"fc": 0.8, "retquad": True, "retenv": True})],
+    name="scipy.signal.gausspulse",
+)
+def gausspulse(
+    t: Any, fc: float = 1000, bw: float = 0.5, bwr: float = -6, tpr: float = -60, retquad: bool = False, retenv: bool = False
+) -> Any:
+    """`scipy.signal.gausspulse`."""
+    t = lift(t)
+    envelope = np.exp(t * t * ((np.pi * fc * bw) ** 2 / (4.0 * np.log(10.0 ** (bwr / 20.0)))))
+    out = (
+        envelope * np.cos(2 * np.pi * fc * t),
+        *([envelope * np.sin(2 * np.pi * fc * t)] if retquad else []),
+        *([envelope] if retenv else []),
+    )
+    return out if len(out) > 1 else out[0]
+
+
+@implements(
+    _scipy.chirp,
+    [
+        Sample(lambda rng: (rng.uniform(0.1, 1.0, size=4), 0.5, 2.0, 1.5), {"method": m}, (0, 1, 2, 3))
+        for m in ("linear", "quadratic", "logarithmic", "hyperbolic")
+    ],
+    name="scipy.signal.chirp",
+)
+def chirp(
+    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
+) -> Any:
+    """`scipy.signal.chirp`."""
+    t, f0, t1, f1 = (lift(v).astype(float) for v in (t, f0, t1, f1))
+    if method in ("linear", "lin", "li"):
+        phase = f0 * t + (f1 - f0) / t1 * t * t / 2
+    elif method in ("quadratic", "quad", "q"):
+        rate = (f1 - f0) / t1**2
+        phase = f0 * t + rate * t**3 / 3 if vertex_zero else f1 * t + rate * ((t1 - t) ** 3 - t1**3) / 3
+    elif method in ("logarithmic", "log", "lo"):
+        rate = np.log(f1 / f0) / t1
+        phase = f0 * np.expm1(rate * t) / rate
+    else:
+        pole = -f1 * t1 / (f0 - f1)
+        phase = -pole * f0 * np.log(np.abs(1 - t / pole))
+    phase = 2 * np.pi * phase + phi * (np.pi / 180)
+    return np.exp(1j * phase) if complex else np.cos(phase)
