@@ -56,3 +56,21 @@ def chirp(
         phase = -pole * f0 * np.log(np.abs(1 - t / pole))
     phase = 2 * np.pi * phase + phi * (np.pi / 180)
     return np.exp(1j * phase) if complex else np.cos(phase)
+
+
+@implements(
+    _scipy.sawtooth,
+    [
+        Sample(lambda rng: (rng.uniform(0.3, 2.5, (2, 3)), rng.uniform(0.5, 0.9, 3)), wrt=(0, 1)),
+        Sample(lambda rng: (rng.uniform(10.5, 12.5, 4), rng.uniform(0.1, 0.5, 4)), wrt=(0, 1)),
+        Sample(lambda rng: (rng.uniform(-6.0, -0.3, 4),)),
+    ],
+    name="scipy.signal.sawtooth",
+)
+def sawtooth(t: Any, width: Any = 1) -> Any:
+    """`scipy.signal.sawtooth`."""
+    t, width = lift(t).astype(float), lift(width).astype(float)
+    period = np.mod(t, 2 * np.pi) / (2 * np.pi)
+    rising = period < width
+    rise, fall = 2 * period / np.where(rising, width, 1) - 1, (1 + width - 2 * period) / np.where(rising, 1, 1 - width)
+    return np.where((width >= 0) & (width <= 1), np.where(rising, rise, fall), np.nan)
