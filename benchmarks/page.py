@@ -70,7 +70,7 @@ SUMMARY = {  # for the README: workload and size, and what they are called there
     ("gmm, product", "d 10"): "Gaussian mixture, 1000 points, d = 10",
     ("lstm, batch", "T 50"): "LSTM, 50 steps unrolled, batch 32",
     ("lstm, long", "T 128"): "LSTM, 128 steps unrolled, 14 units",
-    ("bundle", "1000 observations"): "bundle adjustment, `vmap` of `jacrev`, 1000 observations",
+    ("bundle", "1000 observations"): "bundle adjustment, Jacobian for 1000 observations",
     ("hessian", "50 features"): "logistic regression, Hessian of 50 parameters",
     ("jit, chain", "4 float64"): "100 × `sin(x) * x + x`, 4 elements",
     ("jit, elementwise 1e4 float64", "1e4 float64"): "gradient of a sum of `tanh`, `exp`, `log`, 10 000 float64",
