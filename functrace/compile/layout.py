@@ -32,9 +32,14 @@ def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empt
     return make((*shape[1:], shape[0]), dtype).transpose(-1, *range(len(shape) - 1))
 
 
+def turned(x: Any) -> bool:
+    """Whether an array lies with its first axis innermost."""
+    return x.strides[0] == x.itemsize  # type: ignore[no-any-return]
+
+
 def laid(x: Any) -> Any:
     """An array, copied with the first axis innermost unless it lies so."""
-    if not isinstance(x, np.ndarray) or x.strides[0] == x.itemsize:
+    if not isinstance(x, np.ndarray) or turned(x):
         return x
     out = empty(x.shape, x.dtype)
     out[...] = x

@@ -24,7 +24,7 @@ INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
 
 def _parts(*args: Any) -> Any:
     *arrays, indices, shape, dtype, covered = args
-    if layout.tall(shape) and any(x.ndim > 1 and x.strides[0] == x.itemsize for x in arrays):
+    if layout.tall(shape) and any(x.ndim > 1 and layout.turned(x) for x in arrays):
         out = layout.empty(shape, dtype, empty if covered else zeros)
     else:
         out = empty(shape, dtype) if covered else zeros(shape, dtype)

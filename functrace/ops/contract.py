@@ -62,9 +62,7 @@ def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: i
     """Both cotangents; those of an input that is used again and again are put off, to be one product."""
     _, _, (i, j), (x, y), ans, _ = entry
     if i >= 0:
-        d = _left(g, ans, x, y)
-        c = cts[i]
-        d = d if d.shape == x.shape and d.dtype is x.dtype else fit(d, x)
+        d, c = fit(_left(g, ans, x, y), x), cts[i]
         cts[i] = d if c is None else c + d
     if j >= 0:
         c = cts[j]
@@ -73,8 +71,7 @@ def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: i
                 c = cts[j] = Products(c)
             c.add(x, g)
             return True
-        d = _right(g, ans, x, y)
-        d = d if d.shape == y.shape and d.dtype is y.dtype else fit(d, y)
+        d = fit(_right(g, ans, x, y), y)
         cts[j] = d if c is None else c + d
     return True
 

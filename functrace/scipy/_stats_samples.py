@@ -12,7 +12,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
 from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _real, kstat, kurtosis, skew
-from functrace.scipy._stats_tests import Test, _student, pearsonr
+from functrace.scipy._stats_tests import Test, pearsonr, two_samples
 
 
 def _extreme(name: str, low: bool) -> None:
@@ -88,13 +88,7 @@ def ttest_ind_from_stats(
     """`scipy.stats.ttest_ind_from_stats`: statistic and p-value."""
     m, n = np.asarray(nobs1, float), np.asarray(nobs2, float)
     u, v = _real(std1) ** 2 / m, _real(std2) ** 2 / n
-    if equal_var:
-        df: Any = m + n - 2.0
-        width = np.sqrt((u * m * (m - 1) + v * n * (n - 1)) / df * (1 / m + 1 / n))
-    else:
-        df = (u + v) ** 2 / (u**2 / (m - 1) + v**2 / (n - 1))
-        width = np.sqrt(u + v)
-    return _student((_real(mean1) - _real(mean2)) / width, df, alternative)
+    return two_samples(_real(mean1) - _real(mean2), (u, v), (m, n), equal_var, alternative)
 
 
 @_declared("combine_pvalues")

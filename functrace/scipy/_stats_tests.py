@@ -80,6 +80,18 @@ def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alte
     return ttest_1samp(_real(a) - _real(b), 0.0, axis, nan_policy, alternative)
 
 
+def two_samples(difference: Any, variances: tuple[Any, Any], sizes: tuple[Any, Any], equal_var: bool, alternative: str) -> Any:
+    """The t-test of a difference of means, of these variances and sizes of the samples: pooled, or Welch's (1947)."""
+    (u, v), (m, n) = variances, sizes
+    if equal_var:
+        df: Any = m + n - 2.0
+        width = np.sqrt((u * m * (m - 1) + v * n * (n - 1)) / df * (1 / m + 1 / n))
+    else:
+        df = (u + v) ** 2 / (u**2 / (m - 1) + v**2 / (n - 1))
+        width = np.sqrt(u + v)
+    return _student(difference / width, df, alternative)
+
+
 @_declared("ttest_ind")
 def ttest_ind(
     a: Any,
@@ -97,13 +109,7 @@ def ttest_ind(
     (x, over), (y, _) = _plain(a, axis, "ttest_ind", nan_policy), _plain(b, axis, "ttest_ind", nan_policy)
     m, n = x.shape[over], y.shape[over]
     u, v = np.var(x, axis=over, ddof=1) / m, np.var(y, axis=over, ddof=1) / n
-    if equal_var:
-        df: Any = m + n - 2.0
-        width = np.sqrt((u * m * (m - 1) + v * n * (n - 1)) / df * (1 / m + 1 / n))
-    else:
-        df = (u + v) ** 2 / (u**2 / (m - 1) + v**2 / (n - 1))
-        width = np.sqrt(u + v)
-    return _student((np.mean(x, axis=over) - np.mean(y, axis=over)) / width, df, alternative)
+    return two_samples(np.mean(x, axis=over) - np.mean(y, axis=over), (u, v), (m, n), equal_var, alternative)
 
 
 @_declared("f_oneway")
