@@ -206,6 +206,12 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
+def user_place(depth: int) -> tuple[CodeType | None, int]:
+    """The user's code object and the position in it, `depth` frames up or more; (None, 0) where there is none."""
+    frame = user_frame(depth + 1)
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
 def line_of(code: CodeType | None, lasti: int) -> str:
     """`file.py:12, in f` for a bytecode position, or the empty string."""
     if code is None:
@@ -347,8 +353,10 @@ _ADVICE = {
 
 def boundary(function: _F) -> _F:
     """A function of ours that users call, whose errors are trimmed. For those that are called often `try` in the function costs less."""
+    return functools.wraps(function)(_trimming(function))  # type: ignore[return-value]
 
-    @functools.wraps(function)
+
+def _trimming(function: Callable[..., Any]) -> Callable[..., Any]:
     def outermost(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
@@ -356,7 +364,7 @@ def boundary(function: _F) -> _F:
             trim(error)
             raise
 
-    return outermost  # type: ignore[return-value]
+    return outermost
 
 
 def check_call(call: str, *functions: Any, args: Any = None) -> None:
@@ -378,6 +386,6 @@ def wraps(wrapped: Any, what: str) -> Callable[[_F], _F]:
         )
 
     def decorate(function: _F) -> _F:
-        return functools.wraps(wrapped)(boundary(function))  # type: ignore[return-value]
+        return functools.wraps(wrapped)(_trimming(function))  # type: ignore[return-value]
 
     return decorate

@@ -192,7 +192,8 @@ def product(x: Any, y: Any) -> Any:
     if not plain or x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1] or x.dtype != y.dtype:
         return np.matmul(x, y)
     x, y = np.asarray(x), np.asarray(y)
-    return np.matmul(x, y, out=empty((*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]), x.dtype))
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
+    return np.matmul(x, y, out=empty((*lead, x.shape[-2], y.shape[-1]), x.dtype))
 
 
 def owned(x: Any, taken: set[int]) -> Any:

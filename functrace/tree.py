@@ -169,33 +169,34 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     leaves: list[Any] = []
     nodes: list[Any] = []
     orders: dict[int, Any] = {}
-    stack: list[Any] = [(tree, None)]
+    stack: list[Any] = [(iter((tree,)), None, None)]  # containers that are being walked through: what is left of each, its node, its order
     while stack:
-        node, done = stack.pop()
-        if done is not None:
-            if done[3] is not None:
-                orders[len(nodes)] = done[3]
-            nodes.append(done[:3])
-            continue
-        found = None if type(node) in _leaf_types else _children(node)
-        if found is None:
-            _leaf_types.add(type(node))
-            leaves.append(node)
+        rest, node, order = stack[-1]
+        for child in rest:
+            found = None if type(child) in _leaf_types else _children(child)
+            if found is not None:
+                children, aux, order = found
+                stack.append((iter(children), (type(child), len(children), aux), order))
+                break
+            _leaf_types.add(type(child))
+            leaves.append(child)
             nodes.append(_LEAF)
-            continue
-        children, aux, order = found
-        stack.append((node, (type(node), len(children), aux, order)))
-        stack.extend((child, None) for child in reversed(children))
+        else:
+            stack.pop()
+            if order is not None:
+                orders[len(nodes)] = order
+            if node is not None:
+                nodes.append(node)
     return leaves, TreeDef(tuple(nodes), len(leaves), orders)
 
 
 def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
-    if cls in _registry:
-        return _registry[cls][1](aux, children)
-    if cls is list:
-        return children
     if cls is tuple:
         return tuple(children)
+    if cls is list:
+        return children
+    if cls in _registry:
+        return _registry[cls][1](aux, children)
     if cls is dict or cls is OrderedDict or cls is defaultdict:
         keys, factory = aux
         items = dict(zip(keys, children))
@@ -221,15 +222,13 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     if treedef is _ONE_LEAF:
         return leaves[0]
     stack: list[Any] = []
-    position = 0
+    rest = iter(leaves)
     for index, (cls, count, aux) in enumerate(treedef.nodes):
         if cls is None:
-            stack.append(leaves[position])
-            position += 1
+            stack.append(next(rest))
         else:
-            children = stack[len(stack) - count :]
-            del stack[len(stack) - count :]
-            stack.append(_build(cls, aux, children, treedef.orders.get(index)))
+            first = len(stack) - count
+            stack[first:] = (_build(cls, aux, stack[first:], treedef.orders.get(index)),)
     return stack[0]
 
 

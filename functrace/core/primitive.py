@@ -54,7 +54,7 @@ class Primitive:
     - `linear`: linear in all its floating arguments together. `elementwise`: each element of the result depends on one of each.
     """
 
-    __slots__ = tuple("arity batch constant elementwise fun inplace joint jvps kind linear looks multi name op vjps".split())
+    __slots__ = tuple("arity batch constant elementwise fun inplace joint jvps kind linear looks multi name needs op vjps".split())
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Primitive:
         self.inplace: Any = inplace
         self.joint, self.linear, self.elementwise = joint, linear, elementwise
         self.looks = _looks(vjps, jvps, arity) if not joint else None
+        self.needs: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self.kind = GENERAL if multi or constant else INPLACE if inplace else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
         self.op = _op(self)
 
@@ -112,8 +113,10 @@ class Primitive:
         """Which of (ans, *args) a rule of a recorded argument looks into."""
         if self.looks is None:
             return (not self.constant,) * (len(slots) + 1)
-        rows = [row for row, i in zip(self.looks, slots) if i >= 0]
-        return tuple(map(any, zip(*rows)))
+        recorded = tuple([i >= 0 for i in slots])
+        if recorded not in self.needs:
+            self.needs[recorded] = tuple(map(any, zip(*(row for row, mine in zip(self.looks, recorded) if mine))))
+        return self.needs[recorded]
 
 
 def lean(needed: tuple[bool, ...], args: tuple[Any, ...], ans: Any) -> tuple[tuple[Any, ...], Any]:

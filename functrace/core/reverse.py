@@ -7,6 +7,7 @@ their arguments, and add. When an entry is reached every later use of its result
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,16 @@ def fit(d: Any, x: Any) -> Any:
     """A cotangent summed back to the shape, and cast to the dtype, of the value that it belongs to."""
     shape = x.shape
     if d.shape != shape:
-        lead = d.ndim - len(shape)
-        if lead < 0:
-            d = np.broadcast_to(d, shape)
-        else:
-            axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and d.shape[lead + k] != 1))
-            d = np.add.reduce(d, axes).reshape(shape) if axes else np.broadcast_to(d, shape)
+        axes = _repeated(shape, d.shape)
+        d = np.add.reduce(d, axes).reshape(shape) if axes else np.broadcast_to(d, shape)
     if d.dtype != x.dtype:
         if d.dtype.kind == "c" and x.dtype.kind != "c":
             d = d.real
         d = d.astype(x.dtype)
     return d
+
+
+@lru_cache(maxsize=1024)
+def _repeated(shape: tuple[int, ...], wider: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which broadcasting repeats an array of `shape` to make it `wider`."""
+    return tuple(k for k in range(-len(wider), 0) if k < -len(shape) or shape[k] == 1 != wider[k])

@@ -56,16 +56,13 @@ class TapeTrace(Trace):
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
-        frame = errors.user_frame(2)
-        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
-        return self.kind(x, self, slot, code, lasti)
+        return self.kind(x, self, slot, *errors.user_place(2))
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
-        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
-        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
+        slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
         needed = primitive.needed(slots)
-        values = tuple(a.value if m else self.constant(a, keep) for a, m, keep in zip(args, mine, needed[1:]))
+        values = tuple([a.value if i >= 0 else self.constant(a, keep) for a, i, keep in zip(args, slots, needed[1:])])
         ans = bind(primitive, values, params)
         if primitive.constant:
             return ans
@@ -116,8 +113,7 @@ class Tape:
     def __init__(self, trace: TapeTrace, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.what = trace.what
         self.entries = trace.entries
-        self.frames, self.guards = trace.frames, trace.guards
-        self.locks = trace.locks
+        self.frames, self.guards, self.locks = trace.frames, trace.guards, trace.locks
         self.inputs = inputs
         self.names: Sequence[str] = ()
         self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
@@ -141,8 +137,7 @@ def record(
     """
     trace = (kind or recorder.get())(what)
     try:
-        frame = errors.user_frame(2)
-        code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
+        code, lasti = errors.user_place(2)
         inputs = [x.strong() if isinstance(x, Tracer) else trace.constant(x, True, sys.maxsize if copy is None else copy) for x in inputs]
         tracers = [trace.kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
         outputs = errors.raising_ours(fun, tracers, trace.locks)

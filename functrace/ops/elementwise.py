@@ -195,7 +195,7 @@ def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
 
 def _halved(t: Any, chosen: Any, tie: Any) -> Any:
     # Ties are rare: look before paying for them, where that can be done without asking a traced value.
-    if isinstance(tie, Tracer) or tie.any():
+    if isinstance(tie, Tracer) or np.count_nonzero(tie):
         return selected(chosen | tie, t * np.where(tie, 0.5, 1).astype(t.dtype))
     return selected(chosen, t)
 

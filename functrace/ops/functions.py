@@ -133,7 +133,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
     """`np.reshape`; a view of a traced array can be read, not written through."""
     a = lift(a)
     old = a.shape
-    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(map(int, shape))
+    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
     if shape == old:
         return a
     size, wanted = math.prod(old), math.prod(shape)
@@ -243,5 +243,5 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims
     if where is not True:
         count = lift(np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)).astype(total.real.dtype)
     else:
-        count = a.size if axis is None else int(np.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))]))
+        count = a.size if axis is None else math.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))])
     return total / count if dtype.kind in "fc" else (total / count).astype(dtype)

@@ -68,12 +68,13 @@ def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
         if type(out) is Blank and not np.may_share_memory(out.value, plain(x)):
             return out
         out.parent = (x, how, params)
-        try:
-            x.views.append(weakref.ref(out))
-            if len(x.views) > _MANY and not len(x.views) & (len(x.views) - 1):  # now and then: forget the dead
-                x.views = [r for r in x.views if r() is not None]
-        except AttributeError:
+        views = getattr(x, "views", None)
+        if views is None:
             x.views = [weakref.ref(out)]
+        else:
+            views.append(weakref.ref(out))
+            if len(views) > _MANY and not len(views) & (len(views) - 1):  # now and then: forget the dead
+                x.views = [r for r in views if r() is not None]
     return out
 
 

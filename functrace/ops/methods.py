@@ -14,7 +14,8 @@ from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift
-from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, setitem, store, view
+from functrace.ops.functions import reshape as _reshaped
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, setitem, store, view
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import TABLE
 from functrace.ops.ufuncs import with_axes
@@ -82,7 +83,7 @@ def _divmod(x: Any, y: Any) -> Any:
 
 
 def _transposed(self: Any) -> Any:
-    return np.transpose(self)
+    return stamp(permuted(self, tuple(range(len(self.shape)))[::-1]))
 
 
 def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
@@ -96,7 +97,7 @@ def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", su
 
 
 def _reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
-    return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+    return stamp(_reshaped(self, shape[0] if len(shape) == 1 else shape, order))
 
 
 def _transpose(self: Any, *axes: Any) -> Any:

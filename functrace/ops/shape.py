@@ -14,14 +14,14 @@ from functrace.ops.kinds import Op, linear, spread_batch
 
 reshape = linear(
     "reshape",
-    np.reshape,  # shape is concrete: no -1
+    lambda x, shape: x.reshape(shape),  # which is concrete: no -1
     lambda g, _ans, _x, _shape: np.reshape(g, _x.shape),
     batch=lambda size, x, shape: np.reshape(x, (size, *shape)),
 )
 
 transpose = linear(
     "transpose",
-    np.transpose,  # axes is a full permutation
+    lambda x, axes: x.transpose(axes),  # a full permutation
     lambda g, _ans, _x, axes: np.transpose(g, inverse(axes)),
     batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
 )

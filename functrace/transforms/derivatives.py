@@ -221,16 +221,23 @@ def value_and_grad(
 
     @errors.wraps(f, "grad")
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
-        flat = Flat("grad", f, args, kwargs, keys)
-        run = _Run("grad", flat, has_aux, _AT_ONCE)
-        seed = _scalar_seed(f, run, flat, holomorphic)
-        grads = flat.rebuild(run.pull([seed], consume=True))
-        value = (run.out[0], run.aux) if has_aux else run.out[0]
-        return value, tuple(grads) if several else grads[0]
+        value, aux, grads = _gradient(f, args, kwargs, argnums, argnames, has_aux, holomorphic)
+        return (value, aux) if has_aux else value, grads
 
     value_and_gradient.__qualname__ = f"value_and_grad({name_of(f)})"
     return value_and_gradient
+
+
+def _gradient(
+    f: Any, args: Any, kwargs: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool
+) -> tuple[Any, Any, Any]:
+    """Value, aux and gradients of a call."""
+    keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
+    flat = Flat("grad", f, args, kwargs, keys)
+    run = _Run("grad", flat, has_aux, _AT_ONCE)
+    seed = _scalar_seed(f, run, flat, holomorphic)
+    grads = flat.rebuild(run.pull([seed], consume=True))
+    return run.out[0], run.aux, tuple(grads) if several else grads[0]
 
 
 def _scalar_seed(f: Any, run: _Run, flat: Flat, holomorphic: bool) -> Any:
@@ -288,12 +295,11 @@ def grad(
     >>> ft.grad(lambda w, x: np.tanh(w @ x))(np.zeros(2), np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    both = value_and_grad(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
 
     @errors.wraps(f, "grad")
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, grads = both(*args, **kwargs)
-        return (grads, value[1]) if has_aux else grads
+        _, aux, grads = _gradient(f, args, kwargs, argnums, argnames, has_aux, holomorphic)
+        return (grads, aux) if has_aux else grads
 
     gradient.__qualname__ = f"grad({name_of(f)})"
     return gradient

@@ -85,9 +85,11 @@ def _finite(results: Sequence[Any]) -> bool:
     for x in results:
         while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
             x = x.value
+        if x is None:
+            continue
         if type(x) is np.ndarray and x.flags.c_contiguous and np.isfinite(np.vdot(x, x)):
             continue  # the fastest way to look at every element
-        if x is not None and not np.isfinite(x.sum()):
+        if not np.isfinite(x.sum() if x.shape else x):
             return False
     return True
 
