@@ -21,7 +21,7 @@ from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, P
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
 from functrace.core.tape import ITEM
 from functrace.ops.index import is_basic
-from functrace.ops.rows import summed
+from functrace.ops.rows import checksum, summed
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "real", "imag", "diagonals", "mirror", "stop_gradient"))
@@ -127,7 +127,10 @@ class Executable:
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
         self.own: set[int] = set()  # arrays that were made for nobody else
         self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
+        self.readers: dict[int, set[str]] = {}
         for i in program.instructions:
+            for a in i.args:
+                self.readers.setdefault(a, set()).add(i.primitive.name)
             if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out):
                 self.own.add(i.out)
             if i.primitive is ITEM:
@@ -324,6 +327,8 @@ class Executable:
             return f"{args[0]}.transpose({self.source.name(params[0])})"
         if name == "sum":
             kind = self.program.kinds[i.args[0]]
+            if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs:
+                return f"{self.source.name(checksum, 'checksum')}({args[0]})"
             if kind is not None and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
             if kind is not None and kind.form == ARRAY and not (len(kind.shape) > 1 and 1 < kind.shape[-1] < 8 and kind.size >= 512):

@@ -189,20 +189,20 @@ fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x), **_SIGNED
 def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """t where the result is `mine`, half of it at ties."""
     if type(other) in (int, float) and other == other:
-        return _halved(t, ans != other, mine == other)
-    return _halved(t, (mine == ans) | (mine != mine), mine == other)
+        return _shared(t, ans != other, mine == other, 0.5)
+    return _shared(t, (mine == ans) | (mine != mine), mine == other, -0.5)
 
 
-def _halved(t: Any, chosen: Any, tie: Any) -> Any:
-    # Ties are rare: look before paying for them, where that can be done without asking a traced value.
+def _shared(t: Any, chosen: Any, tie: Any, share: float) -> Any:
+    """t where it is chosen; a tie adds `share`. Ties are rare: look before paying for them, unless that asks a traced value."""
     if isinstance(tie, Tracer) or np.count_nonzero(tie):
-        return selected(chosen | tie, t * np.where(tie, 0.5, 1).astype(t.dtype))
+        chosen = chosen + t.dtype.type(share) * tie
     return selected(chosen, t)
 
 
 def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """The same for fmax and fmin, which pass over NaN."""
-    return _halved(t, mine == ans, mine == other)
+    return _shared(t, mine == ans, mine == other, -0.5)
 
 
 def _extreme(ufunc: Any, pick: Any) -> Any:

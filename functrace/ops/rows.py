@@ -47,6 +47,15 @@ def extreme(ufunc: Any, x: Any, keepdims: bool) -> Any:
     return best[..., None] if keepdims else best
 
 
+def checksum(x: Any) -> Any:
+    """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum."""
+    if type(x) is np.ndarray and x.flags.c_contiguous:
+        squares = np.vdot(x, x)
+        if np.isfinite(squares):
+            return squares
+    return x.sum() if x.shape else x
+
+
 @lru_cache(maxsize=256)
 def _ones(n: int, dtype: Any) -> Any:
     return np.ones(n, dtype)
