@@ -29,8 +29,6 @@ from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 
 __all__ = ["at", "emath", "fft", "linalg", "polynomial"]
 
-globals().update({name: declared.function for name, declared in _TABLE.items() if "." not in name})
-
 
 def _ordering(function: Any) -> Any:
     """A sorting function with the array API's `descending`, which NumPy's own has not."""
@@ -42,13 +40,17 @@ def _ordering(function: Any) -> Any:
     return call
 
 
-sort, argsort = _ordering(_TABLE["sort"].function), _ordering(_TABLE["argsort"].function)
-for _name in _MAKERS:
-    globals()[_name] = _making(globals().get(_name) or getattr(_numpy, _name))
-for _name, _declared in _TABLE.items():
-    _ufunc = getattr(_numpy, _name, None)
-    if isinstance(_ufunc, _numpy.ufunc):
-        globals()[_name] = _as_ufunc(_declared.function, _ufunc)
+def _made(name: str) -> Any:
+    """What a name stands for, made when it is first asked for."""
+    theirs = getattr(_numpy, name, None)
+    if name not in _TABLE and (theirs is None or callable(theirs) and not isinstance(theirs, type)):
+        _load_late()
+    found = _TABLE[name].function if name in _TABLE else getattr(_numpy, name)
+    if name in ("sort", "argsort"):
+        return _ordering(found)
+    if name in _MAKERS:
+        return _making(found)
+    return _as_ufunc(found, theirs) if name in _TABLE and isinstance(theirs, _numpy.ufunc) else found
 
 
 def ndenumerate(arr: Any) -> Any:
@@ -87,21 +89,13 @@ def __getattr__(name: str) -> Any:
         globals()[name] = vectorize
     elif name in ("fft", "polynomial"):
         globals()[name] = _import_module(f"functrace.numpy.{name}")
-    elif name in _late():
-        globals()[name] = _TABLE[name].function
     elif name == "emath":
         globals()[name] = _Namespace(_numpy.emath, "emath.")
     else:
-        return getattr(_numpy, name)
+        globals()[name] = _made(name)
     return globals()[name]
 
 
-def _late() -> set[str]:
-    """The names that are declared when they are first asked for."""
-    _load_late()
-    return {name for name in _TABLE if "." not in name} - globals().keys()
-
-
 def __dir__() -> list[str]:
-    globals().update({name: _TABLE[name].function for name in _late()})
-    return sorted({*globals(), *(n for n in dir(_numpy) if not n.startswith("_"))})
+    _load_late()
+    return sorted({*globals(), *(n for n in _TABLE if "." not in n), *(n for n in dir(_numpy) if not n.startswith("_"))})

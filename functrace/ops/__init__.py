@@ -1,13 +1,11 @@
 """The one place where ops are declared. See `kinds` for how, `registry` for what becomes of a declaration.
 
-`fourier` and `polynomials` are imported when one of their functions is first met: see `protocol.LATE`.
+What is used less is imported when one of its functions is first met: see `protocol.LATE`.
 """
 
 from functrace.ops import arrange as arrange
-from functrace.ops import calculus as calculus
 from functrace.ops import constants as constants
 from functrace.ops import contract as contract
-from functrace.ops import counting as counting
 from functrace.ops import create as create
 from functrace.ops import cumulative as cumulative
 from functrace.ops import decompositions as decompositions
@@ -21,17 +19,11 @@ from functrace.ops import join as join
 from functrace.ops import kinds as kinds
 from functrace.ops import linalg as linalg
 from functrace.ops import methods as methods
-from functrace.ops import nanfunctions as nanfunctions
 from functrace.ops import norms as norms
-from functrace.ops import pad as pad
 from functrace.ops import products as products
-from functrace.ops import quantiles as quantiles
-from functrace.ops import ranges as ranges
 from functrace.ops import reduce as reduce
 from functrace.ops import registry as registry
-from functrace.ops import select as select
 from functrace.ops import shape as shape
-from functrace.ops import sorting as sorting
 from functrace.ops import sparse_products as sparse_products
 from functrace.ops import statistics as statistics
 from functrace.ops import ufuncs as ufuncs

@@ -17,7 +17,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import reshape as _reshaped
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, setitem, store, view
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
-from functrace.ops.registry import TABLE
+from functrace.ops.registry import found
 from functrace.ops.ufuncs import with_axes
 
 
@@ -107,7 +107,7 @@ def _transpose(self: Any, *axes: Any) -> Any:
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            function = TABLE[name].function
+            function = found(name).function
             return stamp(getattr(function, "__wrapped__", function)(self, *args, **kwargs))
         except errors.LeakedTracerError as error:
             errors.trim(error)

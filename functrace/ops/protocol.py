@@ -20,8 +20,9 @@ UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the de
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
 LATE = {  # modules of ours that are imported when a function of these is met that nobody has declared yet
-    "numpy": ("functrace.ops.fourier", "functrace.ops.polynomials"),
-    "scipy.special": ("functrace.scipy.special",),
+    "numpy": "ops.calculus ops.counting ops.fourier ops.nanfunctions ops.pad ops.polynomials ops.quantiles ops.ranges ops.select "
+    "ops.sorting",
+    "scipy.special": "scipy.special",
 }
 
 
@@ -42,8 +43,8 @@ def load_late() -> None:
     """Declare all that the libraries which the program has loaded by now have to offer."""
     for theirs, ours in LATE.items():
         if theirs in sys.modules:
-            for module in ours:
-                import_module(module)
+            for module in ours.split():
+                import_module(f"functrace.{module}")
 
 
 def _late(function: Any) -> Callable[..., Any] | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import making
+from functrace.ops.protocol import load_late
 from functrace.ops.registry import TABLE
 
 MAKERS = (  # what makes arrays
@@ -32,10 +33,13 @@ class Namespace:
         vars(self).update(extra)
 
     def __getattr__(self, name: str) -> Any:
+        theirs = getattr(self._module, name, None)
+        if callable(theirs) and not isinstance(theirs, type):
+            load_late()
         declared = TABLE.get(self._prefix + name)
         found = declared.function if declared is not None else getattr(self._module, name)
-        if isinstance(getattr(self._module, name, None), np.ufunc):  # it finds traced values by itself, and has methods
-            found = getattr(self._module, name)
+        if isinstance(theirs, np.ufunc):  # it finds traced values by itself, and has methods
+            found = theirs
         if not self._prefix and name in MAKERS:
             found = making(found, given=True)
         setattr(self, name, found)

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.protocol import FUNCTIONS, UFUNCS, stamp
+from functrace.ops.protocol import FUNCTIONS, UFUNCS, load_late, stamp
 
 Sampler = Callable[["np.random.Generator"], tuple[Any, ...]]  # a string: numpy.random is not imported before it is used
 
@@ -56,11 +56,18 @@ def declare(declared: Declared) -> None:
             FUNCTIONS[function] = traced
 
 
+def found(name: str) -> Declared:
+    """The declaration of that name; what is declared late is imported for it. Raises `KeyError` if there is none."""
+    if name not in TABLE:
+        load_late()
+    return TABLE[name]
+
+
 def rules(op: str | Callable[..., Any]) -> Primitive:
     """The primitive behind an op, or the op's name: `fun(*arrays, *params)`, and in `vjps[k](g, ans, *arrays, *params)` the
     pullback of argument k, for those who differentiate one op at a time. Raises `TypeError` for a function made of several ops.
     """
-    function = TABLE[op].function if isinstance(op, str) else op
+    function = found(op).function if isinstance(op, str) else op
     primitive = getattr(getattr(function, "__wrapped__", function), "primitive", None)
     if primitive is None:
         raise TypeError(f"{op!r} is made of several ops, and has no rules of its own: use functrace.vjp")

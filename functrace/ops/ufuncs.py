@@ -15,7 +15,7 @@ from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import updated, write
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import TABLE, Sample, apart, giving_out, implements, normal
+from functrace.ops.registry import Sample, apart, found, giving_out, implements, normal
 
 _NAMED: dict[Any, str] = {
     np.add: "sum",
@@ -118,7 +118,7 @@ def _reduce(
         extra |= {"initial": initial} if initial is not None else {}
         extra |= {"where": where} if where is not True else {}
         x = x if dtype is None or extra.get("dtype") is not None else x.astype(dtype)
-        return TABLE[name].function(x, axis=axis, keepdims=keepdims, **extra)
+        return found(name).function(x, axis=axis, keepdims=keepdims, **extra)
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
     x = x if dtype is None else x.astype(dtype)
