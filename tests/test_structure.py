@@ -155,6 +155,16 @@ def test_every_module_imports_alone():
     assert in_a_fresh_python(code) == ""
 
 
+def test_what_is_imported_late_adds_no_methods():
+    """Nor names: methods of traced arrays and of ufuncs, and the names of `functrace.numpy`, are there from the start."""
+    code = (
+        "import functrace.numpy as fnp\nfrom functrace.core.tracer import Tracer\nfrom functrace.ops.protocol import UFUNC_METHODS, load_late\n"
+        "found = lambda: (dir(Tracer), sorted(UFUNC_METHODS))\nbefore = found()\nfnp.median\nload_late()\nassert found() == before\n"
+        "print({'median', 'sort', 'pad'} <= set(dir(fnp)))"
+    )
+    assert in_a_fresh_python(code) == "True"
+
+
 def test_the_core_is_under_800_lines():
     lines = {p.name: len(p.read_text().splitlines()) for p in (PACKAGE / "core").glob("*.py")}
     assert sum(lines.values()) < 800, lines

@@ -48,6 +48,8 @@ def _told(zero: Any, d: Any) -> Any:
 
 def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
     # y == 0 gives 0, whatever x: d/dx 1. Elsewhere x**(y-1) is right at 0 to every order, as long as y stays a constant.
+    if type(y) in (int, float) and y:
+        return t * (y * x ** (y - 1))
     y = np.asarray(y) if not hasattr(y, "dtype") else y
     zero = y == 0
     return _told(zero, t * np.where(zero, 0, y * x ** _safe(y - 1, zero, 1.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from functrace.ops.functions import refuse, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
-from functrace.ops.registry import TABLE, Sample, implements, normal
+from functrace.ops.registry import Sample, implements, normal
 
 _CUBE = normal((2, 3, 4))
 
@@ -38,8 +39,9 @@ take_along: Any = Primitive(
 
 def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
     out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
-    where = np.ogrid[tuple(slice(m) for m in g.shape)]
-    np.add.at(out, (*where[:axis], indices, *where[axis + 1 :]), g)
+    before, after = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
+    rows = np.arange(before)[:, None, None] * n + indices.reshape(before, g.shape[axis], after) % max(n, 1)
+    np.add.at(out.reshape(-1), (rows * after + np.arange(after)).reshape(-1), g.reshape(-1))  # one index is added by the fastest
     return out
 
 
@@ -142,13 +144,6 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     if len(condition.shape) != 1:
         raise ValueError("condition must be a 1-d array")
     return take(a, np.flatnonzero(condition), axis)
-
-
-def _compress_method(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    return TABLE["compress"].function(condition, self, axis, out)
-
-
-Tracer.compress = _compress_method  # type: ignore[attr-defined]
 
 
 @implements(np.extract, [Sample(lambda rng: (np.array([[True, False, True], [False, True, True]]), rng.normal(size=(2, 3))), wrt=(1,))])

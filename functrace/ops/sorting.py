@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace.core.tracer import Tracer
 from functrace.ops.constants import argsort, constant_op
 from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, refuse, reshape, single_axis
 from functrace.ops.index import index
-from functrace.ops.inplace import setitem
 from functrace.ops.registry import Sample, apart, implements
 from functrace.ops.select import take_along
 
@@ -72,17 +70,6 @@ def sort_complex(a: Any) -> Any:
     a = sort(a)
     return a if a.dtype.kind == "c" else a.astype(np.sort_complex(np.zeros(1, a.dtype)).dtype)
 
-
-def _sort_method(self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
-    setitem(self, ..., sort(self, axis, kind, order, stable=stable))
-
-
-def _partition_method(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-    setitem(self, ..., partition(self, kth, axis, kind, order))
-
-
-Tracer.sort = _sort_method  # type: ignore[attr-defined]
-Tracer.partition = _partition_method  # type: ignore[attr-defined]
 
 # sets: the first of equal elements stands for them all, as np.unique's return_index says
 
