@@ -90,7 +90,8 @@ class Recycled(np.ndarray[Any, Any]):
                 elif x.shape != shape:
                     shape = np.broadcast_shapes(shape, x.shape)
         if simple and ufunc not in _OTHER_DTYPE and shape is not None:
-            out = _pool.take(shape, dtype) if self.flags.c_contiguous or self.shape != shape else _in_order_of(self, shape, dtype)
+            rows = self.flags.c_contiguous or self.shape != shape or any(np.shape(x) == shape and x.flags.c_contiguous for x in plain)
+            out = _pool.take(shape, dtype) if rows else _in_order_of(self, shape, dtype)
             if len(plain) == 2 and 1 < shape[-1] <= _SHORT and out.flags.c_contiguous:
                 _spread(plain, out)
             if out.size >= (_HEAVY if ufunc in _SLOW else _LIGHT) and threads.count() > 1:

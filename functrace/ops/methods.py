@@ -97,7 +97,8 @@ def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", su
 
 
 def _reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
-    return stamp(_reshaped(self, shape[0] if len(shape) == 1 else shape, order))
+    op, args = _reshaped, (self, shape[0] if len(shape) == 1 else shape)  # an error is told by these names
+    return stamp(op(*args, order))
 
 
 def _transpose(self: Any, *axes: Any) -> Any:
