@@ -188,6 +188,10 @@ def test_arctan2_at_the_origin_and_far_out():
         np.testing.assert_allclose((y * scale, x * scale), (4 / 25, -3 / 25), rtol=1e-12)
 
 
+def law(name):
+    return getattr(pytest.importorskip("functrace.scipy.stats"), name)
+
+
 INF, TIED = np.inf, np.diag([1.0, 1.0, 2.0])
 KINKS = {  # the rows of docs/conventions.md: a function, where, and its derivative
     "`max`, `min`": (lambda x: np.max(x) + 3 * np.min(-x), [1.0, 3.0, 3.0], [0.0, -1.0, -1.0]),
@@ -232,6 +236,23 @@ KINKS = {  # the rows of docs/conventions.md: a function, where, and its derivat
     "`sinc`": (lambda x: np.sinc(x).sum(), [0.0, 1.0], [0.0, -1.0]),
     "`nansum`, `nanmax`, `nanmean` ...": (lambda x: np.nansum(x) + np.nanmax(x) + np.nanmean(x), [1.0, np.nan, 3.0], [1.5, 0.0, 2.5]),
     "`sqrt`": (lambda x: np.sqrt(x).sum(), [0.0, 4.0], [INF, 0.25]),
+    "`scipy.stats`: `pdf`, `cdf`, `sf` and their logarithms": (
+        lambda x: (
+            law("gamma").pdf(x, 2.2).sum() + law("gamma").cdf(x[0], 2.2) + law("gamma").sf(x[0], 2.2) + law("gamma").logpdf(x[0], 2.2)
+        ),
+        [-1.0, 0.0],
+        [0.0, 0.0],
+    ),
+    "`scipy.stats`: `logcdf`, `logsf`": (
+        lambda x: law("laplace").logcdf(x[0]) + law("laplace").logsf(x[1]),
+        [-1000.0, 2000.0],
+        [1.0, -1.0],
+    ),
+    "`scipy.stats`: `logpdf`, `logcdf`, `logsf`": (
+        lambda x: law("gumbel_r").logpdf(x[0]) + law("gumbel_r").logcdf(x[1]),
+        [-1000.0, -1000.0],
+        [INF, INF],
+    ),
 }
 
 
@@ -244,7 +265,7 @@ def test_the_table_of_kinks_has_a_test_for_every_row():
 @pytest.mark.parametrize("row", KINKS)
 def test_kinks_as_the_table_says(row):
     f, x, want = KINKS[row]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         np.testing.assert_allclose(ft.grad(f)(np.array(x)), want, rtol=1e-12, atol=1e-14)
         for k, t in enumerate(np.eye(len(x))):
             if want[k] != INF:  # forward mode multiplies it by the zeros of the other directions

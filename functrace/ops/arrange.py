@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functrace import errors
 from functrace.core.tracer import Tracer, value
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift
-from functrace.ops.functions import reshape, single_axis, transpose
+from functrace.ops.functions import layout, reshape, single_axis, transpose
 from functrace.ops.index import index, index_add
-from functrace.ops.inplace import View, linked, permuted, reshaped, view
+from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, implements, normal
 
@@ -76,24 +75,15 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return a if new == old else reshaped(a, new)
 
 
-def _layout(function: str, order: Any) -> Any:
-    if order not in ("C", "F", None):
-        raise errors.UnsupportedError(
-            f"{function}: order={order!r} depends on the layout in memory, which a traced value does not fix.\n  At {errors.user_line()}.\n"
-            "  Use order='C' or 'F'."
-        )
-    return order or "C"
-
-
 @implements(np.ravel, [_X, _x(), _x(3), _x(2, 3, order="F"), _x(0, 2)])
 def ravel(a: Any, order: Any = "C") -> Any:
     """`np.ravel`; of traced values in order C or F only."""
     a = lift(a)
-    if len(a.shape) == 1:
+    if layout(order, len(a.shape)) == "F":
+        a = transpose(a)
+    if len(a.shape) == 1 and getattr(a, "parent", None) is None:
         return a
-    if order == "C":
-        return reshaped(a, (a.size,))
-    return reshape(a, -1, order=_layout("ravel", order))
+    return reshaped(a, (a.size,), RAVEL)
 
 
 @implements(np.moveaxis, [Sample(_CUBE, {"source": s, "destination": d}) for s, d in [(0, 2), (-1, 0), ((0, 1), (2, 0))]])

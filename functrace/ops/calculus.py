@@ -11,11 +11,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace.core.primitive import Primitive
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.functions import ABSENT, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, spread_batch
 from functrace.ops.registry import Sample, implements, normal
-from functrace.ops.statistics import ABSENT, as_float
+from functrace.ops.statistics import as_float
 
 
 def _x(*shape: int, **kwargs: Any) -> Sample:
@@ -154,7 +154,7 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         slopes = rises / d
         ends = (d, d, d, d)
     first, last = slopes[..., :1], slopes[..., -1:]
-    if edge_order == 2:
+    if edge_order != 1:
         first = _edge(f[..., 0], f[..., 1], f[..., 2], ends[0], ends[1])
         last = -_edge(f[..., -1], f[..., -2], f[..., -3], ends[2], ends[3])
     out = concatenate([first, inner, last], -1)

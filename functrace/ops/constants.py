@@ -18,7 +18,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse, single_axis
+from functrace.ops.functions import kept, picked, refuse, single_axis
 from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop, negative_axes
 from functrace.ops.protocol import FUNCTIONS
@@ -168,8 +168,8 @@ _REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=
 def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     a = lift(a)
     if where is not True:
-        a = _index.where(lift(where), a != 0, neutral)
-    return op(a, axis, bool(keepdims))
+        a = _index.where(picked(where, a), a != 0, neutral)
+    return op(a, axis, kept(keepdims))
 
 
 @implements(np.any, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="any", constant=True)

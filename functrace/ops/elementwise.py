@@ -141,12 +141,13 @@ degrees = elementwise("degrees", np.degrees, lambda t, _ans, _x: t * (180 / np.p
 
 
 def _planar(numerator: Any, x: Any, y: Any) -> Any:
-    """numerator / (x*x + y*y), and 0 at the origin; scaled, so that nothing over- or underflows."""
+    """numerator / (x*x + y*y), and 0 at the origin and infinity; scaled, so that nothing over- or underflows."""
     scale = np.maximum(abs(x), abs(y))
-    scale = _safe(scale, scale == 0, 1.0)
+    flat = (scale == 0) | (scale == np.inf)
+    scale = _safe(scale, flat, 1.0)
     u, v = x / scale, y / scale
     norm = u * u + v * v
-    return np.where(norm == 0, 0, numerator / scale / _safe(norm, norm == 0, 1.0) / scale)
+    return np.where(flat, 0, numerator / scale / _safe(norm, flat, 1.0) / scale)
 
 
 arctan2 = elementwise(
@@ -156,6 +157,15 @@ arctan2 = elementwise(
     lambda t, _ans, x, y: -t * _planar(x, x, y),
     domain=(_AWAY, _AWAY),
     note="both derivatives are 0 at (0, 0)",
+)
+heaviside = elementwise(
+    "heaviside",
+    np.heaviside,
+    lambda t, _ans, _x, _y: np.zeros_like(t),
+    lambda t, _ans, x, _y: selected(x == 0, t),
+    domain=(_AWAY, _WIDE),
+    samples=[Sample(lambda rng: (np.array([-1.0, 0.0, 2.0]), rng.normal(size=3)), wrt=(1,))],
+    note="constant but for the second argument where the first is 0",
 )
 
 
@@ -224,7 +234,7 @@ fmax, fmin = _extreme(np.fmax, _pick_number), _extreme(np.fmin, _pick_number)
 copysign = elementwise(
     "copysign",
     np.copysign,
-    lambda t, _ans, x, y: t * (np.copysign(1, x) * np.copysign(1, y)).astype(t.dtype),
+    lambda t, _ans, x, y: t * (np.sign(x) * np.copysign(1, y)).astype(t.dtype),
     lambda t, _ans, _x, _y: np.zeros_like(t),
     domain=(_AWAY, _AWAY),
 )
@@ -260,7 +270,6 @@ isinf = constant("isinf", np.isinf)
 isfinite = constant("isfinite", np.isfinite)
 logical_not = constant("logical_not", np.logical_not)
 floor_divide = constant("floor_divide", np.floor_divide, 2, domain=((-2.0, 2.0), _AWAY))
-heaviside = constant("heaviside", np.heaviside, 2)
 equal = constant("equal", np.equal, 2)
 not_equal = constant("not_equal", np.not_equal, 2)
 less = constant("less", np.less, 2)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.tracer import Tracer
@@ -13,7 +15,7 @@ from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.create import lift
-from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped
+from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped, shared
 from functrace.ops.registry import Sample, apart, implements, normal
 
 Axis = Any
@@ -74,6 +76,34 @@ def size(a: Any, axis: Any = None) -> Any:
     return a.size if axis is None else a.shape[axis] if not isinstance(axis, tuple) else int(np.prod([a.shape[k] for k in axis]))
 
 
+ABSENT: Any = inspect.signature(np.max).parameters["keepdims"].default  # NumPy's default of what may be None
+
+
+def kept(keepdims: Any) -> bool:
+    """Whether `keepdims` asks for it."""
+    return keepdims is not ABSENT and bool(keepdims)
+
+
+def picked(where: Any, a: Any) -> Any:
+    """The mask `where` of a reduction of `a`: booleans that broadcast to its shape."""
+    where = lift(where)
+    if where.dtype.kind != "b":
+        raise TypeError(f"Cannot cast array data from {where.dtype!r} to {np.dtype(bool)!r} according to the rule 'safe'")
+    if np.broadcast_shapes(where.shape, a.shape) != a.shape:
+        raise ValueError(f"where, of shape {where.shape}, does not broadcast to the shape {a.shape} of what is reduced")
+    return where
+
+
+def begun(initial: Any, dtype: Any) -> Any:
+    """The number `initial` of a reduction, in the dtype of its result."""
+    initial = lift(initial)
+    if initial.shape:
+        raise ValueError(f"initial must be a number, got {errors.describe(initial)}")
+    if initial.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"initial must be a number that fits {dtype}, got {errors.describe(initial)}")
+    return initial.astype(dtype)
+
+
 @implements(np.sum, _REDUCED + [_on(0, dtype=np.float64), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
 def sum_(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
@@ -81,15 +111,15 @@ def sum_(
     """`np.sum`."""
     a = lift(a)
     if where is not True:
-        a = _index.where(where, a, np.zeros((), a.dtype))
+        a = _index.where(picked(where, a), a, np.zeros((), a.dtype))
     if dtype is not None:
         a = a if a.dtype == dtype else a.astype(dtype)
     elif a.dtype.kind in "bui":
         a = _shape.astype(a, np.sum(np.zeros(0, a.dtype)).dtype)
-    total = _reduce.sum_(a, axis, bool(keepdims))
+    total = _reduce.sum_(a, axis, kept(keepdims))
     if dtype is not None and total.dtype != dtype:
         total = total.astype(dtype)  # NumPy adds bool and short integers as they are
-    return total if initial is None else total + initial
+    return total if initial is None or initial is ABSENT else total + begun(initial, total.dtype)
 
 
 @implements((np.max, np.amax), _RANKED, name="max")
@@ -105,17 +135,17 @@ def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, ini
 
 
 def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Any:
-    a = lift(a)
-    if initial is None:
+    a, keepdims = lift(a), kept(keepdims)
+    if initial is None or initial is ABSENT:
         if where is not True:
             raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify 'initial'")
-        return (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, bool(keepdims))
-    initial = lift(initial).astype(a.dtype)
+        return (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
+    initial = begun(initial, a.dtype)
     if not a.size:
-        return broadcast_to(initial, np.empty(a.shape, bool).any(axis, keepdims=bool(keepdims)).shape)
+        return broadcast_to(initial, np.empty(a.shape, bool).any(axis, keepdims=keepdims).shape)
     if where is not True:
-        a = _index.where(where, a, initial)
-    best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, bool(keepdims))
+        a = _index.where(picked(where, a), a, initial)
+    best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
     return (np.maximum if name == "max" else np.minimum)(best, initial)
 
 
@@ -130,20 +160,36 @@ def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where:
     ],
 )
 def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None = None) -> Any:
-    """`np.reshape`; a view of a traced array can be read, not written through."""
+    """`np.reshape`; of traced values in order C or F only."""
     a = lift(a)
     old = a.shape
+    if order != "C":
+        order = layout(order, len(old))
     shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
-    if shape == old:
-        return a
+    if shape == old and order == "C":
+        return a if not copy else _shape.astype(a, a.dtype)
     size, wanted = math.prod(old), math.prod(shape)
     if wanted < 0 and shape.count(-1) == 1 and size % wanted == 0:
         shape = tuple(-size // wanted if n == -1 else n for n in shape)
     elif wanted != size or wanted == 0:
         shape = np.empty(old, np.bool_).reshape(shape).shape  # NumPy's own reading, and errors
-    if order == "F":
-        return np.transpose(_shape.reshape(np.transpose(a), shape[::-1]))
-    return reshaped(a, shape)
+    out = reshaped(a, shape) if order == "C" else reshaped(np.transpose(a), shape[::-1])
+    if copy is False and not shared(out):
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    out = _shape.astype(out, out.dtype) if copy else out
+    return out if order == "C" else np.transpose(out)
+
+
+def layout(order: Any, ndim: int) -> str:
+    """C or F, as which a function's `order` is to be read."""
+    np.empty((1, 1)).flatten(order)  # NumPy's error for what is none
+    order = str(order or "C").upper()
+    if order in "KA" and ndim > 1:
+        raise errors.UnsupportedError(
+            f"order={order!r} depends on the layout in memory, which a traced value does not fix.\n  At {errors.user_line()}.\n"
+            "  Use order='C' or 'F'."
+        )
+    return "F" if order == "F" else "C"
 
 
 @implements(np.transpose, [_X, Sample(normal((2, 3, 4)), {"axes": (1, 2, 0)}), Sample(normal((2, 3, 4)), {"axes": (-1, 0, 1)})])
@@ -167,6 +213,14 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return array if shape == array.shape else linked(_shape.broadcast_to(array, shape), array, BROADCAST, shape)
 
 
+def _cast(parts: list[Any], dtype: Any, casting: str) -> list[Any]:
+    joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
+    for p in parts:
+        if not np.can_cast(p.dtype, joined, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {p.dtype!r} to {joined!r} according to the rule {casting!r}")
+    return [p if p.dtype == joined else p.astype(joined) for p in parts]
+
+
 @implements(
     np.concatenate,
     [
@@ -180,8 +234,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
     if axis is None:
         parts, axis = [np.reshape(p, -1) for p in parts], 0
-    joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
-    parts = [p if p.dtype == joined else p.astype(joined) for p in parts]
+    parts = _cast(parts, dtype, casting)
     return _shape.concatenate(*parts, params=(single_axis(parts[0], axis),))
 
 
@@ -193,8 +246,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         raise ValueError("need at least one array to stack")
     if any(p.shape != parts[0].shape for p in parts):
         raise ValueError("all input arrays must have the same shape")
-    joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
-    parts = [p if p.dtype == joined else p.astype(joined) for p in parts]
+    parts = _cast(parts, dtype, casting)
     return _shape.stack(*parts, params=(int(np.lib.array_utils.normalize_axis_index(axis, parts[0].ndim + 1)),))
 
 
@@ -237,11 +289,11 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 @implements(np.mean, _REDUCED[:-1] + [_on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     """`np.mean`."""
-    a = lift(a)
+    a, keepdims = lift(a), kept(keepdims)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
     total = sum_(a, axis, dtype, None, keepdims, where=where)
     if where is not True:
         count = lift(np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)).astype(total.real.dtype)
     else:
-        count = a.size if axis is None else math.prod([a.shape[k] for k in (axis if isinstance(axis, tuple) else (axis,))])
+        count = a.size if axis is None else math.prod([a.shape[k] for k in normalize_axis_tuple(axis, len(a.shape))])
     return total / count if dtype.kind in "fc" else (total / count).astype(dtype)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer, value
@@ -266,7 +267,11 @@ where: Op = general(
     None,
     lambda g, _ans, condition, _x, _y: selected(_truth(condition), g),
     lambda g, _ans, condition, _x, _y: selected(condition == 0, g),
-    jvps=(None, lambda t, _ans, c, _x, _y: selected(_truth(c), t), lambda t, _ans, c, _x, _y: selected(c == 0, t)),
+    jvps=(
+        None,
+        lambda t, _ans, c, _x, _y: spread(selected(_truth(c), t), _ans),
+        lambda t, _ans, c, _x, _y: spread(selected(c == 0, t), _ans),
+    ),
     batch=lambda size, flags, args, _params: where(*align(size, flags, args)),
     linear=True,
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Aval
-from functrace.core.tracer import TapeTracer, Tracer, value
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, value
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
@@ -29,16 +29,21 @@ from functrace.ops.shape import astype
 
 
 class View:
-    """A way in which NumPy lets an array share another's memory: how to read it from its base, and how to write it back."""
+    """A way in which NumPy lets an array share another's memory: how to read it from its base, and how to write it back.
 
-    __slots__ = ("read", "write")
+    `shares` says of a base that lies in memory as NumPy's whether it does, or would be copied.
+    """
 
-    def __init__(self, read: Callable[..., Any], write: Callable[..., Any] | None) -> None:
-        self.read, self.write = read, write
+    __slots__ = ("read", "shares", "write")
+
+    def __init__(self, read: Callable[..., Any], write: Callable[..., Any] | None, shares: Callable[..., bool] | None = None) -> None:
+        self.read, self.write, self.shares = read, write, shares
 
 
 INDEX = View(index, index_set)
-RESHAPE = View(shape.reshape, lambda base, v, _shape: shape.reshape(v, base.shape))
+_back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
+RESHAPE = View(shape.reshape, _back, lambda m, shape_: m.flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
+RAVEL = View(shape.reshape, _back, lambda m, _shape: m.flags.c_contiguous)
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: v + elementwise.imag(base) * 1j)
@@ -82,9 +87,42 @@ _MANY, _FEW = 64, 256
 _PLAIN = frozenset((int, slice, type(None), type(...)))
 
 
-def reshaped(x: Any, shape_: tuple[int, ...]) -> Any:
-    """`x` in another shape, a view of it."""
-    return linked(shape.reshape(x, shape_), x, RESHAPE, shape_)
+def reshaped(x: Any, shape_: tuple[int, ...], how: View = RESHAPE) -> Any:
+    """`x` in another shape, a view of it; or, RAVEL, only where it is contiguous."""
+    return linked(shape.reshape(x, shape_), x, how, shape_)
+
+
+def shared(x: Any) -> bool:
+    """Whether what was remembered as a view would be one in NumPy, and no copy: looked at when it matters."""
+    parent = getattr(x, "parent", None)
+    if parent is None:
+        return False
+    base, how, params = parent
+    if how.shares is not None and not how.shares(lying(base), *params):
+        x.parent = None
+    return x.parent is not None
+
+
+def lying(x: Tracer) -> Any:
+    """An array that lies in memory as NumPy's would."""
+    parent = getattr(x, "parent", None)
+    if parent is None and type(x.value) is np.ndarray and type(x) is not BatchTracer:
+        return x.value
+    chain = []
+    while parent is not None:
+        x, *how = parent
+        chain.append(how)
+        parent = getattr(x, "parent", None)
+    found, batches = x, 0
+    while isinstance(found, Tracer):
+        batches += isinstance(found, BatchTracer)
+        found = found.value
+    found = np.asarray(found)
+    if batches:  # an example for itself has no gaps, whatever lies between its elements
+        found = np.empty_like(found[(0,) * batches]) if found.size else np.empty(x.shape)
+    for how, params in reversed(chain):
+        found = how.read(found, *params)
+    return found
 
 
 def permuted(x: Any, axes: tuple[int, ...]) -> Any:
@@ -105,8 +143,8 @@ def write(x: Tracer, new: Any) -> None:
         x.value[...] = plain(new)
         return
     chain = [(x, new)]
-    while (parent := getattr(chain[-1][0], "parent", None)) is not None:
-        base, how, params = parent
+    while shared(chain[-1][0]):
+        base, how, params = chain[-1][0].parent
         if how.write is None:
             raise ValueError(f"assignment destination is read-only: a broadcast view, at {errors.user_line()}")
         if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
@@ -118,7 +156,7 @@ def write(x: Tracer, new: Any) -> None:
     todo = list(done)
     while todo:
         node = todo.pop()
-        node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and v.parent[0] is node]
+        node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and shared(v) and v.parent[0] is node]
         for v in [r() for r in node.views]:
             if v is not None and not any(v is k for k in done):
                 become(v, handle(v.parent[1].read(node, *v.parent[2])))
@@ -189,7 +227,11 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
         raise errors.ArrayStoreError(
             f"{name}(out=) or an in-place operator would store a traced value in a plain ndarray ({errors.describe(target)}): "
             f"the array would keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
-            "  Write y = y + x instead of y += x, or start from a traced array."
+            + (
+                "  Call the function of functrace.numpy."
+                if _in_numpy()
+                else "  Write y = y + x instead of y += x, or start from a traced array."
+            )
         )
     if not isinstance(target, (Tracer, np.ndarray)):
         raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {errors.user_line()}")
@@ -200,6 +242,14 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
         raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
     setitem(target, ..., result) if isinstance(target, Tracer) else np.copyto(target, result, "unsafe")
     return target
+
+
+def _in_numpy() -> bool:
+    """Whether the innermost frame that is not ours is NumPy's: one of its functions met a traced argument that it did not look at."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("functrace."):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")).startswith("numpy.")
 
 
 def _has_tracer(key: Any) -> bool:

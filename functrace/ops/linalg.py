@@ -16,8 +16,8 @@ from functrace.core.tracer import value
 from functrace.ops import products
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift
-from functrace.ops.decompositions import _svd, svdvals
-from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
+from functrace.ops.decompositions import _svd, svd, svdvals
+from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general
 from functrace.ops.norms import norm
 from functrace.ops.registry import Sample, implements, normal
@@ -207,6 +207,8 @@ _ANY = [_oblong(3, 2), _oblong(2, 3), _oblong(4, 2, 3)]
         regular((3, 3), hermitian=True),
         _oblong(3, 2, rcond=1e-8),
         _oblong(3, 2, rtol=1e-8),
+        _oblong(3, 2, rcond=0.7),
+        _oblong(4, 2, 3, rtol=0.5),
     ],
     name="linalg.pinv",
     note="the derivative at constant rank",
@@ -215,7 +217,20 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     """`np.linalg.pinv`."""
     a = lift(a)
     rcond = rtol if rcond is None and isinstance(rtol, (int, float, np.ndarray, np.generic)) else rcond
-    return _pinv(full_hermitian(a) if hermitian else a, rcond, bool(hermitian))
+    a = full_hermitian(a) if hermitian else a
+    if rcond is not None and a.size:
+        s = svdvals(a)
+        largest = np.max(s, axis=-1, keepdims=True)
+        kept = s > np.asarray(rcond)[..., None] * largest
+        if some(~kept & (s > max(a.shape[-2:]) * np.finfo(s.dtype).eps * largest)):
+            return _truncated(a, kept)
+    return _pinv(a, rcond, bool(hermitian))
+
+
+def _truncated(a: Any, kept: Any) -> Any:
+    """The pseudo-inverse without singular values that are not zero: which directions those are depends on `a` too."""
+    u, s, vh = svd(a, full_matrices=False)
+    return (adjoint(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :]) @ adjoint(u)
 
 
 @implements(

@@ -58,6 +58,22 @@ for _name, _op in (_COMPARISONS | _UNARY).items():
     setattr(Tracer, f"__{_name}__", _op)
 
 
+def _compared(op: Callable[[Any, Any], Any], other: bool) -> Callable[[Any, Any], Any]:
+    def compare(self: Any, x: Any) -> Any:
+        try:
+            return op(self, x)
+        except TypeError:
+            if isinstance(x, str):  # `ord == "fro"`: no number is
+                return np.full(self.shape, other)[()]
+            raise
+
+    return compare
+
+
+for _name in ("eq", "ne"):
+    setattr(Tracer, f"__{_name}__", _compared(_COMPARISONS[_name], _name == "ne"))
+
+
 def _pow(x: Any, y: Any) -> Any:
     # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
     if type(y) is int and isinstance(x, Tracer):
@@ -98,7 +114,7 @@ def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", su
 
 def _reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
     op, args = _reshaped, (self, shape[0] if len(shape) == 1 else shape)  # an error is told by these names
-    return stamp(op(*args, order))
+    return stamp(op(*args, order, copy=copy))
 
 
 def _transpose(self: Any, *axes: Any) -> Any:
@@ -149,7 +165,7 @@ def _set_flat(self: Any, v: Any) -> None:
 
 def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
     """`x.resize(shape)`: in place, filled up with zeros."""
-    if getattr(self, "parent", None) is not None:
+    if _inplace.shared(self):
         raise ValueError("cannot resize this array: it does not own its data")
     wanted = np.empty(shape[0] if len(shape) == 1 else shape, bool)
     flat = np.ravel(self)[: wanted.size]
@@ -198,7 +214,7 @@ for _name, _function in {
     "copy": lambda self, order="C": _astype(self, self.dtype),
     "__copy__": lambda self: _astype(self, self.dtype),
     "__deepcopy__": lambda self, memo: _astype(self, self.dtype),
-    "flatten": lambda self, order="C": _astype(np.reshape(self, -1, order=order), self.dtype),
+    "flatten": lambda self, order="C": _astype(np.ravel(self, order), self.dtype),
     "fill": lambda self, v: _inplace.setitem(self, ..., v),
 }.items():
     setattr(Tracer, _name, _function)

@@ -9,9 +9,10 @@ import numpy as np
 
 from functrace.core.tracer import value
 from functrace.ops.create import lift
-from functrace.ops.functions import max_, min_, sum_
+from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
+from functrace.ops.inplace import store
 from functrace.ops.registry import Sample, implements
-from functrace.ops.statistics import ABSENT, RANKED, REDUCED, as_float, over, prod, root, squares
+from functrace.ops.statistics import RANKED, REDUCED, as_float, over, prod, root, squares, typed
 
 Axis = Any
 _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
@@ -29,12 +30,8 @@ def _filled(a: Any, where: Any, fill: float) -> tuple[Any, Any]:
     """The array with `fill` for what is left out, and which elements count."""
     chosen = ~np.isnan(a)
     if where is not True and where is not ABSENT:
-        chosen = chosen & lift(where)
+        chosen = chosen & picked(where, a)
     return np.where(chosen, a, np.array(fill, a.dtype)), chosen
-
-
-def _kept(keepdims: Any) -> bool:
-    return keepdims is not ABSENT and bool(keepdims)
 
 
 @implements(np.nansum, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
@@ -43,7 +40,7 @@ def nansum(
 ) -> Any:
     """`np.nansum`; the derivative at NaN entries is zero."""
     a = _filled(lift(a), where, 0.0)[0]
-    return sum_(a, axis, dtype, None, _kept(keepdims), None if initial is ABSENT else initial)
+    return sum_(a, axis, dtype, None, kept(keepdims), None if initial is ABSENT else initial)
 
 
 @implements(np.nanprod, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
@@ -58,8 +55,8 @@ def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, init
     a = lift(a)
     filled, chosen = _filled(a, True, fill)
     extra = {} if where is True or where is ABSENT else {"where": where}
-    best = function(filled, axis, None, _kept(keepdims), None if initial is ABSENT else initial, **extra)
-    empty = ~np.any(chosen, axis=axis, keepdims=_kept(keepdims))
+    best = function(filled, axis, None, kept(keepdims), None if initial is ABSENT else initial, **extra)
+    empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))
     if initial is ABSENT and np.any(value(empty)):
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=4)
         best = np.where(empty, np.array(np.nan, best.dtype), best)
@@ -95,9 +92,9 @@ def _nan_if(empty: Any, x: Any) -> Any:
 @implements(np.nanmean, [*_SAMPLES, _given(axis=0, dtype=np.float64)])
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, *, where: Any = True) -> Any:
     """`np.nanmean`; the derivative at NaN entries is zero."""
-    filled, chosen = _filled(as_float(a, dtype), where, 0.0)
-    n = np.sum(chosen, axis=axis, keepdims=_kept(keepdims))
-    average = np.sum(filled, axis=axis, keepdims=_kept(keepdims)) / np.maximum(n, 1).astype(filled.real.dtype)
+    filled, chosen = _filled(as_float(_inexact(a, dtype), dtype), where, 0.0)
+    n = np.sum(chosen, axis=axis, keepdims=kept(keepdims))
+    average = np.sum(filled, axis=axis, keepdims=kept(keepdims)) / np.maximum(n, 1).astype(filled.real.dtype)
     if np.any(value(n) == 0):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
         average = _nan_if(n == 0, average)
@@ -110,14 +107,26 @@ def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: A
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    filled, chosen = _filled(as_float(a, dtype), where, 0.0)
+    a = _inexact(a, dtype)
+    if a.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind != "c" and mean is ABSENT:  # NumPy measures from a real mean
+        mean = nanmean(a.astype(dtype), axis, keepdims=True, where=where)
+    elif mean is ABSENT:
+        a = as_float(a, dtype)
+    filled, chosen = _filled(as_float(a), where, 0.0)
     mean = None if mean is ABSENT else lift(mean).astype(filled.dtype)
-    total, n, centre = squares(filled, axis, _kept(keepdims), chosen, mean)
+    total, n, centre = squares(filled, axis, kept(keepdims), chosen, mean)
     few = n <= ddof
     if not np.any(value(few)):
         return over(total, n - ddof), centre
     warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=4)
     return _nan_if(few, over(total, np.where(few, 1, n - ddof))), centre
+
+
+def _inexact(a: Any, dtype: Any) -> Any:
+    a = lift(a)
+    if a.dtype.kind in "fc" and dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    return a
 
 
 _SPREAD = [
@@ -144,7 +153,7 @@ def nanvar(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.nanvar`; the derivative at NaN entries is zero."""
-    return _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)[0]
+    return typed(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)[0], dtype)
 
 
 @implements(np.nanstd, _SPREAD)
@@ -161,7 +170,7 @@ def nanstd(
     correction: Any = ABSENT,
 ) -> Any:
     """`np.nanstd`; the derivative at NaN entries is zero, and so it is where all others are equal."""
-    return root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+    return typed(root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), dtype)
 
 
 def _number(x: Any, number: Any, mask: Any) -> Any:
@@ -177,12 +186,14 @@ def _number(x: Any, number: Any, mask: Any) -> Any:
     ],
 )
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """`np.nan_to_num`, a copy; the derivative where a number was put in is zero."""
+    """`np.nan_to_num`; the derivative where a number was put in is zero."""
     x = lift(x)
+    if not copy:
+        return store("nan_to_num", nan_to_num(x, True, nan, posinf, neginf), x)
     if x.dtype.kind not in "fc":
-        return x
+        return x.astype(x.dtype)
     if x.dtype.kind == "c":
-        parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
+        parts = (nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
         real, imaginary = parts
         return real + x.dtype.type(1j) * imaginary
     limits = np.finfo(x.dtype)

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from sys import _getframe
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import BatchTracer, Tracer
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -124,18 +124,36 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(1)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
+    if _compared(caller):
+        return np.asarray(_as_one(self))
     return _refuse(self, "a plain ndarray", (_to_index if self.dtype.kind in "ui" else "") + _to_array)
+
+
+def _compared(caller: FrameType) -> bool:
+    """Whether it is NumPy's comparison of lists, which takes an error for a "no"."""
+    return caller.f_code.co_name in ("array_equal", "array_equiv") and str(caller.f_globals.get("__name__")).startswith("numpy.")
+
+
+def _as_one(x: Any) -> Any:
+    """The plain value, noted by `jit`; `vmap` is split where the examples differ."""
+    while isinstance(x, Tracer) and not isinstance(x, BatchTracer):
+        x = x.owner.reveal(x)
+    return x.owner.agreed(x) if isinstance(x, Tracer) else x
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
     return lambda self, *_args, **_kwargs: _refuse(self, what, instead)
 
 
+def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
+    return lambda self: kind(_as_one(self)) if _compared(_getframe(1)) else _refuse(self, f"{kind.__name__}()", instead)
+
+
 for _name, _method in {
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
-    "__float__": _refusal("float()", "use it as it is (np.sin, not math.sin)"),
-    "__complex__": _refusal("complex()", "use it as it is (np.exp, not cmath.exp)"),
+    "__float__": _number(float, "use it as it is (np.sin, not math.sin)"),
+    "__complex__": _number(complex, "use it as it is (np.exp, not cmath.exp)"),
     "__array__": _array,
     "tolist": _refusal("a list", "index it, or iterate over it"),
     "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),

@@ -17,12 +17,12 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
 from functrace.ops.create import lift
-from functrace.ops.functions import reshape, transpose
+from functrace.ops.functions import ABSENT, reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, implements
 from functrace.ops.select import take_along
 from functrace.ops.sorting import sort
-from functrace.ops.statistics import ABSENT, RANKED, as_float, count_of
+from functrace.ops.statistics import RANKED, as_float, count_of
 
 # d(place)/dq of the methods that move with q, as functions of n
 _SPEED = {

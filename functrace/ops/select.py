@@ -91,6 +91,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     axis = single_axis(a, axis)
     if type(indices) is int and mode == "raise":
         return index(a, along(axis, indices))
+    indices = np.empty(0, np.intp) if isinstance(indices, (list, tuple)) and not indices else indices
     return index(a, along(axis, _indices(indices, a.shape[axis], mode)))
 
 

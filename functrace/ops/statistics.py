@@ -13,13 +13,12 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, max_, mean, min_, refuse, reshape, transpose
+from functrace.ops.functions import ABSENT, begun, concatenate, max_, mean, min_, picked, refuse, reshape, transpose
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, apart, implements, normal
 
 Axis = Any
-ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<no value>"})()  # the default of what may be None
 _add: Any = np.add.reduce
 _HALF = np.array([True, False, True, True])
 
@@ -131,7 +130,7 @@ def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) ->
     if where is True:
         n: Any = count_of(a.shape, axis)
     else:
-        where = np.broadcast_to(lift(where), a.shape)
+        where = np.broadcast_to(picked(where, a), a.shape)
         n = np.sum(where, axis=axis, keepdims=True)
     if mean is None:
         chosen = a if where is True else np.where(where, a, np.zeros((), a.dtype))
@@ -163,7 +162,13 @@ def root(variance: Any, mean: Any) -> Any:
     """The deviation: its derivative is 0 where it is zero but for rounding."""
     tiny = 4 * np.finfo(variance.dtype).eps * abs(mean)
     zero = variance <= reshape(tiny * tiny, variance.shape) if tiny.size == variance.size else variance == 0
-    return np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance)))
+    deviation = np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance)))
+    return deviation if deviation.shape else +deviation
+
+
+def typed(x: Any, dtype: Any) -> Any:
+    """What is real by nature, in the dtype that was asked for."""
+    return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
 
 
 def _ddof(ddof: Any, correction: Any) -> Any:
@@ -209,8 +214,8 @@ def var(
     a, mean = _measured(a, axis, dtype, where, mean)
     if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
         total, n, _ = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
-        return over(total, np.maximum(n - _ddof(ddof, correction), 0))
-    return var_(a, axis, _ddof(ddof, correction), keepdims)
+        return typed(over(total, np.maximum(n - _ddof(ddof, correction), 0)), dtype)
+    return typed(var_(a, axis, _ddof(ddof, correction), keepdims), dtype)
 
 
 @implements(np.std, _SPREAD, note="zero subgradient where the deviation is 0")
@@ -231,8 +236,8 @@ def std(
     a, mean = _measured(a, axis, dtype, where, mean)
     if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
         total, n, centre = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
-        return root(over(total, np.maximum(n - _ddof(ddof, correction), 0)), centre)
-    return std_(a, axis, _ddof(ddof, correction), keepdims)
+        return typed(root(over(total, np.maximum(n - _ddof(ddof, correction), 0)), centre), dtype)
+    return typed(std_(a, axis, _ddof(ddof, correction), keepdims), dtype)
 
 
 # products
@@ -257,7 +262,7 @@ def prod(
     """`np.prod`; nothing is divided by, so any number of zeros is right."""
     a = lift(a)
     if where is not True and where is not ABSENT:
-        a = np.where(where, a, np.ones((), a.dtype))
+        a = np.where(picked(where, a), a, np.ones((), a.dtype))
     if dtype is not None:
         a = a.astype(dtype)
     elif a.dtype.kind in "bui":
@@ -273,7 +278,7 @@ def prod(
         total = _reduce.prod(joined, len(shape))
     if keepdims is not ABSENT and keepdims:
         total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
-    total = total if initial is ABSENT or initial is None else total * initial
+    total = total if initial is ABSENT or initial is None else total * begun(initial, total.dtype)
     return total if dtype is None or total.dtype == np.result_type(total.dtype, dtype) else total.astype(dtype)
 
 

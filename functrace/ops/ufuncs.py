@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.functions import begun, concatenate, picked, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import updated, write
 from functrace.ops.protocol import UFUNC_METHODS
@@ -122,15 +124,19 @@ def _reduce(
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
     x = x if dtype is None else x.astype(dtype)
-    if axis is None and len(x.shape) > 1 or isinstance(axis, tuple) and len(axis) != 1:
-        raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
-    initial = None if initial is None else lift(initial).astype(x.dtype)
     if not x.shape and axis in (None, 0, -1, (0,), (-1,)):
-        x, axis, keepdims = reshape(x, (1,)), 0, False
-    k = single_axis(x, 0 if axis is None else axis[0] if isinstance(axis, tuple) else axis)
-    kept = (*x.shape[:k], 1, *x.shape[k + 1 :])
-    total = _folded(ufunc, x, k, kept, initial, where)
-    return total if keepdims else reshape(total, (*x.shape[:k], *x.shape[k + 1 :]))
+        axis = ()
+    axes = tuple(range(len(x.shape))) if axis is None else normalize_axis_tuple(axis, len(x.shape))
+    if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
+        raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+    rest = tuple(k for k in range(len(x.shape)) if k not in axes)
+    shape = tuple(x.shape[k] for k in rest)
+    joined = (*shape, math.prod(x.shape[k] for k in axes))
+    flat: Callable[[Any], Any] = lambda y: reshape(np.transpose(y, (*rest, *axes)), joined)
+    where = where if where is True else flat(np.broadcast_to(picked(where, x), x.shape))
+    initial = None if initial is None else begun(initial, x.dtype)
+    total = _folded(ufunc, flat(x), len(shape), (*shape, 1), initial, where)
+    return reshape(total, tuple(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims else index(total, along(len(shape), 0))
 
 
 def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any, where: Any) -> Any:
@@ -143,7 +149,6 @@ def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any
         )
     first = np.broadcast_to(np.array(ufunc.identity, x.dtype) if initial is None else initial, kept)
     if where is not True:
-        where = np.broadcast_to(lift(where), x.shape)
         if ufunc in _ASSOCIATIVE:
             x = np.where(where, x, np.array(_NEUTRAL[ufunc], x.dtype))
         else:

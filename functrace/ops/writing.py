@@ -13,7 +13,7 @@ from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
 from functrace.ops.inplace import setitem, updated, write
 from functrace.ops.protocol import FUNCTIONS
-from functrace.ops.registry import TABLE
+from functrace.ops.registry import found
 
 
 def _target(name: str, x: Any) -> Any:
@@ -65,7 +65,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """`np.put`."""
     a = _target("put", a)
-    positions = TABLE["take"].function(np.arange(a.size), reshape(lift(ind), -1), mode=mode)
+    positions = found("take").function(np.arange(a.size), reshape(lift(ind), -1), mode=mode)
     _write_flat(a, _cycled(v, a, positions.size), positions)
 
 

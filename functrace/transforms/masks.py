@@ -58,7 +58,8 @@ class MaskTrace(Trace):
             for m in lives:
                 live = live if m is None else live | m
             live = np.broadcast_to(live, ans.shape)
-            return self.tracer(np.where(live, ans, np.zeros((), ans.dtype)), live)
+            chosen: Any = np.where(live, ans, np.zeros((), ans.dtype))
+            return self.tracer(chosen if ans.shape or isinstance(chosen, Tracer) else chosen[()], live)
         if primitive.linear:
             return self.tracer(ans, bind(primitive, tuple([a if m is None else _marks(m) for a, m in zip(args, lives)]), params) != 0)
         return self.tracer(ans, np.ones(ans.shape, bool))

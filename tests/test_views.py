@@ -1,0 +1,103 @@
+"""Which results share memory with their arguments: a write reaches what NumPy's would, and nothing else, in every transform."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import errors
+
+X = np.arange(6.0).reshape(2, 3)
+WIDE = np.arange(4000.0).reshape(40, 100)
+
+VIEWS = """
+x.reshape(-1) | x.T.reshape(-1) | x.T.reshape(3, 2, 1) | x[:, ::2].reshape(-1) | x[::-1].reshape(-1) | x[:, 1].reshape(2, 1)
+x[:, :1].reshape(-1) | x[:1, 1:].reshape(-1) | x.reshape(3, 2)[::2].reshape(-1) | x.reshape(1, 6)[:, ::2].reshape(3) | x[::2].reshape(-1)
+x.T[None].reshape(3, 2) | x.swapaxes(0, 1).reshape(3, 2, 1) | x.reshape(-1, order="F") | x.T.reshape(-1, order="F") | x.reshape(3, 2, order="f")
+x.T.reshape(2, 3, order="F") | x.T.reshape(6, 1, order="F") | x.reshape(6, copy=True) | np.reshape(x, (6,), copy=True) | x.reshape(2, 3, copy=True)
+x.ravel() | x.T.ravel() | x.T.ravel("F") | x.ravel(order="F") | np.ravel(x.T, "F") | x[:, :1].ravel() | x[0, ::2].ravel() | x[1].ravel("K") | x[0].ravel("A")
+np.ravel(x[:, 1:]) | x.flatten() | x.T.flatten("F") | x[0].flatten("K") | np.ravel(x, None) | np.squeeze(x[:, None]) | np.expand_dims(x.T, 1)
+np.atleast_3d(x.T) | np.sin(x.T).reshape(-1) | (x.T * 2)[1:].reshape(-1) | np.nan_to_num(x, copy=False) | np.nan_to_num(x)
+"""
+OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # its reshape has no copy=
+CASES = [case.strip() for case in VIEWS.replace("\n", "|").split("|") if case.strip() and not (OLD and "copy=True" in case)]
+
+
+def written(expression, at=0):
+    """What an array and a part of it are after a write to the part."""
+    make = eval(f"lambda x: {expression}", {"np": np})  # noqa: S307
+
+    def f(x):
+        x = x * 1.0
+        y = make(x)
+        y[at] = 99.0
+        return x, y * 1.0
+
+    return f
+
+
+def same(got, want):
+    return all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
+
+
+@pytest.mark.parametrize("expression", CASES)
+def test_a_write_to_a_part_reaches_what_numpys_would(expression):
+    f = written(expression)
+    want = f(X)
+    assert same(ft.vjp(f, X)[0], want)
+    assert same(ft.jvp(f, (X,), (X,))[0], want)
+    assert same(ft.jit(f)(X), want)
+    assert same([r[1] for r in ft.vmap(f)(np.stack([X + 1, X]))], want)
+    assert same([r[..., 1] for r in ft.vmap(f, in_axes=2, out_axes=-1)(np.stack([X + 1, X], 2))], want)
+    ahead, behind = f(X + 1e-3), f(X - 1e-3)
+    for tangent, a, b in zip(ft.jvp(f, (X,), (np.ones_like(X),))[1], ahead, behind, strict=True):
+        assert np.allclose(tangent, (a - b) / 2e-3)
+
+
+@pytest.mark.parametrize(
+    "expression", ["x[:, ::50].reshape(-1)", "x[:, :2].reshape(-1)", "x[:, 5].reshape(10, 4)[0]", "x[:2].reshape(-1)", "x[3].ravel()"]
+)
+def test_small_parts_of_large_arrays(expression):
+    f = written(expression)
+    assert same(ft.vjp(f, WIDE)[0], f(WIDE))
+    assert same(ft.jit(f)(WIDE), f(WIDE))
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: x.T.flatten("K"), lambda x: x.ravel("A"), lambda x: x.reshape(6, order="A"), lambda x: np.ravel(x.T, order="k")]
+)
+def test_an_order_that_depends_on_memory_raises(call):
+    with pytest.raises(errors.UnsupportedError, match="depends on the layout in memory"):
+        ft.vjp(call, X)
+
+
+def test_what_is_no_order_raises_as_in_numpy():
+    for call in (lambda x: x.flatten("Q"), lambda x: x.reshape(6, order="Q"), lambda x: np.ravel(x, "Q")):
+        with pytest.raises(ValueError, match="order must be one of"):
+            ft.vjp(call, X)
+
+
+def test_a_reshape_that_may_not_copy():
+    assert np.array_equal(ft.vjp(lambda x: x.reshape(6, copy=False), X)[0], X.ravel())
+    with pytest.raises(ValueError, match="avoid creating a copy"):
+        ft.vjp(lambda x: x.T.reshape(6, copy=False), X)
+
+
+def test_a_copy_made_by_reshape_is_not_written_when_its_base_is():
+    def f(x):
+        x = x * 1.0
+        y, z = x.T.reshape(-1), x.reshape(-1)
+        x[0] = 7.0
+        return y * 1.0, z * 1.0
+
+    assert same(ft.vjp(f, X)[0], f(X))
+    assert same(ft.jit(f)(X), f(X))
+
+
+@pytest.mark.parametrize("compare", [np.array_equal, np.array_equiv])
+def test_comparisons_of_lists_that_hold_traced_values(compare):
+    f = lambda x: x * 2 if compare([x, 1.0], [3.0, 1.0]) else -x
+    assert ft.grad(f)(3.0) == 2
+    assert ft.grad(f)(4.0) == -1
+    fast = ft.jit(ft.grad(f))
+    assert [fast(v) for v in (3.0, 4.0, 3.0)] == [2, -1, 2]
+    assert np.array_equal(ft.vmap(ft.grad(f))(np.array([3.0, 4.0, 3.0])), [2, -1, 2])
