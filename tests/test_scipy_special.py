@@ -121,7 +121,9 @@ EDGES = [
     ("xlogy", (0.0, 2.0), 1, 0.0),
     ("xlog1py", (0.0, -1.0), 1, 0.0),
     ("entr", (0.0,), 0, np.inf),
+    ("rel_entr", (0.0, 0.0), 0, 0.0),
     ("rel_entr", (0.0, 0.0), 1, 0.0),
+    ("kl_div", (0.0, 0.0), 0, 0.0),
     ("kl_div", (0.0, 1.0), 1, 1.0),
     ("gammainc", (1.0, 0.0), 1, 1.0),
     ("gammainc", (3.0, 0.0), 0, 0.0),
@@ -283,3 +285,23 @@ def test_install_in_many_threads_is_one_install(special):
 def test_install_names_what_it_does_not_know():
     with pytest.raises(ValueError, match="'?nonsense'? is not one of"):
         fsp.install("nonsense")
+
+
+@pytest.mark.parametrize(
+    "f, args, wrt, want",
+    [
+        (sp.gammaincinv, (1.7, 0.0), 0, 0.0),
+        (sp.betaincinv, (1.7, 0.4, 0.0), 0, 0.0),
+        (sp.betaincinv, (1.7, 0.4, 1.0), 1, 0.0),
+        (sp.chdtri, (2.0, 1.0), 0, 0.0),
+        (sp.gdtr, (1.7, 0.4, 0.0), 0, 0.0),
+        (sp.gdtrix, (1.7, 0.4, 0.0), 0, 0.0),
+        (sp.boxcox, (0.0, 1.6), 1, 1.6**-2),
+        (sp.boxcox1p, (-1.0, 1.6), 1, 1.6**-2),
+    ],
+)
+def test_a_parameter_at_an_end_of_the_range(f, args, wrt, want):
+    with np.errstate(divide="ignore"):
+        assert np.isclose(ft.grad(f, wrt)(*args), want, rtol=1e-12)
+        ts = tuple(np.float64(k == wrt) for k in range(len(args)))
+        assert np.isclose(ft.jvp(lambda x: f(*args[:wrt], x, *args[wrt + 1 :]), (np.float64(args[wrt]),), (ts[wrt],))[1], want, rtol=1e-12)

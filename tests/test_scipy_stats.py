@@ -204,3 +204,19 @@ def test_vmap_of_a_gradient_over_parameters(stats):
     shapes = np.array([0.7, 1.4, 3.0])
     got = ft.vmap(ft.grad(lambda a: stats.gamma.logcdf(0.8, a)))(shapes)
     assert np.allclose(got, [ft.grad(lambda a: stats.gamma.logcdf(0.8, a))(a) for a in shapes])
+
+
+def test_a_cdf_has_the_density_as_its_slope_where_the_density_has_a_kink(stats):
+    checked = 0
+    for name, law in laws(stats).items():
+        shapes = [float(s) for s in law.at[1:]]
+        for z in law.knots(*shapes) if law.knots is not None and not law.discrete else ():
+            distribution, density = getattr(stats, name), getattr(stats, name).pdf(z, *shapes)
+            assert ft.grad(distribution.cdf)(float(z), *shapes) == pytest.approx(density), name
+            assert ft.grad(distribution.sf)(float(z), *shapes) == pytest.approx(-density), name
+            checked += 1
+    assert checked > 5
+
+
+def test_a_symmetric_density_is_smooth_in_the_middle(stats):
+    assert ft.grad(ft.grad(stats.logistic.logpdf))(0.0) == pytest.approx(-0.5)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.interpolate as _scipy
+from numpy.lib.array_utils import normalize_axis_index
 
 from functrace import errors
 from functrace.core.tracer import Tracer
@@ -48,6 +49,8 @@ class _Interpolant:
         raise NotImplementedError
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        if nu < 0:
+            raise ValueError(f"{type(self).__name__}: the order of the derivative, {nu}, cannot be negative")
         x = _float(x)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         low, high = self._ends
@@ -63,9 +66,11 @@ class _Interpolant:
         return np.transpose(out, order) if self.axis else out
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or "_ends" not in vars(self):  # or it is not yet made
             raise AttributeError(name)
         if any(isinstance(v, Tracer) for v in vars(self).values()):
+            if not hasattr(getattr(_scipy, type(self).__name__, None), name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise errors.UnsupportedError(f"{type(self).__name__}.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.")
         return getattr(self._plain(), name)
 
@@ -129,7 +134,7 @@ class CubicHermiteSpline(PPoly):
     """`scipy.interpolate.CubicHermiteSpline`: cubics with given values and slopes."""
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        axis = axis % lift(y).ndim
+        axis = normalize_axis_index(axis, lift(y).ndim)
         x, y = _knots(x, y, axis)
         self._from(x, y, np.moveaxis(_float(dydx), axis, 0), axis, extrapolate)
 
@@ -145,7 +150,7 @@ class CubicSpline(CubicHermiteSpline):
     """`scipy.interpolate.CubicSpline`, every boundary condition."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
-        axis = axis % lift(y).ndim
+        axis = normalize_axis_index(axis, lift(y).ndim)
         x, y = _knots(x, y, axis)
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         slopes = _periodic_slopes(x, y) if periodic else _spline_slopes(x, y, bc_type)
@@ -222,7 +227,7 @@ class PchipInterpolator(CubicHermiteSpline):
     """`scipy.interpolate.PchipInterpolator`."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        axis = axis % lift(y).ndim
+        axis = normalize_axis_index(axis, lift(y).ndim)
         x, y = _knots(x, y, axis)
         self._from(x, y, _pchip_slopes(x, y), axis, extrapolate)
 
@@ -231,7 +236,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     """`scipy.interpolate.Akima1DInterpolator`, both methods."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
-        axis = axis % lift(y).ndim
+        axis = normalize_axis_index(axis, lift(y).ndim)
         x, y = _knots(x, y, axis)
         m = (y[1:] - y[:-1]) / _after(x[1:] - x[:-1], y)
         if x.shape[0] == 2:
@@ -294,7 +299,7 @@ def _design(x: Any, t: Any, k: int, nu: int = 0) -> Any:
 
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
     """`scipy.interpolate.make_interp_spline`, with the conditions "not-a-knot" (the default), "natural" and "clamped"."""
-    axis = axis % lift(y).ndim
+    axis = normalize_axis_index(axis, lift(y).ndim)
     x, y = _knots(x, y, axis)
     conditions = 0 if bc_type in (None, "not-a-knot") else {"clamped": 1, "natural": 2}.get(bc_type if isinstance(bc_type, str) else "", -1)
     if conditions < 0 or conditions and k != 3:
@@ -322,7 +327,7 @@ def make_lsq_spline(
     x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int = 0, check_finite: bool = True, *, method: str = "qr"
 ) -> BSpline:
     """`scipy.interpolate.make_lsq_spline`."""
-    axis = axis % lift(y).ndim
+    axis = normalize_axis_index(axis, lift(y).ndim)
     x, y, t = _float(x), np.moveaxis(_float(y), axis, 0), _float(t)
     weight = np.ones(x.shape[0]) if w is None else _float(w)
     rows, right = _design(x, t, k) * weight[:, None], np.reshape(y, (y.shape[0], -1)) * weight[:, None]

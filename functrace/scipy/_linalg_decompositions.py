@@ -79,7 +79,7 @@ _SIZES = ((3, 3), (4, 2), (2, 4))
 
 
 @declared("lu", *(_apart(*s) for s in _SIZES), _apart(3, 3, permute_l=True), _apart(3, 3, p_indices=True))
-def lu(a: Any, permute_l: bool = False, *_overwrite: Any, p_indices: bool = False, **_unused: Any) -> Any:
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.lu`; the permutation is constant."""
     a = _array(a)
     packed, order = _packed(a)
@@ -95,7 +95,7 @@ def lu(a: Any, permute_l: bool = False, *_overwrite: Any, p_indices: bool = Fals
 
 
 @declared("lu_factor", *(_apart(*s) for s in _SIZES))
-def lu_factor(a: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def lu_factor(a: Any, **_unused: Any) -> Any:
     """`scipy.linalg.lu_factor`; the pivots are constant."""
     a = _array(a)
     return _packed(a)[0], opaque(lambda x: _scipy.lu_factor(x)[1], a)
@@ -112,7 +112,7 @@ def lu_factor(a: Any, *_overwrite: Any, **_unused: Any) -> Any:
         for t in (0, 1, 2)
     ),
 )
-def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, *_overwrite: Any, **_unused: Any) -> Any:
+def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, **_unused: Any) -> Any:
     """`scipy.linalg.lu_solve`; the factors may be traced too."""
     packed, order, b = _array(lu_and_piv[0]), opaque(_order, lu_and_piv[1]), _array(b)
     pick = order.reshape(-1, *(1,) * (b.ndim - 1))
@@ -127,9 +127,9 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, *_overwrite: Any, **_unuse
     _apart(3, 3), *(_apart(*s, mode="economic") for s in _SIZES), _apart(4, 2, mode="r"), _apart(2, 4, mode="r"),
     _apart(4, 3, mode="economic", pivoting=True), note="full rank; extra columns only through their projector",
 )  # fmt: skip
-def qr(a: Any, *_overwrite: Any, mode: str = "full", pivoting: bool = False, **_unused: Any) -> Any:
+def qr(a: Any, mode: str = "full", pivoting: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.qr`."""
-    refuse("qr", mode=(mode if mode == "raw" else None, None))
+    refuse("qr", mode=(None if mode in ("full", "economic", "r") else mode, None))
     a, order = _array(a), list[Any]()
     if pivoting:
         order = [opaque(lambda x: _scipy.qr(x, mode="r", pivoting=True)[1], a)]
@@ -141,15 +141,16 @@ def qr(a: Any, *_overwrite: Any, mode: str = "full", pivoting: bool = False, **_
 
 
 @declared("rq", _apart(3, 3), _apart(2, 4, mode="economic"), _apart(3, 3, mode="r"))
-def rq(a: Any, *_overwrite: Any, mode: str = "full", **_unused: Any) -> Any:
+def rq(a: Any, mode: str = "full", **_unused: Any) -> Any:
     """`scipy.linalg.rq`: the QR decomposition seen from the last row."""
+    refuse("rq", mode=(None if mode in ("full", "economic", "r") else mode, None))
     flip: Any = lambda x: adjoint(x)[::-1, ::-1]
     q, r = np.linalg.qr(flip(_array(a)), "reduced" if mode == "economic" else "complete")
     return flip(r) if mode == "r" else (flip(r), flip(q))
 
 
 @declared("qr_multiply", _apart(4, 3, (2, 4)), _apart(4, 3, (3, 2), mode="left"), _apart(4, 3, (4,)))
-def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, *_overwrite: Any) -> Any:
+def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.qr_multiply`, for matrices that are not wide."""
     a, c = _array(a), _array(c)
     if a.shape[0] < a.shape[1]:
@@ -160,7 +161,7 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
 
 
 @declared("svd", _apart(3, 3), *(_apart(*s, full_matrices=False) for s in _SIZES), _apart(3, 2, compute_uv=False))
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, *_overwrite: Any, lapack_driver: str = "gesdd", **_unused: Any) -> Any:
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, lapack_driver: str = "gesdd", **_unused: Any) -> Any:
     """`scipy.linalg.svd`."""
     refuse("svd", lapack_driver=("gesdd" if lapack_driver == "gesdd" else lapack_driver, "gesdd"))
     decompose: Any = np.linalg.svd
@@ -169,7 +170,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, *_overwrite
 
 
 @declared("svdvals", _apart(3, 2), _apart(2, 4))
-def svdvals(a: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def svdvals(a: Any, **_unused: Any) -> Any:
     """`scipy.linalg.svdvals`."""
     return np.linalg.svdvals(_array(a))
 
@@ -277,9 +278,7 @@ _TRIDIAGONAL = [
 
 
 @declared("eigh_tridiagonal", *_TRIDIAGONAL)
-def eigh_tridiagonal(
-    d: Any, e: Any, eigvals_only: bool = False, select: Any = "a", select_range: Any = None, *_unused: Any, **_more: Any
-) -> Any:
+def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
     """`scipy.linalg.eigh_tridiagonal`."""
     d, e = _array(d), _array(e)
     full = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
@@ -293,7 +292,7 @@ def eigh_tridiagonal(
 
 
 @declared("eigvalsh_tridiagonal", *_TRIDIAGONAL)
-def eigvalsh_tridiagonal(d: Any, e: Any, select: Any = "a", select_range: Any = None, *_unused: Any, **_more: Any) -> Any:
+def eigvalsh_tridiagonal(d: Any, e: Any, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
     """`scipy.linalg.eigvalsh_tridiagonal`."""
     return eigh_tridiagonal(d, e, True, select, select_range)
 
@@ -301,7 +300,7 @@ def eigvalsh_tridiagonal(d: Any, e: Any, select: Any = "a", select_range: Any = 
 @declared("eig_banded", _half(4), _half(4, lower=True))
 def eig_banded(
     a_band: Any, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: Any = "a",
-    select_range: Any = None, *_unused: Any, **_more: Any,
+    select_range: Any = None, **_unused: Any,
 ) -> Any:  # fmt: skip
     """`scipy.linalg.eig_banded`."""
     full = _dense(*_both_halves(_array(a_band), lower))
@@ -321,9 +320,7 @@ _TURNING = Sample(lambda rng: (np.array([[2.5, 4.0, 0.0], [-1.0, 2.4, 0.1], [0.2
 
 
 @declared("eig", _apart(3, 3), _TURNING, note="right vectors of one matrix")
-def eig(
-    a: Any, b: Any = None, left: bool = False, right: bool = True, *_overwrite: Any, homogeneous_eigvals: bool = False, **_unused: Any
-) -> Any:
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, homogeneous_eigvals: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.eig`."""
     refuse("eig", left=(left, False), homogeneous_eigvals=(homogeneous_eigvals, False))
     if b is not None or not right:

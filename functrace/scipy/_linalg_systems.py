@@ -78,8 +78,29 @@ def linear_along(module: Any, prefix: str, name: str, *samples: Sample, check: C
 
 
 def declared(name: str, *samples: Sample, **kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`implements` for a function of `scipy.linalg`."""
-    return implements(getattr(_scipy, name, None), samples, name=f"scipy.linalg.{name}", **kwargs)
+    """`implements` for a function of `scipy.linalg`; it is given what is optional by name, however it was passed."""
+    own = getattr(_scipy, name, None)
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        implements(own, samples, name=f"scipy.linalg.{name}", **kwargs)(_by_name(own, function))
+        return function
+
+    return enter
+
+
+def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(own or function)
+    parameters = signature.parameters.values()
+    if own is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        needed = [given.pop(p.name) for p in parameters if p.default is p.empty]
+        return function(*needed, **given)
+
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    return call
 
 
 def _array(x: Any) -> Any:
@@ -187,7 +208,7 @@ _ASSUMED = ("gen", "sym", "her", "pos", "tridiagonal", "diagonal", "upper triang
     regular((3, 3), (3,)), regular((3, 3), (3, 2)), regular((3, 3), (3,), transposed=True), regular((2, 3, 3), (2, 3, 2)),
     *(_definite(3, (3,), assume_a=kind) for kind in _ASSUMED), _definite(3, (3,), assume_a="pos", lower=True),
 )  # fmt: skip
-def solve(a: Any, b: Any, lower: bool = False, *_overwrite: Any, assume_a: Any = None, transposed: bool = False, **_unused: Any) -> Any:
+def solve(a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.solve`; with `assume_a` the derivative is with respect to the part of `a` that is read."""
     a, b = _structured(_array(a), assume_a, lower), _array(b)
     if transposed:
@@ -198,13 +219,13 @@ def solve(a: Any, b: Any, lower: bool = False, *_overwrite: Any, assume_a: Any =
 
 
 @declared("inv", regular((3, 3)), regular((2, 3, 3)), _definite(3, assume_a="pos"), _definite(3, assume_a="pos", lower=True))
-def inv(a: Any, *_overwrite: Any, assume_a: Any = None, lower: bool = False, **_unused: Any) -> Any:
+def inv(a: Any, assume_a: Any = None, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.inv`."""
     return np.linalg.inv(_structured(_array(a), assume_a, lower))
 
 
 @declared("det", regular((3, 3)), regular((2, 3, 3)), Sample(lambda rng: (np.arange(9.0).reshape(3, 3),)))
-def det(a: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def det(a: Any, **_unused: Any) -> Any:
     """`scipy.linalg.det`."""
     a = lift(a)
     return np.linalg.det(a.astype(np.complex128 if a.dtype.kind == "c" else float))
@@ -222,7 +243,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_u
 
 
 @declared("lstsq", _drawn((4, 2), (4,)), _drawn((4, 2), (4, 3)), _drawn((2, 3), (2,)), note="the derivative at constant rank")
-def lstsq(a: Any, b: Any, cond: Any = None, *_overwrite: Any, lapack_driver: Any = None, **_unused: Any) -> Any:
+def lstsq(a: Any, b: Any, cond: Any = None, lapack_driver: Any = None, **_unused: Any) -> Any:
     """`scipy.linalg.lstsq`."""
     refuse("lstsq", lapack_driver=(lapack_driver if lapack_driver not in ("gelsd", "gelss") else None, None))
     a, b = _array(a), _array(b)
@@ -255,13 +276,13 @@ def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return
 
 
 @declared("cholesky", _definite(3), _definite(3, lower=True), note="one triangle is read")
-def cholesky(a: Any, lower: bool = False, *_overwrite: Any, **_unused: Any) -> Any:
+def cholesky(a: Any, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.cholesky`."""
     return np.linalg.cholesky(_array(a), upper=not lower)
 
 
 @declared("cho_factor", _definite(3), _definite(3, lower=True))
-def cho_factor(a: Any, lower: bool = False, *_overwrite: Any, **_unused: Any) -> Any:
+def cho_factor(a: Any, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.cho_factor`."""
     a = _array(a)
     return np.where(_mask(bool(lower), False, a.shape[-1]), cholesky(a, lower), a), np.bool_(lower)
@@ -275,7 +296,7 @@ def _factored(draw: Callable[[Any, bool], Any]) -> list[Sample]:
 
 
 @declared("cho_solve", *_factored(lambda rng, _low: rng.normal(size=(4, 4)) + 4 * np.eye(4)))
-def cho_solve(c_and_lower: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def cho_solve(c_and_lower: Any, b: Any, **_unused: Any) -> Any:
     """`scipy.linalg.cho_solve`."""
     c, lower = c_and_lower
     first, second = ("N", "C") if lower else ("C", "N")
@@ -314,7 +335,7 @@ _BANDS = Sample(lambda rng: ((1, 2), rng.normal(size=(4, 5)) + 5 * np.eye(4)[[2]
 @declared(
     "solve_banded", _BANDS, Sample(lambda rng: ((1, 1), rng.normal(size=(3, 4)) + 4 * np.eye(3)[[1]].T, rng.normal(size=4)), wrt=(1, 2))
 )
-def solve_banded(l_and_u: Any, ab: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def solve_banded(l_and_u: Any, ab: Any, b: Any, **_unused: Any) -> Any:
     """`scipy.linalg.solve_banded`, in linear time, its derivative too."""
     return _vector(b, lambda c: _banded(_array(ab), c, *map(int, l_and_u)))
 
@@ -345,14 +366,14 @@ def _half(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
 
 
 @declared("solveh_banded", _half(4, (4,)), _half(4, (4, 2), lower=True))
-def solveh_banded(ab: Any, b: Any, *_overwrite: Any, lower: bool = False, **_unused: Any) -> Any:
+def solveh_banded(ab: Any, b: Any, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.solveh_banded`."""
     full, k = _both_halves(_array(ab), lower)
     return solve_banded((k, k), full, b)
 
 
 @declared("cholesky_banded", _half(4), _half(4, lower=True))
-def cholesky_banded(ab: Any, *_overwrite: Any, lower: bool = False, **_unused: Any) -> Any:
+def cholesky_banded(ab: Any, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.cholesky_banded`, by the dense matrix."""
     full, k = _both_halves(_array(ab), lower)
     factor = np.linalg.cholesky(_dense(full, k), upper=not lower)
@@ -361,7 +382,7 @@ def cholesky_banded(ab: Any, *_overwrite: Any, lower: bool = False, **_unused: A
 
 
 @declared("cho_solve_banded", *_factored(lambda rng, low: rng.normal(size=(2, 4)) + np.eye(2)[[0 if low else 1]].T * 4))
-def cho_solve_banded(cb_and_lower: Any, b: Any, *_overwrite: Any, **_unused: Any) -> Any:
+def cho_solve_banded(cb_and_lower: Any, b: Any, **_unused: Any) -> Any:
     """`scipy.linalg.cho_solve_banded`."""
     cb, lower = _array(cb_and_lower[0]), cb_and_lower[1]
     k = cb.shape[0] - 1

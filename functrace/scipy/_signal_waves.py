@@ -69,7 +69,8 @@ def chirp(
 )
 def sawtooth(t: Any, width: Any = 1) -> Any:
     """`scipy.signal.sawtooth`."""
-    t, width = lift(t).astype(float), lift(width).astype(float)
+    dtype = _scipy.sawtooth(np.zeros(1, lift(t).dtype)).dtype  # of float32 it depends on SciPy
+    t, width = lift(t).astype(dtype), lift(width).astype(dtype)
     period = np.mod(t, 2 * np.pi) / (2 * np.pi)
     rising = period < width
     rise, fall = 2 * period / np.where(rising, width, 1) - 1, (1 + width - 2 * period) / np.where(rising, 1, 1 - width)

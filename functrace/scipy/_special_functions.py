@@ -19,7 +19,7 @@ from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op,
 def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     signed = b is not None and a.dtype.kind != "c"
     out = s.logsumexp(a, axis=axes, b=b, keepdims=True, return_sign=signed)
-    return np.asarray(out[0] if signed else out)
+    return np.reshape(out[0] if signed else out, [1 if k - a.ndim in axes else n for k, n in enumerate(a.shape)])
 
 
 def _shares(ans: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:

@@ -260,17 +260,24 @@ def _zero_if(zero: Any, y: Any, f: Any) -> Any:
     return np.where(zero, 0, f(safe(y, zero, 1.0)))
 
 
+def _log_quotient(x: Any, y: Any, more: int) -> Any:
+    zero = (x == 0) & (y == 0)
+    return np.where(zero, 0, np.log(safe(x, zero, 1.0) / safe(y, zero, 1.0)) + more)
+
+
 op(
     "rel_entr",
-    lambda t, _ans, x, y: t * (np.log(x / y) + 1),
+    lambda t, _ans, x, y: t * _log_quotient(x, y, 1),
     lambda t, _ans, x, y: t * _zero_if((x == 0) & (y == 0), y, lambda y: -x / y),
     domain=POSITIVE,
+    note="both derivatives are 0 at (0, 0)",
 )
 op(
     "kl_div",
-    lambda t, _ans, x, y: t * np.log(x / y),
+    lambda t, _ans, x, y: t * _log_quotient(x, y, 0),
     lambda t, _ans, x, y: t * (1 - _zero_if((x == 0) & (y == 0), y, lambda y: x / y)),
     domain=POSITIVE,
+    note="that of x is 0 at (0, 0)",
 )
 op(
     "xlogy",
@@ -319,11 +326,19 @@ op("exprel", lambda t, _ans, x: t * _exprel1(x))
 op("cosm1", lambda t, _ans, x: -t * np.sin(x))
 op("cbrt", lambda t, ans, _x: t / (3 * ans * ans), domain=POSITIVE)
 op("powm1", lambda t, ans, x, y: _POWER[0](t, ans + 1, x, y), lambda t, ans, x, y: _POWER[1](t, ans + 1, x, y), domain=(POSITIVE, WIDE))
-op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: t * np.log(x) ** 2 * _exprel1(p * np.log(x)), domain=POSITIVE)
+
+
+def _boxcox_p(t: Any, log: Any, p: Any) -> Any:
+    zero = log == -np.inf
+    log = safe(log, zero, 0.0)
+    return t * np.where(zero, 1 / safe(p * p, ~zero, 1.0), log * log * _exprel1(p * log))
+
+
+op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: _boxcox_p(t, np.log(x), p), domain=POSITIVE)
 op(
     "boxcox1p",
     lambda t, _ans, x, p: t * (1 + x) ** (p - 1),
-    lambda t, _ans, x, p: t * np.log1p(x) ** 2 * _exprel1(p * np.log1p(x)),
+    lambda t, _ans, x, p: _boxcox_p(t, np.log1p(x), p),
     domain=POSITIVE,
 )
 op(

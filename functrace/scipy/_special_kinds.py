@@ -217,8 +217,11 @@ def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
             full = {place: a for place, a in zip(places, args) if place is not None} | {unknown: ans}
             values = [full[i] for i in range(len(full))]
             p = args[places.index(None)]
-            t = t / forward[unknown](1.0, p, *values)
-            return t if j is None else -forward[j](t, p, *values)
+            slope = forward[unknown](1.0, p, *values)
+            if j is None:
+                return t / slope
+            moved = forward[j](t, p, *values)
+            return np.where(moved == 0, 0, -moved / slope)  # at an end of the range, where neither moves
 
         return rule
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special as s
 
+from functrace.scipy._special_functions import logsumexp
 from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, WIDE, Map, along, inverse, op, powers, safe, slope
+from functrace.transforms.custom import stop_gradient
 
 _PI, _ROOT = float(np.pi), float(np.sqrt(2 * np.pi))
 _P = PROBABILITY
@@ -20,7 +22,8 @@ def _through(of: str, inner: Map, *partials: Any) -> tuple[Map, ...]:
     def one(partial: Any) -> Map:
         def rule(t: Any, ans: Any, *args: Any) -> Any:
             pairs: Sequence[Any] = partial(*args) if callable(partial) else partial
-            return sum(MAPS[of][i](t * c, ans, *inner(*args)) for i, c in pairs)
+            parts = [(c, MAPS[of][i](t * c, ans, *inner(*args))) for i, c in pairs]
+            return sum(np.where(c == 0, 0, part) for c, part in parts)  # where c is 0 the other factor may be infinite
 
         return rule
 
@@ -97,27 +100,42 @@ op("stdtridf", *inverse("stdtr", 0, None, 1), domain=((0.74, 0.8), (2.8, 3.2)))
 
 # noncentral chi square, F and t: DLMF 10.25.2, 13.2.2 for the sums over the Poisson weights
 def _chi2_density(x: Any, k: Any, nc: Any) -> Any:
-    return 0.5 * powers(-(x + nc) / 2 - s.gammaln(k / 2), (k / 2 - 1, x / 2)) * s.hyp0f1(k / 2, nc * x / 4)
+    far = x * nc > 1e4  # where hyp0f1 would overflow; DLMF 10.39.9
+    near = 0.5 * powers(-(x + nc) / 2 - s.gammaln(k / 2), (k / 2 - 1, x / 2)) * s.hyp0f1(k / 2, safe(nc * x / 4, far, 1.0))
+    x, nc = np.sqrt(safe(x, ~far, 1.0)), np.sqrt(safe(nc, ~far, 1.0))
+    return np.where(far, 0.5 * (x / nc) ** (k / 2 - 1) * np.exp(-((x - nc) ** 2) / 2) * s.ive(k / 2 - 1, x * nc), near)
 
 
 def _f_sum(shift: int) -> Map:
     def density(m: Any, n: Any, nc: Any, x: Any) -> Any:
         a, b, y = _f(m, n, x)
-        weight = powers(-s.betaln(a, b) - nc / 2, (a - 1 + shift, y), (b - 1 + shift, 1 - y))
-        return weight * s.hyp1f1(a + b, a + shift, nc * y / 2)
+        weight = powers(-s.betaln(a, b) - nc * (1 - y) / 2, (a - 1 + shift, y), (b - 1 + shift, 1 - y))
+        return weight * s.hyp1f1(shift - b, a + shift, -nc * y / 2)  # DLMF 13.2.39, of which no factor overflows
 
     return density
 
 
-def _chi_moment(v: Any, w: Any) -> Any:
-    """The mean of exp(w s) for s from the chi distribution of v degrees of freedom."""
-    odd = np.sqrt(2) * w * np.exp(s.gammaln(v / 2 + 0.5) - s.gammaln(v / 2)) * s.hyp1f1(v / 2 + 0.5, 1.5, w * w / 2)
-    return s.hyp1f1(v / 2, 0.5, w * w / 2) + odd
+_AT, _AT_SLOPE = np.sinh(np.arange(-60, 61) / 10), np.log(np.cosh(np.arange(-60, 61) / 10) / 10)
+
+
+def log_chi_moment(v: Any, w: Any) -> Any:
+    """The logarithm of the mean of exp(w s) for s from the chi distribution of v degrees of freedom.
+
+    It is an integral over log(s), about the peak: of positive terms, so that none is lost for negative w, nor overflows for large.
+    """
+    v, w = v[..., None], w[..., None]
+    root = np.hypot(w, 2 * np.sqrt(v))
+    peak = stop_gradient(np.where(w > 0, w + root, 4 * v / (root - np.minimum(w, 0))) / 2)
+    width = stop_gradient(1 / np.sqrt(peak * peak + v))
+    u = np.log(peak) + width * _AT
+    terms = v * u - np.exp(2 * u) / 2 + w * np.exp(u) + np.log(width) + _AT_SLOPE
+    return logsumexp(terms, axis=-1) - (v[..., 0] / 2 - 1) * np.log(2) - s.gammaln(v[..., 0] / 2)
 
 
 def _nct(v: Any, nc: Any, x: Any, more: int) -> Any:
     c = 1 + x * x / v
-    return np.exp(-0.5 * nc * nc) / _ROOT * c ** (-(v + more) / 2) * _chi_moment(v + more, x * nc / np.sqrt(v * c))
+    v, w = np.broadcast_arrays(v, x * nc / np.sqrt(v * c))
+    return np.exp(log_chi_moment(v + more, w) - 0.5 * nc * nc) / _ROOT * c ** (-(v + more) / 2)
 
 
 op(

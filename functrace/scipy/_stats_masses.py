@@ -19,6 +19,14 @@ def _mass(shapes: str, at: Any, log: Formula, support: Any = (0, _INF), **more: 
     return Law(shapes, at, log, support, discrete=True, **more)
 
 
+def _log_ive(v: Any, x: Any) -> Any:
+    """log(I_v(x)) - x, also where that is too small for a number: DLMF 10.39.9."""
+    i = sp.ive(v, x)
+    gone = ~(i > 1e-290)
+    series = v * np.log(x / 2) - x - sp.gammaln(v + 1) + np.log(sp.hyp0f1(v + 1, x * x / 4))
+    return np.where(gone, series, np.log(np.where(gone, 1.0, i)))
+
+
 _probability: Any = lambda p: (p >= 0) & (p <= 1)
 
 MASSES: dict[str, Law] = {
@@ -82,7 +90,7 @@ MASSES: dict[str, Law] = {
     ),
     "skellam": _mass(
         "mu1 mu2", (1, 1.4, 2.3),
-        lambda k, m, n: -((np.sqrt(m) - np.sqrt(n)) ** 2) + k / 2 * np.log(m / n) + np.log(sp.ive(np.abs(k), 2 * np.sqrt(m * n))),
+        lambda k, m, n: -((np.sqrt(m) - np.sqrt(n)) ** 2) + k / 2 * np.log(m / n) + _log_ive(np.abs(k), 2 * np.sqrt(m * n)),
         (-_INF, _INF),
         cdf=lambda k, m, n: np.where(
             k < 0, sp.chndtr(2 * n, -2 * np.minimum(k, -1.0), 2 * m), 1 - sp.chndtr(2 * m, 2 * (np.maximum(k, 0.0) + 1), 2 * n)

@@ -2,6 +2,7 @@
 
 The integral is a sum over the nodes of Takahasi and Mori (1974), Publ. RIMS 9, 721, which are right at ends where the density is not
 smooth, and in heavy tails. Where the sum does not give SciPy's value to six digits, as in tails that are too heavy, it raises.
+The mass of a tail, where it is too small to be what another number lacks of 1, or smaller than any number, is such an integral too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import scipy.stats as _scipy
 from functrace import errors
 from functrace.core.tracer import value
 from functrace.ops.kinds import undeclared
+from functrace.scipy._special_functions import logsumexp
 from functrace.scipy._stats_laws import Law
+from functrace.transforms.custom import stop_gradient
 from functrace.transforms.derivatives import jvp
 
 Terms = tuple[Any, Any]  # what is summed: values of z along the last axis, the logarithms of their weights
@@ -28,6 +31,7 @@ _E, _SLOPE = np.pi / 2 * np.sinh(_T), np.log(np.pi / 2 * _H * np.cosh(_T))
 _HALF_LINE = np.exp(_E), _E + _SLOPE
 _LINE = np.sinh(_E), np.logaddexp(_E, -_E) - np.log(2) + _SLOPE
 _UNIT = 1 / (1 + np.exp(-2 * _E)), -2 * np.logaddexp(_E, -_E) + np.log(2) + _SLOPE
+_FEW, _FEW_SLOPE = np.exp(_E[::12]), (_SLOPE + np.log(12))[::12]  # enough for a tail
 _MOST = 20_000  # terms of a sum over whole numbers
 _LEAST = -60.0  # terms of the size of its exponential are left out
 
@@ -56,6 +60,44 @@ def _terms(name: str, law: Law, shapes: Any) -> Terms:
     shape = np.broadcast_shapes(*(np.shape(z)[:-1] for z, _ in parts))
     z, w = (np.concatenate([np.broadcast_to(part[k], (*shape, np.shape(part[k])[-1])) for part in parts], axis=-1) for k in (0, 1))
     return z, w
+
+
+def beyond(law: Law, sign: int) -> Callable[..., Any]:
+    """The logarithm of the mass of the tail below z (sign -1) or above it (1), by its own density."""
+
+    def mass(z: Any, *shapes: Any) -> Any:
+        z, shapes = z[..., None], tuple(s[..., None] for s in shapes)
+        end: Any = (law.support(*shapes) if callable(law.support) else law.support)[sign > 0]
+        if law.discrete:
+            u = z + sign * np.arange(sign > 0, _tail_length(law, sign, z, shapes))
+            weight, inside = 0.0, sign * (end - u) >= 0
+        else:
+            ends = np.isfinite(end)
+            end, room = np.where(ends, end, 0.0), np.where(ends, sign * (end - z), np.inf)
+            step = stop_gradient(1 / (np.abs(_steepness(law, z, shapes)) + 1 / room)) * _FEW
+            left = 1 / (1 + step / room)  # the part of the room that is beyond
+            u = np.where(ends, end - sign * np.where(ends, room, 1.0) * left, z + sign * step)
+            weight, inside = _FEW_SLOPE + np.log(step) + 2 * np.log(left), u != end
+        size = stop_gradient(law.log(u, *shapes) + weight)
+        size = np.where(inside & (size == size), size, -np.inf)
+        good = size > np.maximum(np.max(size, axis=-1, keepdims=True) - 40, -1e300)
+        terms = np.where(good, law.log(np.where(good, u, z), *shapes) + weight, -np.inf)
+        out = logsumexp(terms, axis=-1)
+        return np.where(np.isfinite(out), out, law.log(z, *shapes)[..., 0])
+
+    return mass
+
+
+def _steepness(law: Law, z: Any, shapes: Any) -> Any:
+    found = jvp(lambda z: law.log(z, *shapes), (z,), (np.ones(z.shape),))[1]
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _tail_length(law: Law, sign: int, z: Any, shapes: Any) -> int:
+    """How many terms of a sum over whole numbers matter: of a geometric one, with the ratio of the first two."""
+    fall = law.log(z + sign, *shapes) - law.log(z + 2 * sign, *shapes)
+    terms = np.max(np.clip(50 / np.where(fall > 0, fall, 1.0), 8, _MOST), initial=8)
+    return int(2 ** np.ceil(np.log2(terms)))
 
 
 _POWER: dict[str, Callable[[Any, Any, Any], Any]] = {

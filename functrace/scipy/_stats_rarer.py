@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.special as sp
 
+from functrace.scipy._special_stats import log_chi_moment
 from functrace.scipy._stats_laws import _INF, _PI, _POSITIVE, _UNIT, LAWS, Law, _any, _at_zero, _law, _normal
 
 _gamma: Any = LAWS["gamma"]
 _LOG2, _ROOT_2PI = float(np.log(2.0)), float(np.sqrt(2 * np.pi))
 
 
-def _mills(y: Any) -> Any:
-    """sf(y) / pdf(y) of the normal distribution."""
-    return _ROOT_2PI / 2 * sp.erfcx(y / np.sqrt(2.0))
+def _log_mills(y: Any) -> Any:
+    """The logarithm of sf(y) / pdf(y) of the normal distribution."""
+    return sp.log_ndtr(-y) - _normal(y)
 
 
 def _skew_t(z: Any, a: Any, b: Any) -> Any:
@@ -28,7 +29,10 @@ def _pearson(z: Any, skew: Any) -> tuple[Any, Any]:
 
 
 def _turn(z: Any, c: Any) -> Any:
-    return np.arctan((1 + c) / (1 - c) * np.tan(z / 2)) / _PI
+    """The mass of a wrapped Cauchy distribution below z; by its symmetry, above 2 pi - z."""
+    far = z >= _PI
+    part = np.arctan((1 + c) / (1 - c) * np.tan(np.where(far, 2 * _PI - z, z) / 2)) / _PI
+    return np.where(far, 1 - part, part)
 
 
 def _ncx2(z: Any, df: Any, nc: Any) -> Any:
@@ -37,12 +41,10 @@ def _ncx2(z: Any, df: Any, nc: Any) -> Any:
 
 
 def _nct(z: Any, n: Any, nc: Any) -> Any:
-    size = n + z * z
-    f = nc * nc * z * z / (2 * size)
-    odd = np.sqrt(2.0) * nc * z * sp.hyp1f1(n / 2 + 1, 1.5, f) / (size * sp.gamma((n + 1) / 2))
-    even = sp.hyp1f1((n + 1) / 2, 0.5, f) / (np.sqrt(size) * sp.gamma(n / 2 + 1))
-    lead = n / 2 * np.log(n) + sp.gammaln(n + 1) - n * _LOG2 - nc * nc / 2 - n / 2 * np.log(size) - sp.gammaln(n / 2)
-    return lead + np.log(odd + even)
+    c = 1 + z * z / n
+    z, n, nc, w = np.broadcast_arrays(z, n, nc, z * nc / np.sqrt(n * c))
+    lead = sp.gammaln((n + 1) / 2) - sp.gammaln(n / 2) - np.log(n * _PI) / 2 - (nc * nc + (n + 1) * np.log(c)) / 2
+    return lead + log_chi_moment(n + 1, w)
 
 
 def _hyperbolic(z: Any, p: Any, a: Any, b: Any) -> Any:
@@ -94,7 +96,7 @@ MORE: dict[str, Law] = {
     "dpareto_lognorm": _law(
         "u s a b", (0.8, 0.3, 0.9, 1.5, 2.2),
         lambda z, u, s, a, b: np.log(a * b / (a + b)) - np.log(z) + _normal((np.log(z) - u) / s)
-        + np.log(_mills(a * s - (np.log(z) - u) / s) + _mills(b * s + (np.log(z) - u) / s)),
+        + np.logaddexp(_log_mills(a * s - (np.log(z) - u) / s), _log_mills(b * s + (np.log(z) - u) / s)),
         _POSITIVE, valid=lambda _u, s, a, b: (s > 0) & (a > 0) & (b > 0),
     ),
     "gausshyper": _law(
@@ -141,7 +143,7 @@ MORE: dict[str, Law] = {
     "recipinvgauss": _law(
         "mu", (0.8, 1.3), lambda z, mu: -np.log(_ROOT_2PI) - np.log(z) / 2 - (1 - mu * z) ** 2 / (2 * z * mu * mu), _POSITIVE,
         cdf=lambda z, mu: sp.ndtr((z - 1 / mu) / np.sqrt(z)) - np.exp(2 / mu + sp.log_ndtr(-(z + 1 / mu) / np.sqrt(z))),
-        sf=lambda z, mu: sp.ndtr((1 / mu - z) / np.sqrt(z)) + np.exp(2 / mu + sp.log_ndtr(-(z + 1 / mu) / np.sqrt(z))),
+        sf=lambda z, mu: sp.ndtr((1 / mu - z) / np.sqrt(z)) + np.exp(2 / mu + sp.log_ndtr(-(z + 1 / mu) / np.sqrt(z))), rough="cdf",
     ),
     "rel_breitwigner": _law(
         "rho", (0.8, 1.7),
@@ -167,6 +169,6 @@ MORE: dict[str, Law] = {
     ),
     "vonmises_line": LAWS["vonmises"]._replace(support=(-_PI, _PI)),
     "wrapcauchy": LAWS["wrapcauchy"]._replace(
-        cdf=lambda z, c: np.where(z < _PI, _turn(np.where(z < _PI, z, 0.0), c), 1 - _turn(np.where(z < _PI, 0.0, 2 * _PI - z), c))
+        cdf=_turn, sf=lambda z, c: _turn(2 * _PI - z, c)
     ),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sp
 import scipy.stats as _scipy
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
@@ -33,10 +34,16 @@ def _several(*kwargs: dict[str, Any], draw: Callable[..., Sample] = _positive, s
 
 
 def _plain(x: Any, axis: Any, name: str, nan_policy: str = "propagate") -> tuple[Any, Any]:
-    """The sample, flat if `axis` is None, and the axis."""
+    """The sample, with one axis for several, flat if `axis` is None, and the axis."""
     refuse(name, nan_policy=("propagate" if nan_policy == "propagate" else nan_policy, "propagate"))
     x = _real(x)
-    return (np.reshape(x, -1), 0) if axis is None else (x, axis)
+    if axis is None:
+        return np.reshape(x, -1), 0
+    if not isinstance(axis, tuple):
+        return x, normalize_axis_index(axis, x.ndim)
+    axes = normalize_axis_tuple(axis, x.ndim)
+    rest = tuple(k for k in range(x.ndim) if k not in axes)
+    return np.reshape(np.transpose(x, (*rest, *axes)), (*(x.shape[k] for k in rest), math.prod(x.shape[k] for k in axes))), len(rest)
 
 
 def _kept(x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
@@ -86,7 +93,7 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
     x, over = _plain(a, axis, "skew", nan_policy)
     n = x.shape[over]
     out = _central(x, 3, over) / _central(x, 2, over) ** 1.5
-    return _kept(lift(a), out if bias else out * (math.sqrt((n - 1.0) * n) / (n - 2.0)), axis, keepdims)
+    return _kept(lift(a), out if bias or n < 3 else out * (math.sqrt((n - 1.0) * n) / (n - 2.0)), axis, keepdims)
 
 
 @_declared("kurtosis", *_several({"axis": 1}, {"bias": False, "axis": 1}, {"fisher": False}, draw=_positive))
@@ -97,7 +104,7 @@ def kurtosis(
     x, over = _plain(a, axis, "kurtosis", nan_policy)
     n = x.shape[over]
     out = _central(x, 4, over) / _central(x, 2, over) ** 2
-    if not bias:
+    if not bias and n > 3:
         out = 1.0 / (n - 2) / (n - 3) * ((n**2 - 1.0) * out - 3 * (n - 1) ** 2.0) + 3.0
     return _kept(lift(a), out - 3 if fisher else out, axis, keepdims)
 
@@ -236,15 +243,14 @@ def median_abs_deviation(
 )
 def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
     """`scipy.stats.entropy`."""
-    pk, over = _plain(pk, axis, "entropy", nan_policy)
-    p = pk / np.sum(pk, axis=over, keepdims=True)
-    if qk is None:
-        terms = sp.entr(p)
-    else:
-        q = _real(qk)
-        terms = sp.rel_entr(p, q / np.sum(q, axis=over, keepdims=True))
-    out = np.sum(terms, axis=over, keepdims=keepdims)
-    return out if base is None else out / (math.log(base) if isinstance(base, (int, float)) else np.log(base))
+    whole = np.broadcast_arrays(lift(pk), *([] if qk is None else [lift(qk)]))
+    shares = []
+    for k in whole:
+        x, over = _plain(k, axis, "entropy", nan_policy)
+        shares.append(x / np.sum(x, axis=over, keepdims=True))
+    out = np.sum(sp.entr(*shares) if qk is None else sp.rel_entr(*shares), axis=over)
+    out = out if base is None else out / (math.log(base) if isinstance(base, (int, float)) else np.log(base))
+    return _kept(whole[0], out, axis, keepdims)
 
 
 @_declared("boxcox_llf", Sample(lambda rng: (0.4, rng.uniform(0.5, 2.5, size=6)), wrt=(0, 1)))

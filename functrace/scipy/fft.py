@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.fft as _scipy
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.reverse import fit
@@ -118,7 +118,7 @@ def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, no
         raise ValueError(f"type {kind} is not one of 1, 2, 3, 4, or norm {norm!r} none of {', '.join(map(repr, _SWAPPED))}")
     x = _single(x)
     x = x if x.dtype.kind in "fc" else x.astype(float)
-    axis = axis % x.ndim - x.ndim
+    axis = normalize_axis_index(axis, x.ndim) - x.ndim
     if n is not None:
         keep, pad = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
         keep[axis], pad[axis] = slice(n), (0, max(n - x.shape[axis], 0))

@@ -88,6 +88,8 @@ def _started(out: Any, initial: Any) -> Any:
 @_declare("cumulative_trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0, initial=0), _xy(2, 5))
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
     """`scipy.integrate.cumulative_trapezoid`."""
+    if initial is not None and (not np.isscalar(initial) or initial != 0):
+        raise ValueError("`initial` must be `None` or `0`.")
     y, x = _last(y, x, axis)
     out = np.cumsum(_widths(y, x, dx) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
     return np.moveaxis(_started(out, initial), -1, axis)
@@ -137,14 +139,18 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
     """`scipy.integrate.cumulative_simpson`."""
     y, x = _last(y, x, axis)
     n = y.shape[-1]
+    if initial is not None:
+        area = cumulative_simpson(y, x=x, dx=dx)
+        first = np.broadcast_to(np.moveaxis(lift(initial) + np.zeros((1,) * y.ndim), axis, -1), (*y.shape[:-1], 1))
+        return np.moveaxis(np.concatenate([first, area + first], axis=-1), -1, axis)
     if n < 3:
-        return cumulative_trapezoid(np.moveaxis(y, -1, axis), x, dx, axis, initial)
+        return cumulative_trapezoid(np.moveaxis(y, -1, axis), x, dx, axis)
     h = _widths(y, x, dx) + np.zeros((*y.shape[:-1], n - 1))
     left, right = _left_parts(y, h), _left_parts(y[..., ::-1], h[..., ::-1])[..., ::-1]
     k = np.arange(n - 1)
     from_left = np.concatenate([left, right[..., -1:]], axis=-1)
     parts = np.where((k % 2 == 0) & (k < n - 2), from_left, np.concatenate([left[..., :1], right], axis=-1))
-    return np.moveaxis(_started(np.cumsum(parts, axis=-1), initial), -1, axis)
+    return np.moveaxis(np.cumsum(parts, axis=-1), -1, axis)
 
 
 @_declare("romb", _x(5), _x(9, 2, axis=0, dx=0.5))

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.interpolate as _scipy
+from numpy.lib.array_utils import normalize_axis_index
 
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
@@ -54,16 +55,17 @@ _LINE = Sample(_TABLE, wrt=(0, 1, 2))
 
 
 @_declare("pchip_interpolate", _LINE, Sample(_TABLE, {"der": 1}, (0, 1, 2)))
-def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
     """`scipy.interpolate.pchip_interpolate`."""
-    return PchipInterpolator(xi, yi, axis)(x, der)
+    curve = PchipInterpolator(xi, yi, axis)
+    return curve.derivative(der)(x) if np.ndim(der) == 0 else [curve.derivative(nu)(x) for nu in der]
 
 
 class BarycentricInterpolator(_Interpolant):
     """`scipy.interpolate.BarycentricInterpolator`: the polynomial through the points, by Lagrange's formula, safe at the points."""
 
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
-        self.axis = axis % lift(yi).ndim
+        self.axis = normalize_axis_index(axis, lift(yi).ndim)
         self.xi, self.yi = _float(xi), np.moveaxis(_float(yi), self.axis, 0)
         self._ends = self.xi[0], self.xi[-1]
 
@@ -117,7 +119,7 @@ def interp1d(
 ) -> Any:
     """`scipy.interpolate.interp1d`: a function of the points; all its kinds."""
     x, y = _float(x), _float(y)
-    axis = axis % y.ndim
+    axis = normalize_axis_index(axis, y.ndim)
     if not assume_sorted:
         order = np.argsort(x, kind="mergesort")
         x, y = index(x, order), np.moveaxis(index(np.moveaxis(y, axis, 0), order), 0, axis)

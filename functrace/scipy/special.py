@@ -16,6 +16,7 @@ from typing import Any
 import scipy.special as _scipy
 
 from functrace.ops.registry import TABLE as _TABLE
+from functrace.ops.registry import found as _found
 from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma, _special_stats  # noqa: F401
 from functrace.scipy import refuse as _refuse
 
@@ -42,7 +43,7 @@ REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() fo
 
 globals().update(_refuse(_scipy, REFUSED))
 globals().update({name.removeprefix("scipy.special."): d.function for name, d in _TABLE.items() if name.startswith("scipy.special.")})
-globals().update(sinc=_TABLE["sinc"].function, digamma=_TABLE["scipy.special.psi"].function, jn=_TABLE["scipy.special.jv"].function)
+globals().update(sinc=_found("sinc").function, digamma=_TABLE["scipy.special.psi"].function, jn=_TABLE["scipy.special.jv"].function)
 
 
 def __getattr__(name: str) -> Any:

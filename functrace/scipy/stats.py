@@ -21,6 +21,7 @@ import scipy.stats as _scipy
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
+from functrace.ops.inplace import at
 from functrace.ops.kinds import undeclared
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
 from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
@@ -28,9 +29,9 @@ from functrace.scipy import _stats_samples as _samples_of  # noqa: F401
 from functrace.scipy import _stats_summary as _summary
 from functrace.scipy import _stats_tests as _tests
 from functrace.scipy._linalg_systems import late
-from functrace.scipy._stats_laws import LAWS, Law, _log1mexp
+from functrace.scipy._stats_laws import LAWS, Law
 from functrace.scipy._stats_masses import MASSES
-from functrace.scipy._stats_moments import summary
+from functrace.scipy._stats_moments import beyond, summary
 from functrace.scipy._stats_rarer import MORE
 from functrace.transforms.derivatives import jvp
 
@@ -42,31 +43,50 @@ _BELOW = {"log": -np.inf, "cdf": 0.0, "logcdf": -np.inf, "sf": 1.0, "logsf": 0.0
 _ABOVE = {"log": -np.inf, "cdf": 1.0, "logcdf": 0.0, "sf": 0.0, "logsf": -np.inf}
 
 
+_FULL = 4096  # arrays no larger have each element's tail computed, whether or not it is small, so that `jit` sees one program
+_NEVER = -1e300  # the logarithm of a probability that has long been 0: nothing changes it
+_LEAST, _ROUGH = 1e-290, 1e-4  # below which a probability, or one found as a difference, has too few digits left
+
+
 def _formula(law: Law, what: str) -> Callable[..., Any] | None:
     """What the law says of `what` (log, cdf, sf, logcdf or logsf), or what follows from what it says."""
-    stated = getattr(law, what)
-    if stated is not None or what == "log":
+    stated: Any = getattr(law, what)
+    if what == "log" or stated is not None and what not in law.rough:
         return stated  # type: ignore[no-any-return]
     plain, log, other, log_other = ("cdf", "logcdf", "sf", "logsf") if "cdf" in what else ("sf", "logsf", "cdf", "logcdf")
-    own = getattr(law, log if what == plain else plain)
-    rest, log_rest = getattr(law, other), getattr(law, log_other)
-    if rest is None and log_rest is not None:
-        rest = lambda z, *s: np.exp(log_rest(z, *s))
-    if own is None and rest is None:
-        return None
-    if own is None and log_rest is not None:
-        return (lambda z, *s: -np.expm1(log_rest(z, *s))) if what == plain else (lambda z, *s: _log1mexp(-log_rest(z, *s)))
+    tail = beyond(law, -1 if plain == "cdf" else 1)
+    own, rest, log_rest = getattr(law, log if what == plain else plain), getattr(law, other), getattr(law, log_other)
     if what == plain:
-        return (lambda z, *s: np.exp(own(z, *s))) if own is not None else (lambda z, *s: 1 - rest(z, *s))
+        if stated is None and own is None and log_rest is not None:
+            return lambda z, *s: -np.expm1(np.maximum(log_rest(z, *s), _NEVER))
+        if stated is None and (own is not None or rest is None):
+            return own and (lambda z, *s: np.exp(np.maximum(own(z, *s), _NEVER)))
+        return _repaired(stated or (lambda z, *s: 1 - rest(z, *s)), _ROUGH, lambda p, *_: p, lambda z, *s: np.exp(tail(z, *s)))
+    own, rest = _formula(law, plain), _formula(law, other)
     if own is None or rest is None:
-        return (lambda z, *s: np.log(own(z, *s))) if own is not None else (lambda z, *s: np.log1p(-rest(z, *s)))
+        return None
 
-    def precise(z: Any, *s: Any) -> Any:
+    def precise(p: Any, z: Any, *s: Any) -> Any:
+        low, q = p < 0.5, rest(z, *s)
+        return np.where(low, np.log(np.where(low, p, 1.0)), np.log1p(-np.where(low | (q == 0), 0.0, q)))
+
+    return _repaired(own, _LEAST, precise, tail)
+
+
+def _repaired(own: Callable[..., Any], least: float, then: Callable[..., Any], tail: Callable[..., Any]) -> Callable[..., Any]:
+    """`then` of the probability `own`, or, where that is below `least`, what `tail` says."""
+
+    def formula(z: Any, *s: Any) -> Any:
         p = own(z, *s)
-        low = p < 0.5
-        return np.where(low, np.log(np.where(low, p, 1.0)), np.log1p(-np.where(low, 0.0, rest(z, *s))))
+        small = ~(p > least)
+        out = then(np.where(small, 0.25, p), z, *s)
+        if not np.any(small):
+            return out
+        if p.size <= _FULL:
+            return np.where(small, tail(z, *s), out)
+        return at(out)[small].set(tail(*(np.broadcast_to(v, p.shape)[small] for v in (z, *s))))
 
-    return precise
+    return formula
 
 
 def _valid(law: Law, shapes: tuple[Any, ...]) -> Any:
@@ -88,11 +108,15 @@ def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: 
     else:
         inside = (z >= lo) & (z <= hi) if what == "log" else (z > lo) & (z < hi)
     valid = _valid(law, shapes)
+    below = z < lo if law.discrete else z <= lo
     good = inside & valid
     at = law.at
     safe = [np.where(good, v, w) for v, w in zip((z, *shapes), at)]
-    out = np.where(z < lo, _BELOW[what], _ABOVE[what])
-    return np.where(good, formula(*safe), np.where(valid & (z == z), out, np.nan))
+    out = np.where(below, _BELOW[what], _ABOVE[what])
+    found = formula(*safe)
+    if what == "log" and not law.discrete:
+        found = np.where(((z == lo) | (z == hi)) & (found != found), -np.inf, found)
+    return np.where(good, found, np.where(valid & (z == z), out, np.nan))
 
 
 def _real(name: str, x: Any) -> Any:
@@ -140,11 +164,11 @@ def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
             positive = scale > 0
             scale = np.where(positive, scale, 1.0)
             z = z / scale
-        with np.errstate(divide="ignore", invalid="ignore"):  # as SciPy
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             out = _standard(law, base, formula, z, shapes)
         if core:
             out = out - np.log(scale) if not law.discrete else out
-            out = out if what.startswith("log") else np.exp(out)
+            out = out if what.startswith("log") else np.exp(np.where(out == -np.inf, -np.inf, out))
         return out if positive is True else np.where(positive, out, np.nan)
 
     return method
@@ -164,7 +188,7 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
         def rule(t: Any, ans: Any, _q: Any, *shapes: Any) -> Any:
             spread = [s + 0 * ans for s in shapes]
             moved = jvp(lambda s: formula(ans, *spread[:k], s, *spread[k + 1 :]), (spread[k],), (np.ones(ans.shape),))[1]
-            return -t * moved / slope(ans, spread)
+            return -t * np.where(moved == 0, 0.0, moved / slope(ans, spread))
 
         return rule
 

@@ -51,6 +51,9 @@ def _real(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else x.astype(float)
 
 
+_DOUBLE = np.asarray(_scipy.euclidean(*np.zeros((2, 1), np.float32))).dtype == float  # of float32, until SciPy 1.18
+
+
 def _double(x: Any) -> Any:
     return lift(x).astype(float)
 
@@ -92,7 +95,7 @@ def _root(x: Any) -> Any:
 @_metric(*_vectors({"p": 3.0}, {"p": 1, "w": _W}, {"p": np.inf}))
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     """`scipy.spatial.distance.minkowski`, along the last axis."""
-    if p == 2 and w is None and u.dtype == np.float32:  # as SciPy
+    if p == 2 and w is None and u.dtype == np.float32 and _DOUBLE:
         u = _double(u)
     gap = u - v if w is None else (u - v) * (_double(w) != 0 if p == np.inf else _double(w) ** (1 / p))
     return np.linalg.norm(gap, ord=p, axis=-1)
