@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from docs import gallery, layout, support
+from docs import differences, gallery, layout, support
 from functrace.ops.registry import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,7 +109,7 @@ def run(text: str, name: str = "page") -> str:
 def main() -> int:
     """Run all pages; the exit status counts those that are wrong."""
     write = "--write" in sys.argv
-    true = {**support.WRITTEN, layout.PAGE: layout.page, gallery.PAGE: gallery.page}
+    true = {**support.WRITTEN, differences.PAGE: differences.page, layout.PAGE: layout.page, gallery.PAGE: gallery.page}
     wrong = 0
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
