@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,6 +42,8 @@ and where something that is here differs.
 Names that begin with an underscore, modules, and classes of PyTorch's compiler are not counted. What is not here raises
 `MissingNameError`, which names it.
 
+{agreement}
+
 ## Differences
 
 | where | what differs | why |
@@ -55,8 +58,8 @@ DIFFERENCES = (
      "tie", "it does not take part"),
     ("`norm`, `dist`, `sgn` at 0; `pow` with a zero base", "second derivatives are 0 or infinite where PyTorch's are NaN", "the "
      "conventions of functrace"),
-    ("`logical_and_` and the like in place, on a tensor that requires grad", "the gradient is 0; PyTorch forgets the write and lets it "
-     "through", "the result does not depend on it"),
+    ("`logical_and_`, `logical_or_`, `logical_xor_`, `logical_not_`, on a tensor that requires grad", "the gradient is 0; PyTorch forgets "
+     "the write and lets it through", "the result does not depend on it"),
     ("`asinh_`, `acosh_`, `atanh_` in place; `igamma` in its first argument; Bessel functions, Airy's, and orthogonal polynomials in "
      "`special`", "have derivatives, PyTorch's have none", "functrace.scipy has them"),
     ("`lgamma`, `digamma`, `erfinv` and most of `special`", "need SciPy: `pip install 'functrace[scipy]'`", "NumPy has no such functions"),
@@ -93,6 +96,11 @@ DIFFERENCES = (
     ("an in-place write to an inference tensor outside of the mode", "raises before it writes; PyTorch after", "errors come first"),
     ("`torch.compile`", "runs pure functions of tensors as programs of `functrace.jit`, all else as it is; modules come back as they are",
      "the result is the same either way"),
+    ("`addbmm_` that would change the tensor's shape", "raises; PyTorch gives it the new shape", "no other operation in place does"),
+    ("`linalg.pinv` with `rtol` or `atol`, where singular values that are not zero are left out", "the gradient is the derivative; PyTorch's "
+     "takes them for zero", "finite differences agree with ours"),
+    ("`ctc_loss` of what is not a `log_softmax`", "the gradient is the derivative; PyTorch's is that of `ctc_loss` after `log_softmax`",
+     "after `log_softmax` they are equal"),
     ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "
      "`python -m functrace.torch` sees to it", "nobody else pays for it"),
     ("`DataLoader(num_workers=n)`", "loads in the calling process, and warns", "batches and their order are the same"),
@@ -110,14 +118,47 @@ Each is a program in `tests/`, with what PyTorch printed, or a test of its own; 
 def behaviours() -> str:
     """The names of the tests of the shim, by file."""
     rows = []
-    for path in sorted(_TESTS.glob("test_torch_*.py")):
+    for path in (*sorted(_TESTS.glob("test_torch_*.py")), *sorted(_TESTS.glob("programs/*.txt"))):
         text = path.read_text(encoding="utf-8")
         found = re.findall(r"^## (\w+)$|^def test_(\w+)\(", text, re.M)
         names = [(program or test).replace("_", " ") for program, test in found]
         names = [n for n in dict.fromkeys(names) if "pytorchs" not in n and "what pytorch prints" not in n]
         if names:
-            rows.append(textwrap.fill(f"- `{path.name}`: " + "; ".join(names) + ".", 140, break_long_words=False, break_on_hyphens=False))
+            told = f"- `{path.relative_to(_TESTS)}`: " + "; ".join(names) + "."
+            rows.append(textwrap.fill(told, 140, break_long_words=False, break_on_hyphens=False))
     return _PROBED + "\n".join(rows) + "\n"
+
+
+_AGREEMENT = """
+## How far the operations agree
+
+An operation is a public name of `torch`, a method of `Tensor`, or a name of `linalg`, `fft`, `special` or `nn.functional` that computes.
+A test calls each at least twice under PyTorch and here, in float64 (and complex128), and compares values, gradients (to 1e-6) and, where
+PyTorch has them, second derivatives (to 1e-5); a method or a form in place at up to four of them.
+
+| of the {total} operations that PyTorch differentiates | |
+|---|---|
+| agree in all calls | {agrees} ({share:.1%}) |
+| differ in some calls, as listed below | {differs} |
+| raise an error that names them, in some calls or all | {raises} |
+
+Another {values} operations have no derivative in PyTorch (or at the samples); their values agree. Those that raise:
+{names}"""
+
+
+def agreement() -> str:
+    """How many operations agree with PyTorch: the counts of `tests/torch_oracle.py`."""
+    sys.path.insert(0, str(_TESTS))
+    try:
+        told, wrong = importlib.import_module("torch_oracle").survey()
+    finally:
+        sys.path.remove(str(_TESTS))
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+    agrees, differs, raises = (len(told[k]) for k in ("agrees", "differs", "raises"))
+    total = agrees + differs + raises
+    counts = {"total": total, "agrees": agrees, "differs": differs, "raises": raises, "share": agrees / total}
+    return _AGREEMENT.format(**counts, values=len(told["no derivative"]), names=_names(told["raises"]))
 
 
 _REASONS = {  # words that occur in the names
@@ -156,6 +197,11 @@ def _public(space: Any, module: str) -> set[str]:
     return {name for name in dir(space) if not name.startswith("_") and counts(name)}
 
 
+def public_names(module: str) -> set[str]:
+    """PyTorch's public names in one of its modules."""
+    return _public(_space("torch", module), module)
+
+
 def _space(package: str, name: str) -> Any:
     if name == "Tensor":
         return importlib.import_module(package).Tensor
@@ -176,7 +222,7 @@ def _names(names: Iterable[str]) -> str:
 def compare(name: str) -> tuple[set[str], set[str]]:
     """The names of one of PyTorch's modules that are here, and those that are not."""
     ours = _space("functrace.torch", name)
-    theirs = _public(_space("torch", name), name)
+    theirs = public_names(name)
     here = {n for n in theirs if _has(ours, n)}
     return here, theirs - here
 
@@ -201,7 +247,9 @@ def page() -> str:
         parts.append(f"\n## {title}\n\nHere: {_names(here)}" + (f"\nNot here:\n\n{_missing(absent)}" if absent else ""))
     version = ".".join(importlib.import_module("torch").__version__.split(".")[:2])
     differences = "".join(f"| {where} | {what} | {why} |\n" for where, what, why in DIFFERENCES)
-    return _HEAD.format(version=version, table="".join(rows)) + differences + behaviours() + "".join(parts)
+    return (
+        _HEAD.format(version=version, table="".join(rows), agreement=agreement().strip("\n")) + differences + behaviours() + "".join(parts)
+    )
 
 
 if __name__ == "__main__":

@@ -415,6 +415,52 @@ torch.set_printoptions(profile="default")
 #>        grad_fn=<DivBackward0>) tensor([0.01, 0.57, 1.55], dtype=torch.float64)
 #> tensor([0.10, 0.75, 0.90], dtype=torch.float64, grad_fn=<SelectBackward0>) tensor([0.36, 0.18, 0.04], dtype=torch.float64)
 #> tensor([0.00, 0.12, 0.87], dtype=torch.float64, grad_fn=<_DirichletBackward>) tensor([-0.04, -0.08,  0.02], dtype=torch.float64)
+## transformed_distributions
+from torch.distributions import *; import torch.distributions
+import torch.distributions.transforms as tr
+t = torch.tensor; torch.manual_seed(1)
+d = TransformedDistribution(Normal(t([0., 1.]), 1.), [tr.AffineTransform(1., 2.), tr.ExpTransform()])
+print(d, d.batch_shape, d.event_shape, d.has_rsample, d.support, d.transforms, d.base_dist)
+x = d.sample((2,)); print(x, d.log_prob(x), d.cdf(t(2.)), d.icdf(t(0.3)), d.expand((3, 2)).sample().shape)
+mu = t(0.5, requires_grad=True); s = TransformedDistribution(Normal(mu, 1.), tr.TanhTransform()); z = s.rsample(); lp = s.log_prob(z); (z + lp).backward(); print(z, lp, mu.grad)
+g = TransformedDistribution(Uniform(0., 1.), [tr.SigmoidTransform().inv, tr.AffineTransform(loc=t([1., 2.]), scale=t(3.))]); print(g.sample(), g.log_prob(t([0.5, -1.])), g.event_shape, g.batch_shape, g.support)
+i = TransformedDistribution(Normal(torch.zeros(3), 1.), [tr.AffineTransform(0., t([1., 2., 3.]), event_dim=1)]); print(i.log_prob(torch.ones(3)), i.event_shape, Independent(TransformedDistribution(Normal(torch.zeros(3), 1.), [tr.ExpTransform()]), 1).log_prob(torch.ones(3)))
+for f in (lambda: d.log_prob(t([-1., 1.])), lambda: TransformedDistribution(Normal(0., 1.), 3), lambda: TransformedDistribution(Normal(0., 1.), [3]), lambda: d.mean, lambda: d.entropy(), lambda: TransformedDistribution(Bernoulli(0.5), [tr.ExpTransform()]).rsample()):
+    try: print(f())
+    except Exception as e: print(type(e).__name__, str(e)[:130])
+#> TransformedDistribution() torch.Size([2]) torch.Size([]) True GreaterThan(lower_bound=0.0) [AffineTransform(), ExpTransform()] Normal(loc: torch.Size([2]), scale: torch.Size([2]))
+#> tensor([[10.2032, 34.2555],
+#>         [ 3.0752, 69.5910]]) tensor([[-4.1535, -5.1816],
+#>         [-2.7373, -6.0477]]) tensor([0.4390, 0.1244]) tensor([0.9524, 7.0371]) torch.Size([3, 2])
+#> tensor(-0.3733, grad_fn=<TanhBackward0>) tensor(-1.1669, grad_fn=<AddBackward0>) tensor(0.1140)
+#> tensor([-0.9929,  2.2875]) tensor([-2.4918, -2.7251]) torch.Size([]) torch.Size([2]) Real()
+#> tensor(-5.2291) torch.Size([3]) tensor(-2.7568)
+#> ValueError Expected value argument (Tensor of shape (2,)) to be within the support (GreaterThan(lower_bound=0.0)) of the distribution Transfo
+#> ValueError transforms must be a Transform or list, but was 3
+#> ValueError transforms must be a Transform or a list of Transforms
+#> NotImplementedError
+#> NotImplementedError
+#> NotImplementedError
+## divergences_of_two_kinds
+from torch.distributions import *; import torch.distributions
+t = torch.tensor; B, E, G, L, N, U = Beta(t(2.), t(3.)), Exponential(t(1.5)), Gamma(t(2.), t(3.)), Laplace(t(0.2), t(0.7)), Normal(t(0.3), t(1.2)), Uniform(t(0.2), t(0.9))
+for p in (B, E, G, L, N, U):
+    for q in (B, E, G, L, N, U, Uniform(t(-9.), t(9.)), Uniform(t(0.), t(1.))):
+        try: print(f"{kl_divergence(p, q).item():.4f}", end=" ")
+        except NotImplementedError as e: print("no", end=" ")
+    print()
+print(kl_divergence(Bernoulli(t(0.3)), Poisson(t(2.))), kl_divergence(Poisson(t(2.)), Bernoulli(t(0.3))), kl_divergence(Poisson(t(2.)), Binomial(3, t(0.3))), kl_divergence(Uniform(t(-1.), t(1.)), G), kl_divergence(Uniform(t(0.5), t(2.)), B), kl_divergence(Uniform(t(-1.), t(1.)), E))
+x = t(0.4, requires_grad=True); kl_divergence(Normal(x, 1.), Laplace(t(0.), t(1.))).backward(); print(x.grad)
+a, b = (TransformedDistribution(Normal(t(m), 1.), [torch.distributions.transforms.ExpTransform()]) for m in (0., 1.)); print(kl_divergence(a, b))
+#> 0.0000 0.4294 0.3210 no 1.3535 inf 3.1253 0.2349
+#> inf 0.0000 0.1909 no 0.7077 inf inf inf
+#> inf 0.1159 0.0000 no 0.7465 inf inf inf
+#> inf inf inf 0.0000 0.1085 inf inf inf
+#> inf inf inf 0.1078 0.0000 inf inf inf
+#> 0.3996 0.7762 0.4851 no 1.4938 0.0000 3.2470 0.3567
+#> tensor(1.1812) tensor(inf) tensor(inf) tensor(inf) tensor(inf) tensor(inf)
+#> tensor(0.3108)
+#> tensor(0.5000)
 """  # special
 
 TABLE = torch_programs.parse(PROGRAMS.lstrip("\n"))

@@ -432,11 +432,3 @@ def test_a_gradient_is_kept_as_it_is_where_nobody_else_sees_it(monkeypatch):
     product.register_hook(seen)
     (product + w).sum().backward()
     assert w.grad[0, 0] == 3
-
-
-def test_the_parity_page_is_written_from_what_is_there():
-    pytorch = pytest.importorskip("torch", reason="the oracle: PyTorch is not installed")
-    parity = pytest.importorskip("docs.parity")
-    if not pytorch.__version__.startswith("2.13"):
-        pytest.skip(f"the page is of PyTorch 2.13, here is {pytorch.__version__}")
-    assert parity.page() == parity.PAGE.read_text(encoding="utf-8"), "python -m docs.parity"

@@ -1,14 +1,15 @@
-"""Operations of the shim against PyTorch, where it is installed, and against central differences.
+"""Operations of the shim against PyTorch, where it is installed, and against central differences: the calls of `torch_calls`.
 
-A row of `CASES` is a call: a name in `torch.` (".name" a method of the first tensor, "label" with a function `f(t, *tensors)` any other), its
-arguments, and a dict of its keywords. Arrays become tensors; floats and complex ones are differentiated. Values, shapes, dtypes,
-names of nodes, gradients, and second derivatives where PyTorch has them, must be PyTorch's.
+Values, shapes, dtypes, names of nodes, gradients, and second derivatives where PyTorch has them, must be PyTorch's.
 """
 
 import warnings
 
 import numpy as np
 import pytest
+import torch_nn_calls
+from torch_calls import CASES, HOLES, TIES, ZEROS, words
+from torch_oracle import DIFFERS, LOOSE, UNTOLD, call, derivatives, flat, outcome, plain, same, survey
 
 import functrace as ft
 import functrace.torch as ours
@@ -19,229 +20,41 @@ try:
 except ImportError:
     theirs = None
 
-rng = np.random.default_rng(0)
-normal = lambda *shape: rng.normal(size=shape)  # noqa: E731
-V, W, U = normal(4), normal(4), normal(3)
-M, N, K = normal(3, 4), normal(3, 4), normal(4, 3)
-P, Q = rng.uniform(0.2, 2.0, (2, 3, 4))
-H = rng.uniform(0.1, 0.9, (3, 4))
-B, C = normal(2, 3, 4), normal(2, 4, 3)
-S, R = normal(3, 3) + 2 * np.eye(3), normal(3, 3)
-D = R @ R.T + np.eye(3)  # symmetric, positive definite
-BS, BD = normal(2, 3, 3) + 2 * np.eye(3), np.stack([D, D + S @ S.T])
-Z, Y = normal(3, 4) + 1j * normal(3, 4), normal(3, 4) + 1j * normal(3, 4)
-ZS = normal(3, 3) + 1j * normal(3, 3) + 2 * np.eye(3)
-O = np.array(0.7)  # noqa: E741
-HOLES = np.where(rng.random((3, 4)) < 0.3, np.nan, M)
-TIES = np.array([[1.0, 3.0, 3.0, 2.0], [2.0, 2.0, 0.0, 2.0], [5.0, 4.0, 5.0, 1.0]])
-ZEROS = np.array([[1.0, 0.0, 3.0, 2.0], [0.0, 2.0, 0.0, 2.0], [5.0, 4.0, 5.0, 1.0]])
-I, J = np.array([0, 2, 1, 1]), rng.integers(0, 3, (3, 4))  # noqa: E741
-K1 = np.array([2, 0, 2])
-MASK, MASK2 = M > 0, N > 0
-SOUND, WAVES = normal(2, 20), normal(2, 5, 7) + 1j * normal(2, 5, 7)
-A, A2 = rng.integers(1, 9, (3, 4)), rng.integers(1, 9, (3, 4))
-F32 = M.astype(np.float32)
+
+@pytest.mark.skipif(theirs is None or not theirs.__version__.startswith("2.13"), reason="the oracle: PyTorch 2.13 is not installed")
+def test_every_operation_agrees_with_pytorch_or_says_why_not():
+    from docs import parity
+
+    told, wrong = survey()
+    assert not wrong, "\n".join(wrong)
+    listed = "".join(where for where, _, _ in parity.DIFFERENCES)
+    assert all(f"`{name.rpartition('.')[2]}`" in listed for name in told["differs"])
+    counts = {k: len(names) for k, names in told.items()}
+    print(counts)
+    differentiable = counts["agrees"] + counts["differs"] + counts["raises"]
+    assert differentiable > 1000 and counts["agrees"] >= 0.95 * differentiable
+    assert parity.page() == parity.PAGE.read_text(encoding="utf-8"), "python -m docs.parity"
 
 
-def words(text):
-    return text.split()
-
-
-CASES = [
-    *((name, x) for name in words("abs angle atan asinh ceil cos cosh deg2rad erf erfc exp exp2 floor frac i0 nan_to_num neg positive rad2deg relu "
-      "round sgn sigmoid sign sin sinc sinh square tan tanh trunc expm1 isfinite isinf isnan isneginf isposinf isreal logical_not signbit argmax "
-      "argmin any all amax amin max min sum mean median nanmedian nansum nanmean prod std var std_mean var_mean aminmax msort flatten ravel t "
-      "numel fliplr flipud rot90 clone cov corrcoef tril triu count_nonzero argwhere nonzero unique_consecutive argsort") for x in (M, )),
-    *((name, P) for name in words("log log10 log1p log2 sqrt rsqrt reciprocal lgamma digamma")), ("acosh", P + 1.5),
-    *((name, H) for name in words("acos asin atanh erfinv logit")),
-    *((name, Z) for name in words("abs angle conj real imag exp sin cos tan tanh sinh cosh log sqrt square reciprocal sgn sum mean prod neg "
-      "view_as_real conj_physical resolve_conj is_complex sigmoid isreal asin atan acos asinh atanh exp2 expm1 log2 log10 log1p cumsum:0 cumprod:0 "
-      "rsqrt std var logcumsumexp:0") if ":" not in name),
-    *((name, A) for name in words("sin abs sqrt sum prod neg exp sigmoid lgamma square sign floor relu reciprocal max min median mode aminmax argmax any all "
-      "msort bitwise_not i0 erf rsqrt tanh")),
-    *((name, F32) for name in words("sin sum mean median sigmoid exp var std lgamma digamma erf i0 logcumsumexp:0 softmax:0") if ":" not in name),
-    *((name, M, N) for name in words("add sub mul div atan2 arctan2 maximum minimum fmax fmin copysign hypot logaddexp logaddexp2 dist eq ne lt le gt ge "
-      "greater less not_equal isclose equal allclose cdist inner kron vdot_ rsub multiply true_divide ldexp logical_and logical_or logical_xor cross_ "
-      "nextafter heaviside fmod remainder") if name[-1] != "_"),
-    *((name, A, A2) for name in words("add sub mul div floor_divide fmod remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
-      "bitwise_right_shift gcd lcm maximum true_divide atan2 hypot_ pow xlogy float_power") if name[-1] != "_"),
-    *((name, Z, Y) for name in words("add sub mul div pow eq dist")),
-    *((name, M, O) for name in words("add mul div maximum xlogy_ fmod hypot") if name[-1] != "_"),
-    *((name, x, dim) for name in words("amax amin argmax argmin all any cummax cummin cumprod cumsum logcumsumexp logsumexp max min mean median mode "
-      "nanmean nanmedian nansum prod softmax log_softmax sort std sum var var_mean std_mean argsort") if name[-1] != "_" and ":" not in name
-      for x, dim in ((M, 0), (M, -1), (O, 0))),
-    *((name, x, 1) for name in words("cumsum cumprod prod amax max cummax cummin logcumsumexp mode min amin logsumexp median") for x in (ZEROS,)),
-    *((name, TIES, {"dim": 1}) for name in words("amax amin aminmax max min logsumexp sum")), ("max", TIES), ("amax", TIES), ("median", TIES), ("prod", ZEROS),
-    *((name, HOLES) for name in words("median nanmedian nansum nanmean nan_to_num isnan sum")), *((name, HOLES, 1) for name in words("nanmedian median nansum nanmean")),
-    *((name, M, {"dim": (0, 1), "keepdim": True}) for name in words("sum mean amax amin std var nansum nanmean logsumexp var_mean all_") if name[-1] != "_"),
-    ("quantile", M, 0.3), ("quantile", M, np.array([0.2, 0.7]), 1, True), ("nanquantile", HOLES, 0.4, 0), ("aminmax", M, {"dim": 1, "keepdim": True}),
-    *(("quantile", M, 0.4, 1, {"interpolation": how}) for how in words("lower higher nearest midpoint")),
-    ("kthvalue", M, 2), ("kthvalue", M, 2, 0, True), ("topk", M, 2), ("topk", M, 2, 0, False), ("sort", M, 0, True), ("sort", M, {"descending": True}), ("sort", TIES, {"stable": True}),
-    ("std", M, {"correction": 0}), ("var", M, 1, {"correction": 2}), ("var", M, False), ("std", M, 1, False), ("var_mean", M, 0, {"correction": 0}), ("std", np.ones((2, 3))),
-    ("norm", M), ("norm", M, 1), ("norm", M, np.inf, 0), ("norm", M, 3, 1, True), ("norm", M, "nuc"), ("norm", Z), ("norm", M, 0), ("norm", M, -np.inf),
-    ("renorm", M, 2, 0, 0.5), ("renorm", M, 1, 1, 1.0), ("dist", M, N, 1), ("dist", M, N, np.inf), ("cdist", M, N, 1.0), ("cdist", B, B + 1), ("cdist", M, M), ("pdist", M),
-    ("diff", M), ("diff", M, 2), ("diff", M, {"dim": 0}), ("diff", M, {"prepend": N, "append": N[:, :1]}), ("trapezoid", M), ("trapezoid", M, V), ("trapezoid", M, {"dx": 0.5, "dim": 0}), ("trapz", M, N),
-    ("cumulative_trapezoid", M), ("cumulative_trapezoid", M, V), ("gradient", M), ("gradient", M, {"dim": 1, "spacing": 2.0}), ("gradient", V, {"spacing": (np.array([0.0, 1.0, 3.0, 4.0]),)}), ("gradient", M, {"edge_order": 2}),
-    ("cov", M, {"correction": 0}), ("cov", V), ("cov", M, {"aweights": P[0]}), ("corrcoef", V), ("histc", M, 4), ("histc", M, {"bins": 3, "min": -1, "max": 1}), ("histogram", M, 3), ("bincount", I), ("bincount", I, V.clip(0)), ("bincount", I, None, 6),
-    ("searchsorted", np.sort(M), N), ("searchsorted", np.sort(V), N, {"right": True}), ("searchsorted", np.sort(V), N, {"side": "right", "out_int32": True}), ("bucketize", M, np.sort(V)), ("isin", A, A2[0]), ("isin", A, A2[0], {"invert": True}),
-    ("unique", A), ("unique", A, {"return_inverse": True, "return_counts": True}), ("unique", A, {"dim": 0}), ("unique_consecutive", np.array([1.0, 1.0, 2.0, 1.0]), {"return_counts": True}), ("unique_consecutive", A, {"dim": 0, "return_inverse": True}), ("nonzero", MASK), ("nonzero", MASK, {"as_tuple": True}),
-    ("logit", M, 0.1), ("nan_to_num", HOLES, 2.0), ("round", 10 * M, {"decimals": 1}), ("round", 100 * M, {"decimals": -1}), ("clamp", M, -0.5, 0.5), ("clamp", M, {"min": 0}), ("clamp", M, N, N + 1), ("clamp_min", M, 0.1), ("clamp_max", M, 0.1), ("clamp_min", M, N), ("clip", M, {"max": 0.5}),
-    ("clamp", TIES, 1.0, 3.0), ("relu", ZEROS), ("abs", ZEROS), ("maximum", TIES, ZEROS), ("fmin", TIES, ZEROS), ("atan2", ZEROS, P), ("hypot", ZEROS, P), ("logaddexp", TIES, TIES),
-    ("pow", P, Q), ("pow", M, 2), ("pow", M, 3), ("pow", P, 0.5), ("pow", P, -1.5), ("pow", 2.0, M), ("pow", ZEROS, 2), ("pow", ZEROS, 0), ("pow", ZEROS, P), ("pow", P, ZEROS), ("float_power", P, Q), ("float_power", A, 2), ("float_power", P, -1.5),
-    ("add", M, N, {"alpha": 2}), ("sub", M, N, {"alpha": 2}), ("rsub", M, N), ("rsub", M, 2.0), ("div", M, P, {"rounding_mode": "floor"}), ("div", M, P, {"rounding_mode": "trunc"}), ("floor_divide", M, P), ("fmod", M, 0.7), ("remainder", M, 0.7), ("fmod", M, P), ("remainder", M, P),
-    ("xlogy", P, Q), ("xlogy", ZEROS, P), ("xlogy", P, 2.0), ("copysign", M, -1.0), ("ldexp", M, A), ("polygamma", 1, P), ("polygamma", 2, P), ("mvlgamma", P + 2, 3), ("igamma", P, Q), ("igammac", P, Q), ("frexp", M), ("lerp", M, N, 0.3), ("lerp", M, N, H),
-    ("addcmul", M, N, P, {"value": 0.5}), ("addcdiv", M, N, P, {"value": 0.5}), ("addmm", D, M, K), ("addmm", D, M, K, {"beta": 0.5, "alpha": 2}), ("addmv", U, M, V), ("addr", M, U, V, {"alpha": 2}), ("baddbmm", BS, B, C), ("addbmm", D, B, C, {"beta": 0.5}),
-    ("bmm", B, C), ("mm", M, K), ("mv", M, V), ("dot", V, W), ("vdot", V, W), ("vdot", Z[0], Y[0]), ("inner", V, W), ("outer", U, V), ("ger", U, V), ("kron", M, U[None]), ("kron", S, R), ("matmul", B, C), ("matmul", B, K), ("matmul", V, K), ("matmul", B, V), ("chain_matmul", M, K, D),
-    ("tensordot", M, K, 1), ("tensordot", B, B, {"dims": ([0, 1], [0, 1])}), ("tensordot", M, N, 2), ("einsum", "ij,jk->ik", M, K), ("einsum", "ii->i", S), ("einsum", "bij,bjk", B, C), ("einsum", "i,j->ij", U, V), ("einsum", "...ij->...ji", B), ("cross", S, R), ("cross", M, N, {"dim": 0}),
-    ("complex", M, N), ("polar", P, M), ("view_as_complex", normal(3, 2)), (".conj", M), (".sum_to_size", M, 1, 4), (".view", M, 4, 3), (".view", M, 2, -1), ("reshape", M, (2, 6)), ("permute", B, (2, 0, 1)), ("transpose", B, 0, 2), ("swapaxes", B, 0, 2), ("movedim", B, 0, 2), ("moveaxis", B, (0, 1), (2, 0)), ("adjoint", Z),
-    (".expand", V, 3, 4), (".expand", O, 3), ("broadcast_to", V, (3, 4)), ("squeeze", M[None]), ("squeeze", M[None], 0), ("unsqueeze", M, -1), ("flatten", B, 1), ("unflatten", M, 1, (2, 2)), (".unfold", M, 1, 2, 1), (".unfold", V, 0, 2, 2), ("as_strided", M, (2, 2), (1, 2)), ("as_strided", M, (2, 2), (1, 1), 1),
-    ("select", M, 1, 2), ("narrow", M, 1, 1, 2), ("narrow_copy", M, 1, 1, 2), ("diagonal", S), ("diagonal", B, 1, 1, 2), ("diag", S), ("diag", V), ("diag", V, 1), ("diag_embed", M), ("diag_embed", M, 1, 0, 2), ("diagflat", M), ("tril", S, -1), ("triu", S, 1), ("tril", B), ("trace", S), ("flip", M, (0, 1)), ("roll", M, 1), ("roll", M, (1, 2), (0, 1)), ("rot90", M, 2), ("rot90", B, 1, (1, 2)),
-    ("tile", M, (2, 1)), (".repeat", M, 2, 1, 2), ("repeat_interleave", M, 2), ("repeat_interleave", M, 2, 1), ("repeat_interleave", M, np.array([1, 0, 2]), 0), ("repeat_interleave", np.array([1, 0, 2])), ("cat", [M, N]), ("cat", [M, N], 1), ("stack", [M, N], 1), ("hstack", [M, N]), ("vstack", [M, V]), ("dstack", [M, N]), ("column_stack", [U, M]), ("row_stack", [M, N]), ("block_diag", M, U), ("cartesian_prod", U, V), ("combinations", V), ("combinations", U, 2, True), ("meshgrid", U, V), ("vander", V), ("vander", V, 3, True), ("atleast_2d", V), ("atleast_3d", M),
-    ("split", M, 2), ("split", M, [1, 2]), ("chunk", M, 2, 1), ("tensor_split", M, 3, 1), ("tensor_split", M, (1, 3), 1), ("hsplit", M, 2), ("vsplit", M, [1]), ("dsplit", B, 2), ("unbind", M, 1), ("split_with_sizes", M, [1, 2]), ("unsafe_chunk", M, 2), ("unsafe_split", M, 2),
-    ("gather", M, 1, J), ("gather", M, 0, J[:2, :3]), ("take", M, I), ("take_along_dim", M, J, 0), ("take_along_dim", M, np.argsort(M, 1), 1), ("take_along_dim", M, I), ("index_select", M, 1, I), ("masked_select", M, MASK), ("masked_fill", M, MASK, 2.0), ("masked_fill", M, MASK, O), ("masked_scatter", M, MASK, N), ("where", MASK, M, N), ("where", MASK, M, 0.0), ("where", MASK, M, O), ("where", MASK),
-    ("scatter", M, 1, np.argsort(N, 1), N), ("scatter", M, 1, K1[:, None], N), ("scatter", M, 0, J, 2.0), ("scatter", M, 1, K1[:, None], N, {"reduce": "add"}), ("scatter", M, 1, K1[:, None], N, {"reduce": "multiply"}), ("scatter_add", M, 0, J, N), ("scatter_add", M, 1, J[:, :2], N),
-    *(("scatter_reduce", x, 0, J, y, how, {"include_self": own}) for how in words("sum prod mean amax amin") for own in (True, False) for x, y in ((M, N), (ZEROS, TIES)) if own or x is M or how[0] != "a"),
-    *(("index_reduce", x, 1, I, y, how, {"include_self": own}) for how in words("prod mean amax amin") for own in (True, False) for x, y in ((M, N), (ZEROS, TIES)) if own or x is M or how[0] != "a"),
-    ("index_add", M, 1, I, N), ("index_add", M, 0, np.array([1]), V[None], {"alpha": 2}), ("index_copy", M, 1, np.array([2, 0]), N[:, :2]), ("index_fill", M, 1, I[:2], 2.0), ("index_fill", M, 1, I[:2], O), ("index_put", M, (K1, np.arange(3)), U), ("index_put", M, (K1, K1), U, True), ("put", M, I[:3], U), ("put", M, I, V, True),
-    ("diagonal_scatter", S, U), ("diagonal_scatter", B, normal(2, 3), 1, 1, 2), ("select_scatter", M, V, 0, 1), ("slice_scatter", M, N[:2], 0, 1), ("slice_scatter", M, N[:, :2], 1, 0, 4, 2),
-    ("tril_indices", 3, 4, 1), ("triu_indices", 3, 3), ("unravel_index", I, (2, 2)), ("broadcast_shapes", (2, 1), (3,)), ("broadcast_tensors", U[:, None], V), ("cumsum", A, 0), ("cumprod", A, 0), ("det", S), ("logdet", D), ("slogdet", S), ("inverse", S), ("pinverse", M), ("cholesky", D), ("cholesky_inverse", np.tril(D)), ("cholesky_solve", S, np.tril(D)), ("cholesky_solve", S, np.triu(D), True),
-    ("matrix_power", S, 3), ("matrix_power", S, -2), ("matrix_exp", S), ("lu_solve", R, *np.split(D, 1), np.array([1, 2, 3], np.int32)), ("triangular_solve", R, D), ("qr", M), ("svd_values", lambda t, x: t.svd(x)[1], M), ("softmax", M, 1), ("log_softmax", M, 0), ("logsumexp", M, (0, 1)), ("equal", M, M), ("isclose", M, M + 1e-9), ("cumsum", M, 0, {"dtype": "float32"}), ("sum", M, {"dtype": "float32"}),
-    # linalg
-    *((f"linalg.{name}", x) for name in words("det inv slogdet matrix_exp cond pinv svdvals matrix_norm norm vector_norm lu lu_factor qr") for x in (S, BS, ZS)), *((f"linalg.{name}", D) for name in words("cholesky eigvalsh cholesky_ex inv_ex lu_factor_ex matrix_rank")), ("linalg.cholesky", BD), ("linalg.cholesky", D, {"upper": True}),
-    ("linalg.qr", M), ("linalg.qr", K), ("linalg.qr", K, {"mode": "complete"}), ("linalg.qr", K, {"mode": "r"}), ("linalg.lu", M), ("linalg.lu", K), ("eigh", lambda t, x: t.linalg.eigh(x)[1].abs(), D), ("eigh values", lambda t, x: t.linalg.eigh(x)[0], BD), ("eigh function", lambda t, x: (lambda w, v: v @ t.diag(w.exp()) @ v.mT)(*t.linalg.eigh(x)), D), ("svd", lambda t, x: (lambda u, s, v: u @ t.diag(s.sin()) @ v)(*t.linalg.svd(x, False)), M), ("svd vectors", lambda t, x: t.linalg.svd(x, False)[0].abs(), M), ("svd complex", lambda t, x: t.linalg.svd(x, full_matrices=False)[2].abs(), Z),
-    ("eig", lambda t, x: (lambda w, v: v @ t.diag(w) @ t.linalg.inv(v))(*t.linalg.eig(x)).real, S), ("eigvals", lambda t, x: t.linalg.eigvals(x).abs().sum(), S), ("linalg.solve", S, R), ("linalg.solve", S, U), ("linalg.solve", BS, normal(2, 3, 2)), ("linalg.solve", S, R, {"left": False}), ("linalg.solve", ZS, ZS.T), ("linalg.solve_ex", S, R), ("linalg.solve_triangular", D, R, {"upper": True}), ("linalg.solve_triangular", D, R, {"upper": False, "unitriangular": True}), ("linalg.solve_triangular", D, R, {"upper": True, "left": False}), ("linalg.lstsq", K, normal(4, 2)),
-    ("lu solve", lambda t, x, b: t.linalg.lu_solve(*t.linalg.lu_factor(x), b), S, R), ("lu unpack", lambda t, x: t.lu_unpack(*t.linalg.lu_factor(x))[1], S), ("linalg.multi_dot", [M, K, D]), ("linalg.tensorinv", normal(2, 3, 6), {"ind": 2}), ("linalg.tensorsolve", normal(2, 3, 6), normal(2, 3)), ("linalg.vander", V), ("linalg.vander", M, {"N": 3}), ("linalg.vecdot", M, N), ("linalg.vecdot", Z, Y), ("linalg.cross", S, R), ("linalg.householder_product", K, U), ("orgqr", K, U), ("lu_solve", R, D, np.array([2, 3, 3], np.int32)), ("linalg.matrix_power", S, 2), ("linalg.matmul", M, K), ("linalg.diagonal", S), ("linalg.pinv", M), ("linalg.pinv", Z),
-    *(("linalg.matrix_norm", S, order) for order in ("fro", "nuc", np.inf, -np.inf, 1, -1, 2, -2)), *(("linalg.vector_norm", M, order) for order in (0, 1, 2, 3.5, np.inf, -np.inf)), ("linalg.norm", M, 2), ("linalg.norm", V, 3), ("linalg.norm", M, "nuc"), ("linalg.norm", M, None, 1), ("linalg.vector_norm", M, 2, 1, True), *(("linalg.cond", S, p) for p in (None, 1, "fro", -2)),
-    # fft
-    *((f"fft.{name}", Z) for name in words("fft ifft fft2 ifft2 fftn ifftn irfft irfft2 irfftn hfft hfft2 hfftn fftshift")), *((f"fft.{name}", M) for name in words("fft rfft ihfft rfft2 rfftn ihfft2 ihfftn fftshift ifftshift ifft fft2")), ("fft.fft", Z, 6), ("fft.fft", Z, 3), ("fft.rfft", M, 5, 0), ("fft.irfft", Z, 5), ("fft.irfft", Z, 6, 0), ("fft.hfft", Z, 5), ("fft.fft", Z, {"norm": "ortho"}), ("fft.rfft", M, {"norm": "forward"}), ("fft.irfft", Z, {"norm": "ortho"}), ("fft.hfft", Z, {"norm": "ortho"}), ("fft.fftn", B, (3, 3)), ("fft.rfftn", B, {"dim": (0, 2)}), ("fft.irfftn", Z, (3, 5)), ("fft.fftfreq", 5), ("fft.rfftfreq", 6, 0.5), ("fft.fftshift", M, 1),
-    ("stft", SOUND, 8, {"return_complex": True}), ("stft", SOUND, 8, 3, 6, np.hanning(8)[1:7], {"return_complex": True, "normalized": True, "center": False}), ("stft", SOUND[0], 8, {"onesided": False, "return_complex": False}), ("istft", WAVES, 8), ("istft", WAVES, 8, 3, 6, np.hanning(8)[1:7], {"length": 12}),
-    # special
-    *((f"special.{name}", P) for name in words("bessel_j0 bessel_j1 bessel_y0 bessel_y1 digamma entr erf erfc erfcx exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_ndtr modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 ndtr psi round scaled_modified_bessel_k0 scaled_modified_bessel_k1 sinc spherical_bessel_j0 airy_ai")), *((f"special.{name}", H) for name in words("erfinv logit ndtri")),
-    *((f"special.{name}", P, Q) for name in words("gammainc gammaincc xlog1py xlogy")), ("special.zeta", P + 1.5, Q), ("special.polygamma", 1, P), ("special.multigammaln", P + 2, 2), ("special.logsumexp", M, 0), ("special.softmax", M, 0), ("special.log_softmax", M, 0),
-    *((f"special.{name}", H, n) for name in words("chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w") for n in (0, 3)),
-]  # fmt: skip
-
-
-def call(t, row, arrays, differentiate=True):
-    """Run a row; the tensors that were differentiated, and the results."""
-    name, *args = row
-    kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
-    function = args.pop(0) if args and callable(args[0]) else None
-    leaves = []
-
-    def tensor(x):
-        if isinstance(x, (list, tuple)) and any(isinstance(y, np.ndarray) for y in x):
-            return type(x)(tensor(y) for y in x)
-        if not isinstance(x, np.ndarray):
-            return x
-        made = arrays(x)
-        if differentiate and x.dtype.kind in "fc":
-            made.requires_grad_()
-            leaves.append(made)
-        return made
-
-    args = [tensor(x) for x in args]
-    kwargs = {k: getattr(t, v) if k == "dtype" else tensor(v) for k, v in kwargs.items()}
-    if function is not None:
-        return leaves, function(t, *args)
-    if name.startswith("."):
-        return leaves, getattr(args[0], name[1:])(*args[1:], **kwargs)
-    for part in name.split("."):
-        t = getattr(t, part)
-    return leaves, t(*args, **kwargs)
-
-
-def flat(out):
-    return [x for y in out for x in flat(y)] if isinstance(out, (list, tuple)) else [out]
-
-
-def weights(a, k):
-    w = np.cos(np.arange(a.size) + k).reshape(a.shape)
-    return (w + 1j * w[..., ::-1] if w.ndim and a.dtype.kind == "c" else w).astype(a.dtype)
-
-
-def plain(x):
-    return x.detach().resolve_conj().numpy() if hasattr(x, "detach") else x
-
-
-def objective(t, outs, k):
-    """A real number that depends on all results."""
-    total = 0
-    for x in outs:
-        if x.requires_grad:
-            part = (x * t.from_numpy(weights(np.asarray(plain(x)), k))).sum()
-            total = total + (part.real if x.is_complex() else part)
-    return total
-
-
-def derivatives(t, leaves, outs, k=1):
-    goal = objective(t, outs, k)
-    if not hasattr(goal, "requires_grad"):
-        return None, None
-    first = t.autograd.grad(goal, leaves, create_graph=True, allow_unused=True)
-    kept = [g for g in first if g is not None and g.requires_grad]
-    goal = objective(t, kept, 2)
-    second = None if not hasattr(goal, "requires_grad") else t.autograd.grad(goal, leaves, allow_unused=True)
-    return [None if g is None else plain(g) for g in first], second and [None if g is None else plain(g) for g in second]
-
-
-def same(what, got, want, rtol=1e-6, atol=1e-9):
-    for k, (a, b) in enumerate(zip(got, want, strict=True)):
-        if a is None or b is None:
-            a, b = (np.zeros(()) if x is None else x for x in (a, b))  # nothing and zero are both right
-        elif isinstance(b, np.ndarray):
-            assert (a.shape, a.dtype) == (b.shape, b.dtype), what
-        np.testing.assert_allclose(a, b, rtol, atol, err_msg=f"{what} {k}")
-
-
-# PyTorch composes these of others, whose names vary with the arguments.
-LOOSE = set(words("einsum trapezoid trapz cumulative_trapezoid corrcoef copysign narrow_copy diag repeat_interleave unsafe_chunk unsafe_split "
-  "index_fill eig scatter linalg.lstsq xlogy special.ndtr fft.fft fft.ifft fft.ihfft2 fft.ihfftn stft istft"))  # fmt: skip
+NUMBERS = words("bernoulli normal poisson binomial .map_ .apply_")  # drawn, or by a function of Python numbers
+HERE = [  # calls that are neither these nor of operations that are only PyTorch's
+    row
+    for row in CASES
+    if row[0] not in (*NUMBERS, *words("geqrf lobpcg segment_reduce linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve"))
+]
 
 
 def named(row):
     return row[0]
 
 
-@pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
-@pytest.mark.parametrize("row", CASES, ids=named)
-def test_agrees_with_pytorch(row):
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        found = []
-        for t in (theirs, ours):
-            leaves, out = call(t, row, lambda x, t=t: t.from_numpy(x.copy()))
-            outs = flat(out)
-            values = [plain(x) for x in outs]
-            nodes = [x.grad_fn.name() if getattr(x, "requires_grad", False) and x.grad_fn else None for x in outs]
-            try:
-                found.append((values, nodes, *derivatives(t, leaves, [x for x in outs if hasattr(x, "requires_grad")])))
-            except (RuntimeError, NotImplementedError) as error:
-                found.append((values, nodes, str(error), None))
-    (values, nodes, first, second), got = found
-    same("value", got[0], values)
-    if isinstance(first, str):
-        return  # no derivative there
-    if row[0].startswith("special.") and not any(nodes):
-        return  # PyTorch has no derivative; ours is checked against differences
-    assert got[1] == nodes or row[0] in LOOSE, (got[1], nodes)
-    assert not isinstance(got[2], str), got[2]
-    if first is not None:
-        same("gradient", got[2], first)
-    if second is not None:
-        mine = got[3] or [None] * len(second)
-        known = [None if b is None else np.where(np.isnan(b), 0, b) for b in second]
-        mine = [
-            a if a is None or b is None else np.where(np.isnan(b), 0, a) for a, b in zip(mine, second)
-        ]  # 0 or inf where PyTorch has NaN
-        same("second derivative", mine, known, 1e-5, 1e-7)
-
-
 INPLACE = [
-    row for row in CASES if isinstance(row[1], np.ndarray) and hasattr(ours.Tensor, row[0] + "_") and not row[0].startswith("logical")
+    row
+    for row in HERE
+    if isinstance(row[1], np.ndarray) and hasattr(ours.Tensor, row[0] + "_") and not row[0].startswith("logical")
+    if row[0] != "addbmm" or row[1].ndim  # PyTorch changes the shape
 ]
-MOVES = words("t transpose swapaxes squeeze unsqueeze as_strided")
-UNTOLD = ("modified by an inplace", "not implemented", "ZeroTensor", "invalid gradient")  # where PyTorch gives up, and we need not
+MOVES = words("t transpose swapaxes swapdims squeeze unsqueeze as_strided")
 
 
 @pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
@@ -270,7 +83,8 @@ def test_in_place_forms_agree_with_pytorch(row, how):
                     t, (name, lambda t, *a, kwargs=kwargs: inplace(t, *a, **kwargs), *args), lambda x, t=t: t.from_numpy(x.copy())
                 )
                 node = out.grad_fn.name() if out.requires_grad and how == "whole" else None
-                found.append((plain(out), node, out._version, derivatives(t, leaves, [out])[0]))
+                first, _ = derivatives(t, leaves, [out])
+                found.append(RuntimeError(first) if isinstance(first, str) else (plain(out), node, out._version, first))
         except (RuntimeError, NotImplementedError, IndexError) as error:
             found.append(error)
     if isinstance(found[0], Exception):
@@ -286,18 +100,22 @@ def test_in_place_forms_agree_with_pytorch(row, how):
 
 
 SPECIAL_POINTS = (TIES, ZEROS, HOLES)  # kinks: no differences there
-JUMPS = set(words("fmod remainder frexp round div unique_consecutive"))  # or steps near, and functions of symmetric matrices
-NONE = set(words("floor_divide histc histogram unique bincount cholesky linalg.cholesky linalg.cholesky_ex linalg.eigvalsh eigh")) | {
-    "eigh values",
-    "eigh function",
-}
+JUMPS = set(
+    words("fmod remainder frexp round div divide unique_consecutive special.round")
+)  # or steps near, and functions of symmetric matrices
+NONE = set(
+    words(
+        "floor_divide histc histogram unique bincount cholesky linalg.cholesky linalg.cholesky_ex linalg.eigvalsh linalg.eigh detach detach_copy pca_lowrank svd_lowrank .half .float"
+    )
+)
 GENERIC = [
     row
-    for row in CASES
+    for row in HERE
     if any(isinstance(x, np.ndarray) and x.dtype == float for x in row)
     and row[0] not in JUMPS | NONE
     and not any(x is y for x in row for y in SPECIAL_POINTS)
-    and "float32" not in str(row[-1])
+    and not any(what in str(row[-1]) for what in ("float32", "hermitian", "tol"))  # pinv: the derivative at constant rank
+    and not (row[0] == "special.entr" and (row[1] < 0).any())
 ]
 
 
@@ -430,17 +248,20 @@ def test_what_does_not_fit_is_refused_in_pytorchs_words(t):
 
 
 @pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
-@pytest.mark.parametrize("row", [row for row in CASES if "aweights" not in str(row[-1])], ids=named)
+@pytest.mark.parametrize("row", [row for row in [*HERE, *torch_nn_calls.CASES] if "aweights" not in str(row[-1])], ids=named)
 def test_float32_gives_pytorchs_dtypes_and_values(row):
     def single(x):
-        return x.astype({"f": np.float32, "c": np.complex64}.get(x.dtype.kind, x.dtype))
+        return np.copy(x).astype({"f": np.float32, "c": np.complex64}.get(x.dtype.kind, x.dtype))
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        want, got = (
-            [plain(x) for x in flat(call(t, row, lambda x, t=t: t.from_numpy(single(x)), differentiate=False)[1])] for t in (theirs, ours)
-        )
-    same("value", got, want, 2e-4, 2e-4)
+        want, got = (outcome(t, row, single) for t in (theirs, ours))
+    if isinstance(got, Exception):
+        assert isinstance(want, Exception) or isinstance(got, NotImplementedError), got
+        return
+    same("value", got[0], want[0], 2e-4, 2e-4)
+    if isinstance(want[2], list) and row[0] not in DIFFERS:
+        same("gradient", got[2], want[2], 1e-3, 1e-3)
 
 
 KEYWORDS = {  # the keywords that scripts use
@@ -468,7 +289,7 @@ def test_special_functions_say_what_to_install_where_scipy_is_not(monkeypatch):
     from functrace.torch import _elementwise
 
     monkeypatch.setattr(_elementwise, "scipy_special", lambda: None)
-    for call in (lambda: ours.lgamma(ours.ones(1)), lambda: ours.special.bessel_j0(ours.ones(1))):
+    for f in (lambda: ours.lgamma(ours.ones(1)), lambda: ours.special.bessel_j0(ours.ones(1))):
         with pytest.raises(ImportError, match=r"pip install 'functrace\[scipy\]'"):
-            call()
+            f()
     assert ours.erf(ours.zeros(1)).tolist() == ours.xlogy(ours.zeros(1), ours.zeros(1)).tolist() == [0.0]

@@ -856,4 +856,7 @@ def test_what_scripts_seldom_need_is_not_imported():
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for name in ("func", "_serialization", "nn", "optim", "utils"):
         assert f"'functrace.torch.{name}'" not in modules
+    code = "import sys, torch; torch.tensor(1.); print([m for m in ('importlib.abc', 'tempfile', 'functrace.jit') if m in sys.modules])"
+    run = [sys.executable, "-m", "functrace.torch", "-c", code]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "[]\n"
     assert torch.autograd.Function is not None and torch.func.grad is not None

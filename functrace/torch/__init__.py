@@ -118,7 +118,8 @@ _LAZY = _names(
     _rare="""
         embedding constant_pad_nd batch_norm instance_norm binary_cross_entropy_with_logits kl_div hinge_embedding_loss
         cosine_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss grid_sampler grid_sampler_2d affine_grid_generator
-        nuclear_norm frobenius_norm lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell svd_lowrank pca_lowrank typename
+        adaptive_max_pool1d feature_dropout norm_except_dim slice_copy ormqr
+        grid_sampler_3d ctc_loss nuclear_norm frobenius_norm lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell svd_lowrank pca_lowrank typename
         set_default_tensor_type alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy split_copy
         split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy
         view_as_real_copy view_copy
@@ -127,10 +128,10 @@ _LAZY = _names(
 _LAZY["return_types"] = "_reduce"
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"))
 _IN_FUNCTIONAL = """
-    adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d
+    adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc
     conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
     max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ threshold
-    threshold_
+    threshold_ max_pool1d_with_indices native_channel_shuffle
 """
 _LAZY.update(dict.fromkeys(_IN_FUNCTIONAL.split(), "nn.functional"))
 __getattr__ = _missing("torch", _LAZY)

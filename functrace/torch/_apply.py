@@ -220,7 +220,13 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "") -> 
     fun, target = op.fun, d.np
 
     def cast(a: Any) -> Any:
-        return target.type(a) if not hasattr(a, "ndim") or isinstance(a, np.generic) else a if a.dtype == target else a.astype(target)
+        return (
+            _dtypes.wrapped(a, target)
+            if not hasattr(a, "ndim") or isinstance(a, np.generic)
+            else a
+            if a.dtype == target
+            else a.astype(target)
+        )
 
     arrays = [t._a if isinstance(t, Tensor) else t for t in (x, y)]
     try:
@@ -263,7 +269,7 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
                 return NotImplemented
             try:
                 r = fun(a, b)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 return general(input, other)
             if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
                 return general(input, other)

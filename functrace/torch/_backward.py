@@ -133,6 +133,8 @@ def grad(
 def _edge_of(t: Any) -> Edge:
     if hasattr(t, "output_nr") and not isinstance(t, Tensor):
         return t.node, t.output_nr
+    if not isinstance(t, Tensor):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
     if not t._rg:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return t._edge  # type: ignore[no-any-return]

@@ -216,6 +216,11 @@ def vmap(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((list(args), kwargs))
+        if not args:
+            raise ValueError(
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
+                "inputs. The latter is unsupported."
+            )
         axes = _in_axes(name, in_dims, args) + [0 if isinstance(x, Tensor) else None for x in tree.leaves(kwargs)]
         for k, (x, axis) in enumerate(zip(leaves, axes)):
             if axis is not None:
@@ -234,7 +239,7 @@ def vmap(
                 axes[k] = axis % rank
         sizes = {x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None}
         if not sizes:
-            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): no input has a batch: some in_dim must be an int.")
+            raise ValueError("vmap: Expected at least one Tensor to vmap over")
         if len(sizes) > 1:
             found = [x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None]
             raise ValueError(
@@ -287,14 +292,14 @@ def _random(randomness: str) -> Iterator[None]:
 
 def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
     """An axis, or None, for each leaf of the arguments."""
-    if not isinstance(dims, (int, tuple, list)):
+    if not isinstance(dims, (int, tuple)):
         raise ValueError(
             f"vmap({name}, in_dims={dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
             "matching the structure "
             f"of inputs, got: {type(dims)}."
         )
     if isinstance(dims, int):
-        return [dims if isinstance(x, Tensor) else None for x in tree.leaves(list(args))]
+        return [dims] * len(tree.leaves(list(args)))
     if len(dims) != len(args):
         raise ValueError(
             f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. "

@@ -64,15 +64,13 @@ def _leaves(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     level = [data]
     while level and isinstance(level[0], (list, tuple, range)):
         n = len(level[0])
-        for item in level:
+        for item in level if n else ():
             if not isinstance(item, (list, tuple, range)):
-                raise TypeError(f"not a sequence at dim {len(shape)}")
+                raise TypeError("not a sequence")
             if len(item) != n:
                 raise ValueError(f"expected sequence of length {n} at dim {len(shape)} (got {len(item)})")
         shape.append(n)
-        level = [x for item in level for x in item]
-        if not n:
-            break
+        level = [x for item in level for x in item] if n else []
     return tuple(shape), level
 
 
@@ -90,17 +88,35 @@ def _array(data: Any, dtype: Any) -> Any:
     kind: Any = None
     for k, x in enumerate(items):
         if isinstance(x, Tensor):
+            if x._a.size != 1:
+                raise ValueError("only one element tensors can be converted to Python scalars")
             items[k] = x = x.item()
         if not isinstance(x, (bool, int, float, complex, np.generic)):
-            if x is None:
-                raise RuntimeError("Could not infer dtype of NoneType")
-            raise TypeError(f"new(): invalid data type '{type(x).__name__}'")
+            raise _no_number(x, kind, bool(shape))
         d = _dtypes.of(x.dtype) if isinstance(x, np.generic) else _dtypes.of_scalar(x)
         kind = d if kind is None else _dtypes.promote_types(kind, d)
+    d = numpy_dtype(dtype, kind)
     try:
-        return np.array(items, numpy_dtype(dtype, kind)).reshape(shape)
-    except OverflowError:
+        return np.array(items, d).reshape(shape)
+    except (OverflowError, ValueError):
+        if all(-(2**63) <= x < 2**63 for x in items if isinstance(x, int)):
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
         raise ValueError("Overflow when unpacking long long") from None
+    except TypeError:
+        raise TypeError("must be real number, not complex") from None
+
+
+def _no_number(x: Any, kind: Any, inside: bool) -> Exception:
+    """PyTorch's complaint about what is no number: at the top, or among numbers of a kind."""
+    name = type(x).__name__
+    if isinstance(x, (list, tuple)):
+        real = kind.is_floating_point
+        return TypeError(f"must be real number, not {name}" if real else f"'{name}' object cannot be interpreted as an integer")
+    if isinstance(x, str) and inside and kind is None:
+        return ValueError("too many dimensions 'str'")
+    if isinstance(x, (str, bytes)):
+        return TypeError(f"new(): invalid data type '{name}'")
+    return RuntimeError(f"Could not infer dtype of {name}")
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
@@ -209,7 +225,7 @@ def full(
     if not isinstance(value, SCALARS):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
     kind = dtype if dtype is not None or out is None else out.dtype
-    a = np.full(shape_of("full", (size,)), value, numpy_dtype(kind, _dtypes.of_scalar(value), "full"))
+    a = np.full(shape_of("full", (size,)), _dtypes.held(value, numpy_dtype(kind, _dtypes.of_scalar(value), "full")))
     return finish(a, requires_grad) if out is None else written(out, a)
 
 
@@ -217,7 +233,8 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: 
     """One number everywhere, in the shape and dtype of another tensor."""
     device_of(device)
     keywords("full_like", options)
-    return finish(np.full(input._a.shape, fill_value, numpy_dtype(dtype, input.dtype)), requires_grad)
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return finish(np.full(input._a.shape, _dtypes.held(value, numpy_dtype(dtype, input.dtype))), requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
 from functrace.torch._create import Maker, device_of, empty, empty_like, finish, keywords, numpy_dtype, shape_of, written
+from functrace.torch._modes import no_grad
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, wrap
@@ -67,10 +68,14 @@ def randint(
     device: Any = None,
 ) -> Any:
     """Integers from `low` (0) to `high - 1`."""
+    high_alone = size is None or high is None
     if size is None:
         low, high, size = 0, low, high
     if high is None:
         low, high = 0, low
+    if isinstance(low, float) or isinstance(high, float):
+        name = "'low' (position 1)" if isinstance(low, float) else f"'high' (position {1 if high_alone else 2})"
+        raise TypeError(f"randint(): argument {name} must be int, not float")
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     shape = shape_of("randint", (size,))
@@ -90,6 +95,14 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     return wrap((generator or _random.default_generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64)))
 
 
+def _given(node: str, arguments: int) -> Op:
+    """Numbers drawn already, whose gradient in what they depend on is zero."""
+    return Op(node, lambda *rest: rest[-1], [zero] * arguments, "Zero")
+
+
+_BERNOULLI, _NORMAL = _given("Bernoulli", 1), {k: _given(f"NormalBackward{k}", n) for k, n in ((1, 1), (2, 1), (3, 2))}
+
+
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -106,13 +119,16 @@ def normal(
         return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
     like = mean if isinstance(mean, Tensor) else std
     shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
-    return wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
+    with no_grad():
+        made = wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    return call(_NORMAL[3 if len(given) == 2 else 1 if like is mean else 2], given, (made._a,))
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """1 with the probability that each element is (or p), else 0."""
-    made = empty_like(input if out is None else out)
-    return (made if out is None else out).bernoulli_(input if p is None else p, generator=generator)
+    made = (empty_like(input) if out is None else out).bernoulli_(input if p is None else p, generator=generator)
+    return call(_BERNOULLI, (input,), (made._a,)) if out is None else made
 
 
 def _source(generator: Any) -> _random.Generator:
@@ -152,7 +168,12 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
     else:
         chance, kind = p, np.dtype(np.float64)
     if not np.all((chance >= 0) & (chance <= 1)):
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+        raise RuntimeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, please report an "
+            "enhancement request to PyTorch.)"
+            if np.ndim(chance)
+            else f"bernoulli_ expects p to be in [0, 1], but got p={chance:g}"
+        )
     return source.uniform(x.size, kind) < chance
 
 

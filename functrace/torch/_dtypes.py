@@ -139,6 +139,35 @@ def of_scalar(x: Any) -> dtype:
     return _default if isinstance(x, (float, np.floating)) else default_complex()
 
 
+def wrapped(number: Any, target: Any) -> Any:
+    """A Python number in a NumPy dtype; an integer that does not fit wraps round, as in C."""
+    try:
+        return target.type(number)
+    except OverflowError:
+        kind = np.uint64 if number > 0 else np.int64
+        if not -(2**63) <= number < 2**64:
+            raise OverflowError("int too big to convert") from None
+        return np.asarray(kind(number)).astype(target)[()]
+
+
+def held(number: Any, target: Any) -> Any:
+    """A number in the NumPy dtype of a tensor that it is put into. Negative ones wrap round in unsigned dtypes, others must fit."""
+    if isinstance(number, complex):
+        fits = target.kind not in "iuf"
+    elif target.kind in "iu":
+        info = np.iinfo(target)
+        fits = bool((info.min or -info.max) <= number <= info.max)  # never for NaN
+    else:
+        fits = target.name not in ("float32", "complex64") or not bool(np.finfo(target).max < abs(number) < float("inf"))
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(target.name, target.name)} without overflow")
+    return np.asarray(number).astype(target)
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "uint8": "uint8_t", "int8": "int8_t",
+            "int16": "int16_t", "float16": "c10::Half", "complex64": "c10::complex<float>"}  # fmt: skip
+
+
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype to which both can be cast, in PyTorch's sense."""
     if a is b:

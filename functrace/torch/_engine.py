@@ -358,7 +358,8 @@ def _replaced(hook: Any, old: Any, new: Any) -> Any:
     """The gradient that a hook returned in place of another, checked."""
     name = getattr(hook, "__name__", type(hook).__name__)
     if not hasattr(new, "_a"):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+        kind = type(new).__name__
+        raise TypeError(f"expected Variable, but hook returned '{'numpy.' * (kind == 'ndarray')}{kind}'")
     if old is not None and new._a.dtype != old._a.dtype:
         types = [f"torch.{_dtypes.of(t._a.dtype).storage}" for t in (old, new)]
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {types[0]} got {types[1]})")

@@ -200,24 +200,9 @@ def _constant(x: Any, value: Any) -> Any:
         raise TypeError(f"can't assign a {name} to a torch.{x.dtype.storage}")
     if x._a.dtype.kind in "iu" and isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("Overflow when unpacking long long")
-    if not _fits(value, x._a.dtype):
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(x.dtype.name, x.dtype.name)} without overflow")
-    return wrap(np.asarray(value).astype(x._a.dtype))
+    return wrap(_dtypes.held(value, x._a.dtype))
 
 
-def _fits(value: Any, dtype: Any) -> builtins.bool:
-    """Whether PyTorch takes a number for a dtype. Negative ones wrap round in unsigned dtypes."""
-    if isinstance(value, complex):
-        return dtype.kind not in "iuf"
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return builtins.bool((info.min or -info.max) <= value <= info.max)  # never for NaN
-    most = np.finfo(dtype).max if dtype.name in ("float32", "complex64") else None
-    return most is None or not builtins.bool(most < abs(value) < float("inf"))
-
-
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "uint8": "uint8_t", "int8": "int8_t",
-            "int16": "int16_t", "float16": "c10::Half", "complex64": "c10::complex<float>"}  # fmt: skip
 public(getitem, "__getitem__", torch=False)
 public(setitem, "__setitem__", torch=False)
 

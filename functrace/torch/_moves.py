@@ -108,7 +108,7 @@ def _matrix_transposed(name: str) -> property:
         n = self._a.ndim
         if n < 2 or (name == "H" and n > 2):
             where = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
-            more = " For batches of matrices, consider using tensor.mH" if name == "H" else ""
+            more = " For batches of matrices, consider using tensor.mH" if name == "H" and n > 2 else ""
             raise RuntimeError(f"tensor.{name} is only supported on {where}. Got {n}-D tensor.{more}")
         out = transpose(self, -2, -1)
         return out.conj_physical() if name != "mT" and self._a.dtype.kind == "c" else out

@@ -216,12 +216,13 @@ class RuleNode(OpNode):
             return SavedTensor(self, name[4:])
         if name not in names:
             return super().__getattr__(name)
-        saved = self.saved
+        k, saved = names[name], self.saved
+        if k < len(self.rules) and not self.op.seen_by(sum(1 << j for j, e in enumerate(self.edges) if e is not None))[k + 1]:
+            return None  # nothing looks into it
         if saved is None:
             raise RuntimeError(FREED)
         args, ans, params, checks = saved
         self.modified(checks, args, ans)
-        k = names[name]
         if k < 0:
             return unpacked(ans, (self, 0))
         if k >= len(args):

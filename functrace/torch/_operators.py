@@ -112,7 +112,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     d = _dtypes.result_type(input, other).np
     if input._a.dtype is B or other.__class__ is bool:
         return _sub(input, other)
-    return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (other,))
+    number = _dtypes.wrapped(other, d) if d.kind in "iu" else other
+    return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (number,))
 
 
 def _pow(self: Any, exponent: Any) -> Any:

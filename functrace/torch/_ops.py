@@ -363,6 +363,8 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
             d = _dtypes.result_type(self, other).np
             if a.dtype != d:
                 a = a.astype(d)
+            if d.kind in "iu":
+                b = _dtypes.wrapped(other, d)
         else:
             return NotImplemented
         if a.dtype.kind in refused:

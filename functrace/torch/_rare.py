@@ -102,12 +102,39 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
     return F.grid_sample(input, grid, modes[0][interpolation_mode], modes[1][padding_mode], align_corners)
 
 
-grid_sampler_2d = grid_sampler
+grid_sampler_2d = grid_sampler_3d = grid_sampler
 
 
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     """`nn.functional.affine_grid`."""
     return F.affine_grid(theta, list(size), align_corners)
+
+
+adaptive_max_pool1d = F.adaptive_max_pool1d_with_indices
+
+
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.dropout2d`, for any number of axes: whole channels are dropped."""
+    return F.dropout2d(input, p, train)
+
+
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """The norm along all axes but one, which are kept; along all for `dim=-1`."""
+    return vector_norm(v, pow, [k for k in range(v.ndim) if k != dim], dim >= 0)
+
+
+def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """A copy of a slice along an axis."""
+    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
+
+
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """A product with the orthogonal matrix whose reflectors are given."""
+    rows, width = input.shape[-2:]
+    square = _functional.pad(input, (0, rows - width))
+    q = linalg.householder_product(square, _functional.pad(tau, (0, rows - tau.shape[-1])))
+    q = q.mH if transpose else q
+    return q @ other if left else other @ q
 
 
 def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
@@ -118,6 +145,13 @@ def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
 def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """The root of the sum of squares."""
     return vector_norm(input, 2, dim, keepdim)
+
+
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1, zero_infinity: bool = False
+) -> Any:
+    """`nn.functional.ctc_loss`."""
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
 def _cell(mode: str) -> Callable[..., Any]:

@@ -303,7 +303,7 @@ public(lambda input, max: _between(input, None, max) if isinstance(max, Tensor) 
 
 _MASKED_FILL = Op(
     "MaskedFill",
-    lambda x, m, v: np.where(m, x.dtype.type(v), x),
+    lambda x, m, v: np.where(m, _dtypes.held(v, x.dtype), x),
     [lambda g, _r, _x, m, _v: np.where(m, np.zeros((), g.dtype), g)],
     "MaskedFill",
     frees=True,

@@ -478,7 +478,7 @@ def fill_(self: Any, value: Any) -> Any:
         if value._a.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
         return inplace(COPY, self, (value,))
-    return inplace(FILL, self, (), (value,))
+    return inplace(FILL, self, (), (_dtypes.held(value, self._a.dtype)[()],))
 
 
 def zero_(self: Any) -> Any:

@@ -165,6 +165,8 @@ class Tensor:
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
+        if not self.is_leaf and value:
+            raise RuntimeError(_CHANGE_FLAGS.partition(" If")[0])
         self._set_requires_grad(value, "only Tensors of floating point and complex dtype can require gradients")
 
     def _set_requires_grad(self, value: bool, complaint: str) -> None:

@@ -174,6 +174,8 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         ans = settled(op.fun(*arrays, *params))
     except ValueError:
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
+    except OverflowError:  # of a number that does not fit
+        ans = settled(op.fun(*(_dtypes.wrapped(b, a.dtype) if b.__class__ is int else b for b in arrays), *params))
     if ans.shape != a.shape:
         raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(ans.shape)}")
     if ans.dtype != a.dtype and not _dtypes.can_cast(_dtypes.of(ans.dtype), x.dtype):

@@ -59,7 +59,7 @@ class Run:
         leaves, self.treedef = tree.flatten(self.args)
         for t in leaves:
             if not isinstance(t, Tensor):
-                raise ValueError(f"{what}: Expected all inputs to be tensors, got {type(t).__name__}")
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if t._a.dtype.kind not in "fc":
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.inputs = leaves

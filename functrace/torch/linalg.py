@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import value
+from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
 from functrace.torch._contact import Primitive
@@ -234,10 +234,22 @@ def _householder(A: Any, tau: Any) -> Any:
 
 
 def _pinv(A: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None, rcond: Any = None) -> Any:
-    if atol is not None:
-        raise NotImplementedError("linalg.pinv: atol is not there; use rtol.")
-    rtol = rtol if rtol is not None else rcond if rcond is not None else max(A.shape[-2:]) * np.finfo(A.dtype).eps
+    rtol = rcond if rtol is None else rtol
+    if rtol is None:
+        rtol = 0.0 if atol is not None and np.any(value(atol)) else max(A.shape[-2:]) * np.finfo(A.dtype).eps
+    if atol is not None and A.size:
+        largest = np.max(np.linalg.svdvals(value(A)), axis=-1)
+        rtol = np.maximum(value(rtol), np.divide(value(atol), largest, out=np.zeros_like(largest), where=largest > 0))
+    if hermitian:  # the lower triangle counts, the gradient is that of any matrix
+        plain = stop_gradient(A)
+        A = A + (np.tril(plain) + _adjoint(np.tril(plain, -1)) - plain)
     return np.linalg.pinv(A, rcond=rtol)
+
+
+def _matrix_power(A: Any, n: int) -> Any:
+    if not isinstance(n, int):
+        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+    return np.linalg.matrix_power(A, n)
 
 
 def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None) -> Any:
@@ -313,7 +325,7 @@ _TABLE: dict[str, Any] = {
     "inv": ("LinalgInvEx", lambda A: np.linalg.inv(A)),
     "lu_solve": ("LinalgLuSolve", _lu_solve),
     "matrix_exp": ("LinalgMatrixExp", _matrix_exp),
-    "matrix_power": ("Mm", lambda A, n: np.linalg.matrix_power(A, n)),
+    "matrix_power": ("Mm", _matrix_power),
     "multi_dot": ("View", lambda tensors: np.linalg.multi_dot(tensors) if len(tensors) > 1 else tensors[0]),
     "pinv": ("LinalgPinv", _pinv),
     "solve": ("LinalgSolveEx", _solve),
@@ -351,7 +363,14 @@ for _name in "det matrix_exp matrix_power slogdet".split():
     public(_space[_name], _name)
 public(_space["inv"], "inverse")
 public(_space["householder_product"], "orgqr")
-public(_space["lu_factor"], "lu")
+
+
+def _old_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """LU and its pivots, with the infos of each matrix if they are asked for."""
+    return tuple(_space["lu_factor_ex"](A, pivot=pivot, out=out))[: 3 if get_infos else 2]
+
+
+public(_old_lu, "lu")
 public(matrix_norm, "_matrix_norm", method=False)
 public(lambda *matrices: _space["multi_dot"](matrices) if len(matrices) > 1 else matrices[0], "chain_matmul", method=False)
 bind(

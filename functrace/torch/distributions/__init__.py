@@ -4,10 +4,9 @@ import sys as _sys
 
 from functrace.torch._missing import missing as _missing
 from functrace.torch.distributions import constraints as constraints
+from functrace.torch.distributions import transforms as transforms
 from functrace.torch.distributions.composed import Independent as Independent
 from functrace.torch.distributions.composed import MixtureSameFamily as MixtureSameFamily
-from functrace.torch.distributions.composed import kl_divergence as kl_divergence
-from functrace.torch.distributions.composed import register_kl as register_kl
 from functrace.torch.distributions.continuous import Cauchy as Cauchy
 from functrace.torch.distributions.continuous import Chi2 as Chi2
 from functrace.torch.distributions.continuous import Exponential as Exponential
@@ -26,16 +25,24 @@ from functrace.torch.distributions.discrete import Multinomial as Multinomial
 from functrace.torch.distributions.discrete import OneHotCategorical as OneHotCategorical
 from functrace.torch.distributions.discrete import Poisson as Poisson
 from functrace.torch.distributions.distribution import Distribution as Distribution
+from functrace.torch.distributions.divergences import kl_divergence as kl_divergence
+from functrace.torch.distributions.divergences import register_kl as register_kl
 from functrace.torch.distributions.multivariate import Beta as Beta
 from functrace.torch.distributions.multivariate import Dirichlet as Dirichlet
 from functrace.torch.distributions.multivariate import MultivariateNormal as MultivariateNormal
+from functrace.torch.distributions.transformed import TransformedDistribution as TransformedDistribution
+from functrace.torch.distributions.transforms import biject_to as biject_to
+from functrace.torch.distributions.transforms import transform_to as transform_to
 
 _PARTS = {  # PyTorch has a module for each; scripts import from them
-    "composed": "independent kl mixture_same_family",
+    "composed": "independent mixture_same_family",
     "continuous": "cauchy chi2 exponential gamma half_normal laplace log_normal normal studentT uniform",
     "discrete": "bernoulli binomial categorical geometric multinomial one_hot_categorical poisson",
     "distribution": "utils",
+    "divergences": "kl",
     "multivariate": "beta dirichlet multivariate_normal",
+    "transformed": "transformed_distribution",
+    "transforms": "constraint_registry",
 }
 for _part, _names in _PARTS.items():
     for _name in _names.split():

@@ -12,8 +12,17 @@ from functrace.torch._ops import FUNCTIONS
 class Constraint:
     """A set of tensors: `check` says, for each element (or vector, or matrix), whether it belongs to it."""
 
-    def __init__(self, text: str, check: Callable[[Any], Any], event_dim: int = 0, discrete: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        check: Callable[[Any], Any],
+        event_dim: int = 0,
+        discrete: bool = False,
+        bounds: tuple[Any, Any] = (None, None),
+        base: Any = None,
+    ) -> None:
         self._text, self._check, self.event_dim, self.is_discrete = text, check, event_dim, discrete
+        self.bounds, self.base = bounds, base
 
     def check(self, value: Any) -> Any:
         """A bool tensor."""
@@ -29,23 +38,25 @@ def _shown(bound: Any) -> str:
 
 def greater_than(lower_bound: Any) -> Constraint:
     """Numbers above a bound."""
-    return Constraint(f"GreaterThan(lower_bound={_shown(lower_bound)})", lambda x: x > lower_bound)
+    return Constraint(f"GreaterThan(lower_bound={_shown(lower_bound)})", lambda x: x > lower_bound, bounds=(lower_bound, None))
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
     """Numbers from a bound on."""
-    return Constraint(f"GreaterThanEq(lower_bound={_shown(lower_bound)})", lambda x: x >= lower_bound)
+    return Constraint(f"GreaterThanEq(lower_bound={_shown(lower_bound)})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
 
 
 def less_than(upper_bound: Any) -> Constraint:
     """Numbers below a bound."""
-    return Constraint(f"LessThan(upper_bound={_shown(upper_bound)})", lambda x: x < upper_bound)
+    return Constraint(f"LessThan(upper_bound={_shown(upper_bound)})", lambda x: x < upper_bound, bounds=(None, upper_bound))
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers between two bounds, which belong to it."""
     return Constraint(
-        f"Interval(lower_bound={_shown(lower_bound)}, upper_bound={_shown(upper_bound)})", lambda x: (x >= lower_bound) & (x <= upper_bound)
+        f"Interval(lower_bound={_shown(lower_bound)}, upper_bound={_shown(upper_bound)})",
+        lambda x: (x >= lower_bound) & (x <= upper_bound),
+        bounds=(lower_bound, upper_bound),
     )
 
 
@@ -71,7 +82,7 @@ def independent(base: Constraint, n: int) -> Constraint:
         found = base.check(x)
         return found.reshape(*found.shape[: found.dim() - n], -1).all(-1) if n else found
 
-    return Constraint(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete)
+    return Constraint(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete, base=base)
 
 
 def _positive_definite(x: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from functrace.torch._create import arange, empty
 from functrace.torch._create import eye as identity
 from functrace.torch._dtypes import Size
-from functrace.torch._modes import no_grad
+from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
@@ -195,11 +195,13 @@ class Categorical(Distribution):
         super().__init__(value.shape[:-1], validate_args=validate_args)
 
     @functools.cached_property
+    @enable_grad()
     def probs(self) -> Any:
         """The probability of each choice."""
         return self.logits.softmax(-1)
 
     @functools.cached_property
+    @enable_grad()
     def logits(self) -> Any:
         """The logarithm of each probability."""
         return clamp_probs(self.probs).log()
@@ -210,7 +212,7 @@ class Categorical(Distribution):
         return constraints.integer_interval(0, self._num_events - 1)
 
     param_shape = property(lambda self: next(iter(_given(self).values())).size())
-    mean = variance = property(lambda self: self.probs[..., 0] * math.nan)
+    mean = variance = property(lambda self: self.probs[..., 0].detach() * math.nan)
     mode = property(lambda self: self.probs.argmax(-1))
 
     @no_grad()

@@ -11,7 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._create import broadcast_tensors, tensor
 from functrace.torch._dtypes import Size
-from functrace.torch._modes import no_grad
+from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions.constraints import Constraint
@@ -181,11 +181,13 @@ class Binary:
     """`probs` and `logits` of a two-way choice: the one that was not given follows from the other."""
 
     @functools.cached_property
+    @enable_grad()
     def probs(self) -> Any:
         """The probability of 1."""
         return self.logits.sigmoid()
 
     @functools.cached_property
+    @enable_grad()
     def logits(self) -> Any:
         """log(p / (1 - p))."""
         p = clamp_probs(self.probs)

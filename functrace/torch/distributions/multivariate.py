@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import eye
+from functrace.torch._modes import enable_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import _gamma, constraints
 from functrace.torch.distributions.continuous import standard_normal
@@ -132,6 +133,7 @@ class MultivariateNormal(Distribution):
         self._given = named[0]
 
     @functools.cached_property
+    @enable_grad()
     def scale_tril(self) -> Any:
         """The Cholesky factor of the covariance."""
         return self._factor
@@ -140,6 +142,7 @@ class MultivariateNormal(Distribution):
         return 2 if name == "_factor" else super()._inner(name)
 
     @functools.cached_property
+    @enable_grad()
     def _factor(self) -> Any:
         if self._given == "scale_tril":
             return self.scale_tril
@@ -151,11 +154,13 @@ class MultivariateNormal(Distribution):
         return linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
 
     @functools.cached_property
+    @enable_grad()
     def covariance_matrix(self) -> Any:
         """The covariances of the elements."""
         return self._factor @ self._factor.mT
 
     @functools.cached_property
+    @enable_grad()
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
         return T["cholesky_inverse"](self._factor)

@@ -30,6 +30,7 @@ from functrace.torch.nn.transformer import TransformerEncoder as TransformerEnco
 from functrace.torch.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from functrace.torch.nn.weighted import Bilinear as Bilinear
 from functrace.torch.nn.weighted import Embedding as Embedding
+from functrace.torch.nn.weighted import EmbeddingBag as EmbeddingBag
 from functrace.torch.nn.weighted import Identity as Identity
 from functrace.torch.nn.weighted import Linear as Linear
 from functrace.torch.nn.weighted import PReLU as PReLU

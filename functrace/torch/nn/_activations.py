@@ -119,6 +119,13 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     ),
 }
 _ROWS: dict[str, Op] = {name: Op(node, fun, [rule], second) for name, (node, fun, rule, second) in _OPS.items()}
+_WRITTEN = {  # the rows of in-place forms
+    **_ROWS,
+    **{
+        name: Op(_OPS[name][0] + "Backward1", _OPS[name][1], [_OPS[name][2]], _OPS[name][3])
+        for name in ("elu", "celu", "leaky_relu", "threshold")
+    },
+}
 _PRELU = Op(
     "PreluKernel",
     lambda x, w: np.where(x > 0, x, x * w),
@@ -131,7 +138,7 @@ _relu = FUNCTIONS["relu"]
 
 
 def _activate(name: str, x: Any, params: tuple[Any, ...] = (), inplace: bool = False) -> Any:
-    return _inplace(_ROWS[name], x, (), params) if inplace else call(_ROWS[name], (x,), params)
+    return _inplace(_WRITTEN[name], x, (), params) if inplace else call(_ROWS[name], (x,), params)
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
@@ -251,17 +258,15 @@ def prelu(input: Any, weight: Any) -> Any:
     return call(_PRELU, (input, slope))
 
 
+_RRELU = {k: Op(f"RreluWithNoiseBackward{k}", lambda x, slopes: x * slopes, [lambda g, _r, _x, slopes: g * slopes]) for k in (0, 1)}
+
+
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Any:
     """`leaky_relu` with slopes drawn uniformly while training, their mean otherwise."""
-    if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    if inplace:
-        raise NotImplementedError("rrelu: inplace=True while training is not in functrace.torch: use inplace=False.")
-    slopes = np.ones_like(input._a)
-    negative = input._a <= 0
-    drawn = _random.draw("uniform", (int(negative.sum()),), np.dtype(np.float64))
-    slopes[negative] = drawn * (upper - lower) + lower
-    return input * wrap(slopes)
+    slopes, negative = np.ones_like(input._a), input._a <= 0
+    shares = _random.draw("uniform", (int(negative.sum()),), np.dtype(np.float64)) if training else 0.5
+    slopes[negative] = shares * (upper - lower) + lower
+    return _inplace(_RRELU[1], input, (), (slopes,)) if inplace else call(_RRELU[0], (input,), (slopes,))
 
 
 def glu(input: Any, dim: int = -1) -> Any:

@@ -96,6 +96,23 @@ def scaled_dot_product_attention(
     return (dropout(weights, dropout_p) if dropout_p else weights).matmul(value)
 
 
+def _check_attention(query: Any, key: Any, value: Any, padding: Any, mask: Any) -> None:
+    """Whether the numbers of axes go together."""
+    if query._a.ndim not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query._a.ndim}-D query tensor")
+    n = query._a.ndim
+    what = f"For {'batched' if n == 3 else 'unbatched'} ({n}-D) `query`, expected"
+    if (key._a.ndim, value._a.ndim) != (n, n):
+        raise AssertionError(f"{what} `key` and `value` to be {n}-D but found {key._a.ndim}-D and {value._a.ndim}-D tensors respectively")
+    if padding is not None and padding._a.ndim != n - 1:
+        raise AssertionError(f"{what} `key_padding_mask` to be `None` or {n - 1}-D but found {padding._a.ndim}-D tensor instead")
+    if mask is not None and mask._a.ndim not in (2, 3):
+        raise AssertionError(f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {mask._a.ndim}-D tensor instead")
+    for name, m in (("key_padding_mask", padding), ("attn_mask", mask)):
+        if m is not None and m._a.dtype.kind not in "bf":
+            raise AssertionError(f"only bool and floating types of {name} are supported")
+
+
 def multi_head_attention_forward(
     query: Any,
     key: Any,
@@ -128,8 +145,7 @@ def multi_head_attention_forward(
         raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not in functrace.torch.")
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    if query._a.ndim not in (2, 3):
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query._a.ndim}-D query tensor")
+    _check_attention(query, key, value, key_padding_mask, attn_mask)
     alone = query._a.ndim == 2
     if alone:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
@@ -137,6 +153,16 @@ def multi_head_attention_forward(
     length, batch, width = query._a.shape
     if width != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
+    if not use_separate_proj_weight and key._a.shape != value._a.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    source = key._a.shape[0]
+    if attn_mask is not None:
+        wanted = (length, source) if attn_mask._a.ndim == 2 else (batch * num_heads, length, source)
+        if attn_mask._a.shape != wanted:
+            raise RuntimeError(f"The shape of the {len(wanted)}D attn_mask is {attn_mask.shape}, but should be {wanted}.")
+    for j, wide in enumerate((batch, source)):
+        if key_padding_mask is not None and key_padding_mask._a.shape[j] != wide:
+            raise AssertionError(f"Expected key_padded_mask.shape[{j}] to be {wide}, but got {key_padding_mask._a.shape[j]}")
     head = width // num_heads
     if use_separate_proj_weight:
         projections = (q_proj_weight, k_proj_weight, v_proj_weight)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._bind import bound
 from functrace.torch._contact import value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
+from functrace.torch._tensor import wrap
 from functrace.torch.nn._activations import softplus_of
 from functrace.torch.nn._losses import checked, total
 
@@ -53,11 +55,17 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
     return total(loss + 0.5 * math.log(2 * math.pi) if full else loss, checked(reduction))
 
 
-def _named_loss(name: str, what: str, loss: Any) -> Any:
-    """A loss of a table: `loss(*tensors, **options)` of the examples, reduced."""
+def _named_loss(name: str, what: str, loss: Any, node: str = "") -> Any:
+    """A loss of a table: `loss(*tensors, **options)` of the examples, reduced; all in one `node`, if PyTorch has one for it."""
+
+    def reduced(arrays: Any, options: Any, reduction: str) -> Any:
+        return total(loss(*map(wrap, arrays), **options), reduction)._a
+
+    whole = bound(name, node, reduced) if node else None
 
     def function(*tensors: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **options: Any) -> Any:
-        return total(loss(*tensors, **options), checked(reduction, size_average, reduce))
+        reduction = checked(reduction, size_average, reduce)
+        return total(loss(*tensors, **options), reduction) if whole is None else whole([*tensors], options, reduction)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = what
@@ -73,7 +81,7 @@ def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0
         )
     product = (input1 * input2).sum(-1)
     cosine = product / (((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)).sqrt()
-    return ((1 - cosine) * (target == 1)) + (cosine - margin).clamp(min=0) * (target == -1)
+    return ((1 - cosine) * (target == 1)) + (cosine - margin).clamp_min(0) * (target == -1)
 
 
 def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False) -> Any:
@@ -84,7 +92,7 @@ def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: 
         return (x - y + eps).norm(p, -1)
 
     far = apart(anchor, negative)
-    return (margin + apart(anchor, positive) - (far.minimum(apart(positive, negative)) if swap else far)).clamp(min=0)
+    return (margin + apart(anchor, positive) - (far.minimum(apart(positive, negative)) if swap else far)).clamp_min(0)
 
 
 def _triplet_by(
@@ -94,7 +102,7 @@ def _triplet_by(
         return _triplet(anchor, positive, negative, margin, swap=swap)
     far = distance_function(anchor, negative)
     far = far.minimum(distance_function(positive, negative)) if swap else far
-    return (margin + distance_function(anchor, positive) - far).clamp(min=0)
+    return (margin + distance_function(anchor, positive) - far).clamp_min(0)
 
 
 def _multilabel_soft(input: Any, target: Any, weight: Any = None) -> Any:
@@ -114,7 +122,7 @@ def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weig
         raise ValueError("only p == 1 and p == 2 supported")
     rows = input if input._a.ndim == 2 else input.unsqueeze(0)
     own = target.reshape(-1, 1)
-    loss = (margin - rows.gather(1, own) + rows).clamp(min=0) ** p
+    loss = (margin - rows.gather(1, own) + rows).clamp_min(0) ** p
     if weight is not None:
         loss = loss * weight[own]
     loss = loss.scatter(1, own, 0.0).sum(1) / rows._a.shape[1]
@@ -131,7 +139,7 @@ def _multilabel_margin(input: Any, target: Any) -> Any:
     own = rows[pairs[0].tolist(), labels._a[pairs[0], pairs[1]].tolist()]
     other = rows[pairs[0].tolist(), pairs[2].tolist()]
     n, classes = rows._a.shape
-    each = rows.new_zeros(n).index_add(0, labels.new_tensor(pairs[0]), (1 - (own - other)).clamp(min=0)) / classes
+    each = rows.new_zeros(n).index_add(0, labels.new_tensor(pairs[0]), (1 - (own - other)).clamp_min(0)) / classes
     return each if input._a.ndim == 2 else each[0]
 
 
@@ -141,7 +149,7 @@ cosine_embedding_loss = _named_loss(
 margin_ranking_loss = _named_loss(
     "margin_ranking_loss",
     "How far the first input fails to be larger (target 1) or smaller (-1) than the second.",
-    lambda input1, input2, target, margin=0.0: (-target * (input1 - input2) + margin).clamp(min=0),
+    lambda input1, input2, target, margin=0.0: (-target * (input1 - input2) + margin).clamp_min(0),
 )
 triplet_margin_loss = _named_loss("triplet_margin_loss", "How far the positive is not nearer than the negative by a margin.", _triplet)
 triplet_margin_with_distance_loss = _named_loss(
@@ -150,11 +158,17 @@ triplet_margin_with_distance_loss = _named_loss(
 hinge_embedding_loss = _named_loss(
     "hinge_embedding_loss",
     "The input where the target is 1, what it lacks to a margin where it is -1.",
-    lambda input, target, margin=1.0: (margin - input).clamp(min=0) * (target != 1) + input * (target != -1),
+    lambda input, target, margin=1.0: (margin - input).clamp_min(0) * (target != 1) + input * (target != -1),
 )
-soft_margin_loss = _named_loss("soft_margin_loss", "log(1 + exp(-target * input)).", lambda input, target: _softplus(-target * input))
+soft_margin_loss = _named_loss(
+    "soft_margin_loss", "log(1 + exp(-target * input)).", lambda input, target: _softplus(-target.to(input.dtype) * input), "SoftMarginLoss"
+)
 multilabel_soft_margin_loss = _named_loss(
     "multilabel_soft_margin_loss", "The mean of the classes' `binary_cross_entropy_with_logits`.", _multilabel_soft
 )
-multi_margin_loss = _named_loss("multi_margin_loss", "How far other classes come within a margin of the right one.", _multi_margin)
-multilabel_margin_loss = _named_loss("multilabel_margin_loss", "`multi_margin_loss` with several right classes.", _multilabel_margin)
+multi_margin_loss = _named_loss(
+    "multi_margin_loss", "How far other classes come within a margin of the right one.", _multi_margin, "MultiMarginLoss"
+)
+multilabel_margin_loss = _named_loss(
+    "multilabel_margin_loss", "`multi_margin_loss` with several right classes.", _multilabel_margin, "MultilabelMarginLoss"
+)

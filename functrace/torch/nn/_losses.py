@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import level
+from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, value
 from functrace.torch._nodes import Like, Op
@@ -41,15 +42,23 @@ def total(loss: Any, reduction: str) -> Any:
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _plain(x: Any, name: str) -> Any:
-    """The array of a weight, which must not require grad."""
+def _alike(*tensors: Any) -> tuple[Any, ...]:
+    """Tensors in the dtype that they have together."""
+    if len({t._a.dtype for t in tensors}) == 1:
+        return tensors
+    d = _dtypes.result_type(*tensors)
+    return tuple(t.to(d) for t in tensors)
+
+
+def _plain(x: Any, name: str, like: Any) -> Any:
+    """The array of a weight, which must not require grad, in the dtype of another."""
     if x is None:
         return None
     if x._rg:
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument 'weight'. This input cannot have requires_grad True."
         )
-    return x._a
+    return x._a.astype(like._a.dtype, copy=False)
 
 
 def _bce_logits(x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
@@ -84,9 +93,13 @@ def binary_cross_entropy_with_logits(
     """The cross entropy of probabilities `sigmoid(input)` and `target`."""
     if target._a.shape != input._a.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if target._a.dtype.kind == "b":
+        target - target  # which says what to do
+    if target._a.dtype.kind not in "fc":
+        raise RuntimeError(f"result type {input.dtype.scalar} can't be cast to the desired output type {target.dtype.scalar}")
     name = "binary_cross_entropy_with_logits"
-    options = (_plain(weight, name), _plain(pos_weight, name), checked(reduction, size_average, reduce))
-    return call(_BCE_LOGITS, (input, target), options)
+    options = (_plain(weight, name, target), _plain(pos_weight, name, target), checked(reduction, size_average, reduce))
+    return call(_BCE_LOGITS, (input if input.dtype is target.dtype else input.to(target.dtype), target), options)
 
 
 def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
@@ -116,10 +129,12 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
+    if target._a.dtype != input._a.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.scalar} but expected {input.dtype.scalar}")
     for t, what in ((input, "input"), (target, "target")):
         if np.any((value(t._a) < 0) | (value(t._a) > 1)):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
-    return call(_BCE, (input, target), (_plain(weight, "binary_cross_entropy"), checked(reduction, size_average, reduce)))
+    return call(_BCE, (input, target), (_plain(weight, "binary_cross_entropy", input), checked(reduction, size_average, reduce)))
 
 
 def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
@@ -131,8 +146,8 @@ def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
         return _scale(g * slope(d, *more), d.size, reduction)
 
     def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = x - y
-        return _scale(-g * slope(d, *more), d.size, reduction)
+        d = y - x
+        return _scale(g * slope(d, *more), d.size, reduction)
 
     return Op(node, fun, [first, second], node + "Backward", frees=True)
 
@@ -173,6 +188,9 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
 def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
     """The mean of the squared differences."""
     _sizes(input, target)
+    input, target = _alike(input, target)
+    if input._a.dtype.kind not in "fc":
+        raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar}'")
     reduction = checked(reduction, size_average, reduce)
     if weight is not None:
         return _weighted(call(_MSE, (input, target), ("none",)), weight, reduction)
@@ -186,7 +204,7 @@ def smooth_l1_loss(
     _sizes(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return call(_SMOOTH, (input, target), (checked(reduction, size_average, reduce), beta))
+    return call(_SMOOTH, _alike(input, target), (checked(reduction, size_average, reduce), beta))
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
@@ -194,6 +212,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     _sizes(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    target = target.to(input.dtype)
     if weight is not None:
         return total(call(_HUBER, (input, target), ("none", delta)) * weight, checked(reduction))  # of all elements, not of the weights
     return call(_HUBER, (input, target), (checked(reduction), delta))
@@ -321,7 +340,9 @@ def nll_loss(
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
             f"{list(weight.shape)}"
         )
-    _plain(weight, "nll_loss")
+    if weight is not None and weight._a.dtype != x.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype.scalar} but found {weight.dtype.scalar}")
+    _plain(weight, "nll_loss", input)
     return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignored, reduction))
 
 
@@ -379,6 +400,8 @@ _DIV_BY_COUNT = Op("DivBackward1", lambda x, n: x / n, [lambda g, _r, _x, n: g /
 
 def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False) -> Any:
     """The relative entropy of `target` and the log-probabilities `input`."""
+    if input._a.dtype.kind not in "fc" or target._a.dtype.kind not in "fc":
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     batch = reduction == "batchmean"
     reduction = checked("sum" if batch else reduction, size_average, reduce)
     loss = target.exp() * (target - input) if log_target else call(_ENTROPY, (target,)) - target * input

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._contact import index_set, value
 from functrace.torch._nodes import Op
+from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._windows import Pads, Sizes, each, filled, overlap, raw_windows, windows
 
@@ -218,6 +220,8 @@ def _bins(n: int, out: int) -> list[tuple[int, int]]:
 
 
 def _outputs(x: Any, d: int, output_size: Any) -> Sizes:
+    if 1 < d >= x._a.ndim:
+        raise ValueError(f"Input dimension should be at least {d + 1}")
     if x._a.ndim not in (d + 1, d + 2):
         raise RuntimeError(f"adaptive pooling: Expected {d + 1}D or {d + 2}D tensor, but got {list(x.shape)}")
     wanted = (output_size,) * d if output_size is None or isinstance(output_size, int) else tuple(output_size)
@@ -250,6 +254,14 @@ def _adaptive_avg(d: int) -> Any:
     return adaptive_avg_pool
 
 
+def _picked(x: Any, found: Any, d: int) -> Any:
+    flat = np.reshape(found, (*x.shape[:-d], -1))
+    return np.reshape(np.take_along_axis(np.reshape(x, (*x.shape[:-d], -1)), flat, -1), found.shape)
+
+
+_ADAPTIVE_MAX = {d: Op(f"AdaptiveMaxPool{d}D", _picked) for d in (2, 3)}
+
+
 def _adaptive_max(d: int) -> Any:
     def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         out, sizes = _outputs(input, d, output_size), input._a.shape[-d:]
@@ -264,7 +276,7 @@ def _adaptive_max(d: int) -> Any:
         rows = np.reshape(input._a, (*input._a.shape[:-d], -1))[..., flat]
         best = np.argmax(rows, axis=-1)
         found = np.take_along_axis(np.broadcast_to(flat, rows.shape), best[..., None], -1)[..., 0]
-        values = input.flatten(-d).gather(-1, wrap(found.reshape(*found.shape[:-d], -1))).unflatten(-1, out)
+        values = call(_ADAPTIVE_MAX[d], (input,), (found, d))
         return (values, wrap(found)) if return_indices else values
 
     adaptive_max_pool.__name__ = adaptive_max_pool.__qualname__ = f"adaptive_max_pool{d}d"
@@ -278,6 +290,15 @@ adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool2d, adaptive_max_pool
 adaptive_avg_pool1d, adaptive_max_pool1d = _as_rows(adaptive_avg_pool2d, 1), _as_rows(adaptive_max_pool2d, 1)
 
 
+def _unpooled(x: Any, found: Any, shape: Sizes, d: int) -> Any:
+    lead, flat = shape[:-d], (*x.shape[:-d], -1)
+    out = index_set(np.zeros((*lead, math.prod(shape[-d:])), x.dtype), np.reshape(x, flat), key_along(np.reshape(found, flat), len(lead)))
+    return np.reshape(out, shape)
+
+
+_UNPOOL = {d: Op(node, _unpooled) for d, node in ((1, "SqueezeBackward1"), (2, "MaxUnpool2D"), (3, "MaxUnpool3D"))}
+
+
 def _max_unpool(d: int) -> Any:
     def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
         kernel, pads = each(kernel_size, d), each(padding, d)
@@ -289,7 +310,7 @@ def _max_unpool(d: int) -> Any:
             if output_size is not None and not n - s < m < n + s:
                 raise ValueError(f'invalid output_size "{tuple(sizes)}" (dim {j} must be between {n - s} and {n + s})')
         lead = input._a.shape[:-d]
-        return input.new_zeros((*lead, math.prod(sizes))).scatter(-1, indices.flatten(-d), input.flatten(-d)).unflatten(-1, tuple(sizes))
+        return call(_UNPOOL[d], (input,), (value(indices._a), (*lead, *sizes), d))
 
     max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{d}d"
     max_unpool.__doc__ = f"The elements put where `max_pool{d}d` found them, zeros elsewhere."

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import functools
-import math
-import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
-from functrace.torch._contact import GETITEM, Tracer, value
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch._tensor import wrap
-from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _pooling, _windows
+from functrace.torch.nn import (
+    _activations,
+    _alignment,
+    _attention,
+    _compositions,
+    _losses,
+    _norms,
+    _pooling,
+    _resampling,
+    _tables,
+    _windows,
+)
 
 _HELPERS = ("checked", "total", "each", "filled", "indexed", "lengths", "mapped", "picked", "placed", "raw_windows", "softplus_of")
 
@@ -29,12 +35,14 @@ def _public(module: ModuleType) -> dict[str, Any]:
     return {k: getattr(module, k) for k in names if not k.startswith("_") and k not in _HELPERS}
 
 
-for _module in (_activations, _attention, _compositions, _losses, _norms, _pooling, _windows):
+for _module in (_activations, _alignment, _attention, _compositions, _losses, _norms, _pooling, _resampling, _tables, _windows):
     globals().update(_public(_module))
 sigmoid, tanh = _activations.sigmoid, _activations.tanh
 for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
     globals()[_name + "_"] = functools.partial(getattr(_activations, _name), inplace=True)
-linear = _attention.linear
+linear, conv1d, cross_entropy = _attention.linear, _windows.conv1d, _losses.cross_entropy
+for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"):
+    globals()[_name + "_with_indices"] = functools.partial(getattr(_pooling, _name), return_indices=True)
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
@@ -48,84 +56,18 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 _BILINEAR = Op("Trilinear", lambda x, y, w: np.einsum("ni,kij,nj->nk", x, w, y))
 
 
-# tables
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """`conv1d` of (time, batch, channel), with weights (time, in, out)."""
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
-def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
-    if padding is not None:
-        g = g * (index != padding)[..., None].astype(g.dtype)
-    if isinstance(index, Tracer):
-        return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
-    if isinstance(g, Tracer):
-        return GETITEM.vjps[0](g, None, _w, (index,))
-    out = np.zeros(_w.shape, g.dtype)
-    flat = index.ravel()
-    if flat.size:
-        order = np.argsort(flat, kind="stable")
-        rows = flat[order]
-        starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-        out[rows[starts]] = np.add.reduceat(np.reshape(g, (flat.size, -1))[order], starts, axis=0)
-    return out
-
-
-def _hot(index: Any, w: Any) -> Any:
-    """Rows of the identity matrix, for an index that differs between the examples of a batch."""
-    return (np.reshape(index, (-1, 1)) == np.arange(w.shape[0])).astype(w.dtype)
-
-
-def _embed(w: Any, index: Any, _padding: int | None) -> Any:
-    return np.reshape(np.matmul(_hot(index, w), w), (*index.shape, w.shape[1])) if isinstance(index, Tracer) else w[index]
-
-
-_EMBEDDING = _losses.indexed("Embedding", _embed, _unembed, 1, flat=True)
-
-
-def embedding(
-    input: Any,
-    weight: Any,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
+def linear_cross_entropy(
+    input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, ignore_index: int | None = None, **options: Any
 ) -> Any:
-    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
-    index = input._a
-    if index.dtype not in (np.int64, np.int32):
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"torch.{input.dtype.storage} instead (while checking arguments for embedding)"
-        )
-    rows = weight._a.shape[0]
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise AssertionError("Padding_idx must be within num_embeddings")
-    plain = value(index)
-    if plain.size and (plain.min() < 0 or plain.max() >= rows):
-        raise IndexError("index out of range in self")
-    if max_norm is not None:
-        used = np.unique(plain)
-        norms = np.linalg.norm(weight._a[used], norm_type, axis=1)
-        long = norms > max_norm
-        weight._a[used[long]] *= (max_norm / (norms[long] + 1e-7))[:, None].astype(weight._a.dtype)
-        weight._ver[0] += 1
-    return _EMBEDDING(weight, (input,), (None if padding_idx is None else padding_idx % rows,))
-
-
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
-    """Rows of the identity matrix."""
-    a = tensor._a
-    if a.dtype != np.int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if not a.size and num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if a.size and a.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    if num_classes != -1 and a.size and a.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    n = int(a.max()) + 1 if num_classes < 0 else num_classes
-    return wrap((a[..., None] == np.arange(n)).astype(np.int64))
+    """`cross_entropy` of `linear`."""
+    return cross_entropy(
+        linear(input, linear_weight, linear_bias), target, ignore_index=-100 if ignore_index is None else ignore_index, **options
+    )
 
 
 # distances
@@ -135,7 +77,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along an axis."""
     shape = np.broadcast_shapes(x1._a.shape, x2._a.shape)
     x1, x2 = x1.expand(shape), x2.expand(shape)
-    x1, x2 = x1 / x1.norm(2, dim, True).clamp(min=eps), x2 / x2.norm(2, dim, True).clamp(min=eps)
+    x1, x2 = x1 / x1.norm(2, dim, True).clamp_min(eps), x2 / x2.norm(2, dim, True).clamp_min(eps)
     return (x1 * x2).sum(dim)
 
 
@@ -274,141 +216,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     return call(_CHANNELS, (input,), (groups,))
 
 
-def _cubic(t: Any) -> Any:
-    """Weights of the four neighbours, by cubic convolution (Keys 1981) with a = -0.75."""
-    a = -0.75
-    near: Any = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1
-    far: Any = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
-def _resampling(n: int, m: int, mode: str, align: bool, factor: float | None) -> Any:
-    """The matrix that takes n samples to m."""
-    k = np.arange(m)
-    if align:
-        x = k * ((n - 1) / (m - 1) if m > 1 else 0.0)
-    else:
-        x = (k + 0.5) * (1 / factor if factor else n / m) - 0.5
-        x = x if mode == "bicubic" else np.maximum(x, 0)
-    base = np.floor(x).astype(int)
-    out = np.zeros((m, n))
-    rows = _cubic(x - base) if mode == "bicubic" else (1 - (x - base), x - base)
-    for j, weight in enumerate(rows):
-        np.add.at(out, (k, np.clip(base + j - (mode == "bicubic"), 0, n - 1)), weight)
-    return out
-
-
-_UPSAMPLE = {
-    mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
-}
-_NEAREST = {
-    mode: {d: Op(f"Upsample{node}{d}D", lambda x, index: x[index]) for d in (1, 2, 3)}
-    for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
-}
-
-
-def interpolate(
-    input: Any,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Any:
-    """Images (or sequences, or volumes) of another size, by their nearest neighbours or by (bi-, tri-) linear or bicubic interpolation."""
-    sizes = input._a.shape[2:]
-    d = len(sizes)
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not in functrace.torch: average with avg_pool first.")
-    if (size is None) == (scale_factor is None):
-        raise ValueError(
-            "only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined"
-        )
-    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    factors: Any = (None,) * d
-    if size is None:
-        factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
-        size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
-        factors = (None,) * d if recompute_scale_factor else factors
-    out = (size,) * d if isinstance(size, int) else tuple(size)
-    if len(out) != d:
-        raise ValueError(
-            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
-            "(o1, o2, ...,oK) format."
-        )
-    if mode == "area":
-        return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
-    if mode in _NEAREST:
-        places = []
-        for k, (n, m, f) in enumerate(zip(sizes, out, factors)):
-            ratio = np.float32(1 / f if f else n / m)
-            x = np.arange(m, dtype=np.float32) + np.float32(0.5 if mode == "nearest-exact" else 0)
-            places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (d - 1 - k)))
-        return call(_NEAREST[mode][d], (input,), ((..., *places),))
-    if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
-        wanted = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
-        raise NotImplementedError(
-            f"Got {d + 2}D input, but {mode} mode needs {wanted}D input"
-            if wanted
-            else f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {d + 2}D) for the modes: nearest | linear | bilinear "
-            f"| bicubic | trilinear | area | nearest-exact (got {mode})"
-        )
-    maps = [_resampling(n, m, mode, bool(align_corners), f).astype(input._a.dtype) for n, m, f in zip(sizes, out, factors)]
-    return call(_UPSAMPLE[mode], (input,), (maps,))
-
-
-def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
-    """`interpolate`, under its old name."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=level())
-    return interpolate(input, size, scale_factor, mode, align_corners)
-
-
-def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
-    """Where each pixel of the output comes from, under an affine map: what `grid_sample` takes."""
-    n, _, h, w = size
-    ticks = [np.linspace(-1, 1, k) * (1 if align_corners else (k - 1) / k) for k in (h, w)]
-    y, x = np.meshgrid(*ticks, indexing="ij")
-    base = wrap(np.stack([x, y, np.ones_like(x)], -1).reshape(-1, 3).astype(theta._a.dtype))
-    return (base @ theta.transpose(1, 2)).reshape(n, h, w, 2)
-
-
-def _grid_sample(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
-    n, _, h, w = x.shape
-    spots = []
-    for k, size in ((0, w), (1, h)):
-        p = (grid[..., k] + 1) * ((size - 1) / 2) if align else ((grid[..., k] + 1) * size - 1) / 2
-        spots.append(np.clip(p, 0, size - 1) if padding == "border" else p)
-    px, py = spots
-    batch = np.arange(n)[:, None, None]
-
-    def pick(i: Any, j: Any) -> Any:
-        inside = (i >= 0) & (i < h) & (j >= 0) & (j < w)
-        rows = x[batch, :, np.clip(i, 0, h - 1), np.clip(j, 0, w - 1)]  # (n, out h, out w, channels)
-        return rows * inside[..., None].astype(x.dtype)
-
-    if mode == "nearest":
-        return np.moveaxis(pick(np.rint(py).astype(int), np.rint(px).astype(int)), -1, 1)
-    i, j = np.floor(py).astype(int), np.floor(px).astype(int)
-    ty, tx = (py - i)[..., None], (px - j)[..., None]
-    top = pick(i, j) * (1 - tx) + pick(i, j + 1) * tx
-    low = pick(i + 1, j) * (1 - tx) + pick(i + 1, j + 1) * tx
-    return np.moveaxis(top * (1 - ty) + low * ty, -1, 1)
-
-
-_GRID_SAMPLE = Op("GridSampler2D", _grid_sample)
-
-
-def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
-    """The image at the places of a grid, whose coordinates go from -1 to 1."""
-    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border") or input._a.ndim != 4:
-        raise NotImplementedError(
-            f"grid_sample: mode={mode!r} and padding_mode={padding_mode!r} on {input._a.ndim}-d input: functrace.torch has bilinear and "
-            "nearest with zeros or border on images only."
-        )
-    return call(_GRID_SAMPLE, (input, grid), (mode, padding_mode, bool(align_corners)))
+native_channel_shuffle = channel_shuffle
 
 
 globals().update(trimmed(globals()))

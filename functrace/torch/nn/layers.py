@@ -247,6 +247,7 @@ _LOSSES: dict[str, Any] = {
     "SoftMarginLoss": ("soft_margin_loss", _OLD),
     "MultiLabelMarginLoss": ("multilabel_margin_loss", _OLD),
     "MultiLabelSoftMarginLoss": ("multilabel_soft_margin_loss", {"weight": None, **_OLD}),
+    "CTCLoss": ("ctc_loss", {"blank": 0, "reduction": "mean", "zero_infinity": False}),
     "MultiMarginLoss": ("multi_margin_loss", {"p": 1, "margin": 1.0, "weight": None, **_OLD}),
 }
 _rows("loss", _Weighted, {name: (function, options, ()) for name, (function, options) in _LOSSES.items()})

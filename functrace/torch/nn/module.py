@@ -223,11 +223,11 @@ class Module(Hooked):
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
         """All parameters with their dotted names."""
-        return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
         """All buffers with their dotted names."""
-        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below, with their names."""
@@ -239,19 +239,23 @@ class Module(Hooked):
 
     def parameters(self, recurse: bool = True) -> Iterator[Any]:
         """All parameters."""
-        return (p for _, p in self.named_parameters(recurse=recurse))
+        for _, p in self.named_parameters(recurse=recurse):
+            yield p
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """All buffers."""
-        return (b for _, b in self.named_buffers(recurse=recurse))
+        for _, b in self.named_buffers(recurse=recurse):
+            yield b
 
     def children(self) -> Iterator[Module]:
         """The modules directly below."""
-        return (m for _, m in self.named_children())
+        for _, m in self.named_children():
+            yield m
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """Itself and all modules below."""
-        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
+        for _, m in self.named_modules(remove_duplicate=remove_duplicate):
+            yield m
 
     # changes to the whole
     def apply(self, fn: Callable[[Module], Any]) -> Module:

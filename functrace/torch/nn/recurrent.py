@@ -83,14 +83,17 @@ class _RNNBase(Module):
             )
         if proj_size and self.mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        for what, n in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if not isinstance(n, int):
+                raise TypeError(f"{what} should be of type int, got: {type(n).__name__}")
+        if hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
                 "proj_size should be a positive integer or zero to disable projections"
                 if proj_size < 0
                 else "proj_size has to be smaller than hidden_size"
             )
-        if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
@@ -139,7 +142,8 @@ class _RNNBase(Module):
             if given.sorted_indices is not None and hx is not None:
                 hx = _taken(hx, given.sorted_indices)
         if input._a.ndim not in (2, 3):
-            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input._a.ndim}D instead")
+            what = f"{input._a.ndim}D tensor" if self.mode.startswith("RNN") else f"{input._a.ndim}D"
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {what} instead")
         alone = input._a.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first and not packed else input
         if x._a.shape[-1] != self.input_size:
@@ -150,7 +154,14 @@ class _RNNBase(Module):
         if hx is None:
             states = [_zeros(*wanted, like=x) for wanted in shapes]
         else:
-            states = [h.unsqueeze(1) if alone else h for h in (hx if several else (hx,))]
+            states, n = list(hx if several else (hx,)), input._a.ndim
+            if any(h._a.ndim != n for h in states):
+                found = "({}-D, {}-D) tensors" if several else "{}-D tensor"
+                raise RuntimeError(
+                    f"For {'unbatched' if alone else 'batched'} {n}-D input, hx {'and cx ' * several}should also be {n}-D but got "
+                    + found.format(*(h._a.ndim for h in states))
+                )
+            states = [h.unsqueeze(1) if alone else h for h in states]
             for k, (h, wanted) in enumerate(zip(states, shapes)):
                 if h._a.shape != wanted:
                     what = f"hidden[{k}]" if several else "hidden"

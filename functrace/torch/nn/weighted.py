@@ -169,6 +169,63 @@ class Embedding(Module):
         return ", ".join([str(self.num_embeddings), str(self.embedding_dim), *more])
 
 
+class EmbeddingBag(Embedding):
+    """Sums, means or maxima of vectors of a table, looked up by number."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertionError("padding_idx must be within num_embeddings")
+        super().__init__(
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, False, device, dtype
+        )
+        self.mode, self.include_last_offset = mode, include_last_offset
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, *args: Any, **options: Any) -> Any:
+        """A table that is given; not trained if `freeze`."""
+        if embeddings._a.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings._a.shape
+        made = cls(rows, columns, *args, **{**options, "_weight": embeddings})
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        more = [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
+        more += [f"mode={self.mode!r}"] + [f"padding_idx={self.padding_idx}"] * (self.padding_idx is not None)
+        return ", ".join([str(self.num_embeddings), str(self.embedding_dim), *more])
+
+
 # convolutions
 
 

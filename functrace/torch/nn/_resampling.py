@@ -1,0 +1,244 @@
+"""Images of another size, and images seen through a grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import level
+from functrace.torch._apply import call
+from functrace.torch._bind import bound
+from functrace.torch._nodes import Op
+from functrace.torch.nn import _pooling
+
+
+def _cubic(t: Any, a: float = -0.75) -> Any:
+    """Weights of the four neighbours, by cubic convolution (Keys 1981)."""
+    near: Any = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1
+    far: Any = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+def _resampling(n: int, m: int, mode: str, align: bool, factor: float | None) -> Any:
+    """The matrix that takes n samples to m."""
+    k = np.arange(m)
+    if align:
+        x = k * ((n - 1) / (m - 1) if m > 1 else 0.0)
+    else:
+        x = (k + 0.5) * (1 / factor if factor else n / m) - 0.5
+        x = x if mode == "bicubic" else np.maximum(x, 0)
+    base = np.floor(x).astype(int)
+    out = np.zeros((m, n))
+    rows = _cubic(x - base) if mode == "bicubic" else (1 - (x - base), x - base)
+    for j, weight in enumerate(rows):
+        np.add.at(out, (k, np.clip(base + j - (mode == "bicubic"), 0, n - 1)), weight)
+    return out
+
+
+def _averaging(n: int, m: int, mode: str, align: bool, factor: float | None) -> Any:
+    """`_resampling` whose weights reach over all pixels that an output pixel covers."""
+    scale = (n - 1) / (m - 1) if align and m > 1 else 0.0 if align else 1 / factor if factor else n / m
+    wide = max(scale, 1.0)
+    center, reach = scale * (np.arange(m)[:, None] + 0.5), (2 if mode == "bicubic" else 1) * wide
+    j = np.arange(n)
+    first, last = np.maximum((center - reach + 0.5).astype(int), 0), np.minimum((center + reach + 0.5).astype(int), n)
+    d = np.abs((j - center + 0.5) / wide)
+    if mode == "bicubic":
+        far, near, _, _ = _cubic(d - np.floor(d), -0.5)
+        rows = np.where(d < 1, near, np.where(d < 2, far, 0))
+    else:
+        rows = np.maximum(1 - d, 0)
+    rows = np.where((j >= first) & (j < last), rows, 0)
+    return rows / rows.sum(1, keepdims=True)
+
+
+_UPSAMPLE = {
+    mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
+}
+_UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa") for mode in ("bilinear", "bicubic")})
+_NEAREST = {
+    mode: {d: Op(f"Upsample{node}{d}D", lambda x, index: x[index]) for d in (1, 2, 3)}
+    for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
+}
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Images (or sequences, or volumes) of another size, by their nearest neighbours or by (bi-, tri-) linear or bicubic interpolation."""
+    sizes = input._a.shape[2:]
+    d = len(sizes)
+    if antialias and (mode not in ("bilinear", "bicubic") or d != 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined"
+        )
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    factors: Any = (None,) * d
+    if size is None:
+        factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
+        size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
+        factors = (None,) * d if recompute_scale_factor else factors
+    out = (size,) * d if isinstance(size, int) else tuple(size)
+    if len(out) != d:
+        raise ValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
+            "(o1, o2, ...,oK) format."
+        )
+    if mode == "area":
+        return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
+    if mode in _NEAREST:
+        places = []
+        for k, (n, m, f) in enumerate(zip(sizes, out, factors)):
+            ratio = np.float32(1 / f if f else n / m)
+            x = np.arange(m, dtype=np.float32) + np.float32(0.5 if mode == "nearest-exact" else 0)
+            places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (d - 1 - k)))
+        return call(_NEAREST[mode][d], (input,), ((..., *places),))
+    if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
+        wanted = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
+        raise NotImplementedError(
+            f"Got {d + 2}D input, but {mode} mode needs {wanted}D input"
+            if wanted
+            else f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {d + 2}D) for the modes: nearest | linear | bilinear "
+            f"| bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
+    weights = _averaging if antialias else _resampling
+    maps = [weights(n, m, mode, bool(align_corners), f).astype(input._a.dtype) for n, m, f in zip(sizes, out, factors)]
+    return call(_UPSAMPLE[mode + "_aa" * antialias], (input,), (maps,))
+
+
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` by nearest neighbours, under its old name."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=level())
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` by bilinear functions with aligned corners, under its old name."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=level())
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
+    """`interpolate`, under its old name."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=level())
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def _align(align_corners: bool | None) -> bool:
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+            stacklevel=level(),
+        )
+    return bool(align_corners)
+
+
+def _affine_grid(theta: Any, sizes: tuple[int, ...], align: bool) -> Any:
+    ticks = [np.linspace(-1, 1, k) * (1 if align else (k - 1) / k) if k > 1 else np.zeros(1) for k in sizes]
+    places = [*reversed(np.meshgrid(*ticks, indexing="ij")), np.ones(sizes)]
+    base = np.stack(places, -1).reshape(-1, len(places)).astype(theta.dtype)
+    return np.reshape(base @ np.swapaxes(theta, 1, 2), (theta.shape[0], *sizes, len(sizes)))
+
+
+_AFFINE_GRID = bound("affine_grid", "AffineGridGenerator", _affine_grid)
+
+
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
+    """Where each pixel (or voxel) of the output comes from, under an affine map: what `grid_sample` takes."""
+    align, d = _align(align_corners), len(size) - 2
+    if d not in (2, 3):
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}."
+        )
+    if theta._a.ndim != 3 or theta._a.shape[1:] != (d, d + 1):
+        raise ValueError(f"Expected a batch of {d}D affine matrices of shape Nx{d}x{d + 1} for size {list(size)}. Got {theta.shape}.")
+    return _AFFINE_GRID(theta, tuple(size[2:]), align)
+
+
+def _inside(p: Any, n: int, padding: str, align: bool) -> Any:
+    """Places on an axis of n pixels, those beyond its ends moved to the border or reflected. The gradient is 0 at the ends."""
+    if padding == "reflection":
+        low, span = (0.0, n - 1.0) if align else (-0.5, float(n))
+        if not span:
+            return p * 0
+        far = np.abs(p - low)
+        flips = np.floor(far / span)
+        rest = far - flips * span
+        p = np.where(flips % 2 == 0, rest, span - rest) + low
+    if padding != "zeros":
+        p = np.where(p <= 0, 0, np.where(p >= n - 1, n - 1, p)).astype(p.dtype)
+    return p
+
+
+def _grid_sample(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    n, _, *sizes = x.shape
+    batch = np.arange(n).reshape(n, *(1,) * len(sizes))
+    spots = [((grid[..., -1 - k] + 1) * m - (0 if align else 1)) / 2 for k, m in enumerate((m - 1 if align else m) for m in sizes)]
+
+    def pick(places: Sequence[Any]) -> Any:
+        """The pixels at whole places, 0 beyond the image: (n, output sizes, channels)."""
+        inside = np.all([(i >= 0) & (i < m) for i, m in zip(places, sizes)], axis=0)
+        rows = x[(batch, slice(None), *(np.clip(i, 0, m - 1) for i, m in zip(places, sizes)))]
+        return rows * inside[..., None].astype(x.dtype)
+
+    if mode != "bicubic":
+        spots = [_inside(p, m, padding, align) for p, m in zip(spots, sizes)]
+    if mode == "nearest":
+        return np.moveaxis(pick([np.rint(p).astype(int) for p in spots]), -1, 1)
+    base = [np.floor(p).astype(int) for p in spots]
+    rests = [p - i.astype(p.dtype) for p, i in zip(spots, base)]
+    cubic = mode == "bicubic"
+    shares = [_cubic(t) if cubic else (1 - t, t) for t in rests]
+    out: Any = 0
+    for steps in itertools.product(range(4 if cubic else 2), repeat=len(sizes)):
+        places = [i + step - cubic for i, step in zip(base, steps)]
+        if cubic:
+            places = [_inside(i.astype(x.dtype), m, padding, align).astype(int) for i, m in zip(places, sizes)]
+        weight = math.prod((share[step] for share, step in zip(shares, steps)), start=np.ones((), x.dtype))
+        out = out + pick(places) * weight[..., None]
+    return np.moveaxis(out, -1, 1)
+
+
+_GRID_SAMPLE = {d: Op(f"GridSampler{d}D", _grid_sample) for d in (2, 3)}
+
+
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
+    """The image (or volume) at the places of a grid, whose coordinates go from -1 to 1."""
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
+        )
+    align, x, g, d = _align(align_corners), input._a.shape, grid._a.shape, input._a.ndim - 2
+    if x[0] != g[0]:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(x)} and grid with sizes "
+            f"{list(g)}"
+        )
+    if g[-1] != d:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {d} in last dimension, but got grid with sizes {list(g)}")
+    if d not in (2, 3) or len(g) != len(x):
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(x)} and grid "
+            f"with sizes {list(g)}"
+        )
+    if mode == "bicubic" and d == 3:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    return call(_GRID_SAMPLE[d], (input, grid), (mode, padding_mode, align))

@@ -1,0 +1,177 @@
+"""Rows of tables: embeddings, bags of them, and one-hot rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._bind import bound
+from functrace.torch._contact import GETITEM, Tracer, index_add, value
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn import _losses
+
+
+def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
+    if padding is not None:
+        g = g * (index != padding)[..., None].astype(g.dtype)
+    if isinstance(index, Tracer):
+        return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
+    if isinstance(g, Tracer):
+        return GETITEM.vjps[0](g, None, _w, (index,))
+    out = np.zeros(_w.shape, g.dtype)
+    flat = index.ravel()
+    if flat.size:
+        order = np.argsort(flat, kind="stable")
+        rows = flat[order]
+        starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+        out[rows[starts]] = np.add.reduceat(np.reshape(g, (flat.size, -1))[order], starts, axis=0)
+    return out
+
+
+def _hot(index: Any, w: Any) -> Any:
+    """Rows of the identity matrix, for an index that differs between the examples of a batch."""
+    return (np.reshape(index, (-1, 1)) == np.arange(w.shape[0])).astype(w.dtype)
+
+
+def _embed(w: Any, index: Any, _padding: int | None) -> Any:
+    return np.reshape(np.matmul(_hot(index, w), w), (*index.shape, w.shape[1])) if isinstance(index, Tracer) else w[index]
+
+
+_EMBEDDING = _losses.indexed("Embedding", _embed, _unembed, 1, flat=True)
+
+
+def _numbered(input: Any, name: str) -> None:
+    if input._a.dtype not in (np.int64, np.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{input.dtype.storage} instead (while checking arguments for {name})"
+        )
+
+
+def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are used and longer than `max_norm` down to it, in place."""
+    used = np.unique(index)
+    norms = np.linalg.norm(weight._a[used], norm_type, axis=1)
+    long = norms > max_norm
+    weight._a[used[long]] *= (max_norm / (norms[long] + 1e-7))[:, None].astype(weight._a.dtype)
+    weight._ver[0] += 1
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+    _numbered(input, "embedding")
+    rows, plain = weight._a.shape[0], value(input._a)
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    if plain.size and (plain.min() < 0 or plain.max() >= rows):
+        raise IndexError("index out of range in self")
+    if max_norm is not None:
+        _shorten(weight, plain, max_norm, norm_type)
+    return _EMBEDDING(weight, (input,), (None if padding_idx is None else padding_idx % rows,))
+
+
+def _bagged(weight: Any, samples: Any, index: Any, bag: Any, n: int, mode: str) -> Any:
+    rows = weight[index] if samples is None else weight[index] * samples[:, None]
+    if mode == "max":
+        plain, width = value(rows), weight.shape[1]
+        first = np.zeros((n, width), int)
+        for k in np.unique(bag):
+            members = np.flatnonzero(bag == k)
+            first[k] = members[np.argmax(plain[members], axis=0)]
+        full = np.isin(np.arange(n), bag)[:, None]
+        return np.where(full, rows[first, np.arange(width)], 0).astype(rows.dtype) if len(index) else np.zeros((n, width), weight.dtype)
+    total = index_add(np.zeros((n, weight.shape[1]), rows.dtype), rows, (bag,))
+    return total if mode == "sum" else total / np.maximum(np.bincount(bag, minlength=n), 1)[:, None].astype(rows.dtype)
+
+
+_BAGS = bound("embedding_bag", "EmbeddingBag", _bagged)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Sums, means or maxima of rows of `weight`: of those that each row of `input` names, or each part of it, which begin at `offsets`."""
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding_bag: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+    shape = input._a.shape
+    if per_sample_weights is not None and per_sample_weights._a.shape != shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input "
+            f"({input.shape})"
+        )
+    if len(shape) not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {len(shape)}")
+    if len(shape) == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found "
+            f"offsets of type {type(offsets)}"
+        )
+    if len(shape) == 1 and (not isinstance(offsets, Tensor) or offsets._a.ndim != 1):
+        raise ValueError("offsets has to be a 1D Tensor" + ("" if isinstance(offsets, Tensor) else f" but got {offsets}"))
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
+            f"'{mode}'). Please open a feature request on GitHub."
+        )
+    _numbered(input, "embedding_bag")
+    index, rows = value(input._a).ravel(), weight._a.shape[0]
+    starts = np.arange(shape[0]) * shape[1] if offsets is None else value(offsets._a)
+    ends = starts[1:] if include_last_offset and offsets is not None else np.append(starts[1:], index.size)
+    if starts.size and starts[0]:
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}"
+        )
+    if starts.size and starts[-1] > index.size:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length {index.size} but got offsets[-1] of {starts[-1]}")
+    n = len(ends)
+    if (ends < starts[:n]).any():
+        raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts.tolist()}")
+    wrong = np.flatnonzero((index < 0) | (index >= rows))
+    if wrong.size:
+        raise RuntimeError(f"Index {wrong[0]} of input takes value {index[wrong[0]]} which is not in the valid range [0, {rows})")
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}")
+    if max_norm is not None:
+        _shorten(weight, index, max_norm, norm_type)
+    bag = np.repeat(np.arange(n), ends - starts[:n])
+    kept = np.flatnonzero(index[: bag.size] != (-1 if padding_idx is None else padding_idx % rows))
+    samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)[wrap(kept)]
+    return _BAGS(weight, samples, index[kept], bag[kept], n, mode)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Rows of the identity matrix."""
+    a = tensor._a
+    if a.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not a.size and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if a.size and a.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes != -1 and a.size and a.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    n = int(a.max()) + 1 if num_classes < 0 else num_classes
+    return wrap((a[..., None] == np.arange(n)).astype(np.int64))
