@@ -97,7 +97,7 @@ DIFFERENCES = (
     ("`torch.compile`", "runs pure functions of tensors as programs of `functrace.jit`, all else as it is; modules come back as they are",
      "the result is the same either way"),
     ("`addbmm_` that would change the tensor's shape", "raises; PyTorch gives it the new shape", "no other operation in place does"),
-    ("`linalg.pinv` with `rtol` or `atol`, where singular values that are not zero are left out", "the gradient is the derivative; PyTorch's "
+    ("`pinv` with `rtol` or `atol`, where singular values that are not zero are left out", "the gradient is the derivative; PyTorch's "
      "takes them for zero", "finite differences agree with ours"),
     ("`ctc_loss` of what is not a `log_softmax`", "the gradient is the derivative; PyTorch's is that of `ctc_loss` after `log_softmax`",
      "after `log_softmax` they are equal"),
