@@ -25,6 +25,7 @@ from functrace.ops.rebased import MAKERS as _MAKERS
 from functrace.ops.rebased import Namespace as _Namespace
 from functrace.ops.rebased import rebased as _rebased
 from functrace.ops.registry import TABLE as _TABLE
+from functrace.ops.registry import sought as _sought
 from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 
 __all__ = ["at", "emath", "fft", "linalg", "polynomial"]
@@ -43,14 +44,13 @@ def _ordering(function: Any) -> Any:
 def _made(name: str) -> Any:
     """What a name stands for, made when it is first asked for."""
     theirs = getattr(_numpy, name, None)
-    if name not in _TABLE and (theirs is None or callable(theirs) and not isinstance(theirs, type)):
-        _load_late()
-    found = _TABLE[name].function if name in _TABLE else getattr(_numpy, name)
+    declared = _sought(name, theirs)
+    found = getattr(_numpy, name) if declared is None else declared.function
     if name in ("sort", "argsort"):
         return _ordering(found)
     if name in _MAKERS:
         return _making(found)
-    return _as_ufunc(found, theirs) if name in _TABLE and isinstance(theirs, _numpy.ufunc) else found
+    return _as_ufunc(found, theirs) if declared is not None and isinstance(theirs, _numpy.ufunc) else found
 
 
 def ndenumerate(arr: Any) -> Any:

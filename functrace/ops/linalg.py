@@ -218,17 +218,17 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     a = lift(a)
     rcond = rtol if rcond is None and isinstance(rtol, (int, float, np.ndarray, np.generic)) else rcond
     a = full_hermitian(a) if hermitian else a
-    if rcond is not None and a.size:
-        s = svdvals(a)
-        largest = np.max(s, axis=-1, keepdims=True)
-        kept = s > np.asarray(rcond)[..., None] * largest
-        if some(~kept & (s > max(a.shape[-2:]) * np.finfo(s.dtype).eps * largest)):
-            return _truncated(a, kept)
-    return _pinv(a, rcond, bool(hermitian))
+    return _pinv(a, None, bool(hermitian)) if rcond is None else _cut(a, rcond, svdvals(a), bool(hermitian))
 
 
-def _truncated(a: Any, kept: Any) -> Any:
-    """The pseudo-inverse without singular values that are not zero: which directions those are depends on `a` too."""
+def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
+    """The pseudo-inverse without the smaller of the singular values `s`. Where one of them is not zero, to which directions they belong
+    depends on `a` too.
+    """
+    largest = np.max(s, axis=-1, keepdims=True, initial=0)
+    kept = s > np.asarray(rcond)[..., None] * largest
+    if not some(~kept & (s > max(a.shape[-2:]) * np.finfo(s.dtype).eps * largest)):
+        return _pinv(a, rcond, hermitian)
     u, s, vh = svd(a, full_matrices=False)
     return (adjoint(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :]) @ adjoint(u)
 
@@ -247,7 +247,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     rcond = eps * max(m, n) if rcond is None else eps if rcond == -1 else rcond
     s = svdvals(a)
     rank = np.sum(s > rcond * np.max(s, initial=0)).astype(np.int32)
-    x = pinv(a, rcond) @ b
+    x = _cut(a, rcond, s) @ b
     if m > n and np.all(rank == n):
         rest = b - a @ x
         squares = np.real(rest * conj(rest))

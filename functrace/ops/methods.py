@@ -47,15 +47,6 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "rshift": lambda x, y: np.right_shift(x, y),
     "xor": e.bitwise_xor,
 }
-_COMPARISONS = {"eq": e.equal, "ne": e.not_equal, "lt": e.less, "le": e.less_equal, "gt": e.greater, "ge": e.greater_equal}
-_UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.absolute, "invert": e.invert}
-
-for _name, _op in _BINARY.items():
-    setattr(Tracer, f"__{_name}__", _op)
-    setattr(Tracer, f"__r{_name}__", _reflected(_op))
-    setattr(Tracer, f"__i{_name}__", inplace(_op))
-for _name, _op in (_COMPARISONS | _UNARY).items():
-    setattr(Tracer, f"__{_name}__", _op)
 
 
 def _compared(op: Callable[[Any, Any], Any], other: bool) -> Callable[[Any, Any], Any]:
@@ -70,8 +61,22 @@ def _compared(op: Callable[[Any, Any], Any], other: bool) -> Callable[[Any, Any]
     return compare
 
 
-for _name in ("eq", "ne"):
-    setattr(Tracer, f"__{_name}__", _compared(_COMPARISONS[_name], _name == "ne"))
+_COMPARISONS = {
+    "eq": _compared(e.equal, False),
+    "ne": _compared(e.not_equal, True),
+    "lt": e.less,
+    "le": e.less_equal,
+    "gt": e.greater,
+    "ge": e.greater_equal,
+}
+_UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.absolute, "invert": e.invert}
+
+for _name, _op in _BINARY.items():
+    setattr(Tracer, f"__{_name}__", _op)
+    setattr(Tracer, f"__r{_name}__", _reflected(_op))
+    setattr(Tracer, f"__i{_name}__", inplace(_op))
+for _name, _op in (_COMPARISONS | _UNARY).items():
+    setattr(Tracer, f"__{_name}__", _op)
 
 
 def _pow(x: Any, y: Any) -> Any:

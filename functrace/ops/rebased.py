@@ -16,8 +16,7 @@ import numpy as np
 
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import making
-from functrace.ops.protocol import load_late
-from functrace.ops.registry import TABLE
+from functrace.ops.registry import TABLE, sought
 
 MAKERS = (  # what makes arrays
     "arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray copy empty empty_like eye full full_like geomspace "
@@ -34,9 +33,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         theirs = getattr(self._module, name, None)
-        if callable(theirs) and not isinstance(theirs, type):
-            load_late()
-        declared = TABLE.get(self._prefix + name)
+        declared = sought(self._prefix + name, theirs)
         found = declared.function if declared is not None else getattr(self._module, name)
         if isinstance(theirs, np.ufunc):  # it finds traced values by itself, and has methods
             found = theirs

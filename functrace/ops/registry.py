@@ -63,6 +63,13 @@ def found(name: str) -> Declared:
     return TABLE[name]
 
 
+def sought(name: str, theirs: Any) -> Declared | None:
+    """The declaration for NumPy's `theirs` of that name, if there is one; nothing is imported for constants and classes."""
+    if name not in TABLE and (theirs is None or callable(theirs) and not isinstance(theirs, type)):
+        load_late()
+    return TABLE.get(name)
+
+
 def rules(op: str | Callable[..., Any]) -> Primitive:
     """The primitive behind an op, or the op's name: `fun(*arrays, *params)`, and in `vjps[k](g, ans, *arrays, *params)` the
     pullback of argument k, for those who differentiate one op at a time. Raises `TypeError` for a function made of several ops.
