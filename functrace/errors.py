@@ -293,7 +293,7 @@ def trim(error: BaseException) -> None:
         links = list(_links(e.__traceback__))
         if e is error and links and not links[-1][1] and not isinstance(e, FunctraceError):
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
-        if e is error and links and links[-1][1] and isinstance(e, (TypeError, AttributeError)) and _CONTAINER.search(str(e)):
+        if e is error and links and links[-1][1] and isinstance(e, (TypeError, AttributeError)) and re.search(_CONTAINER, str(e)):
             _note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
         kept: TracebackType | None = None
         for link, mine in reversed(links):
@@ -305,7 +305,7 @@ def trim(error: BaseException) -> None:
             e.__traceback__ = kept
 
 
-_CONTAINER = re.compile(
+_CONTAINER = (
     r"operand type.*'(list|tuple)'|can't multiply sequence|'(list|tuple)' object has no attribute '(sum|mean|shape|size|ndim|dtype|T|dot)'"
 )
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as _numpy
 
-from functrace.ops.registry import TABLE as _TABLE
+from functrace.ops.rebased import Namespace as _Namespace
 
-globals().update({name.removeprefix("fft."): declared.function for name, declared in _TABLE.items() if name.startswith("fft.")})
+_NAMES = _Namespace(_numpy.fft, "fft.")
 
 
 def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
@@ -27,7 +27,8 @@ def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> 
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_numpy.fft, name)
+    found = globals()[name] = getattr(_NAMES, name)
+    return found
 
 
 def __dir__() -> list[str]:

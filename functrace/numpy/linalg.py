@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as _numpy
 
-from functrace.ops.registry import TABLE as _TABLE
-
-globals().update({name.removeprefix("linalg."): declared.function for name, declared in _TABLE.items() if name.startswith("linalg.")})
+from functrace.ops.rebased import NAMESPACE as _NAMESPACE
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_numpy.linalg, name)
+    found = globals()[name] = getattr(_NAMESPACE.linalg, name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,6 @@ from functrace.ops import constants as constants
 from functrace.ops import contract as contract
 from functrace.ops import create as create
 from functrace.ops import cumulative as cumulative
-from functrace.ops import decompositions as decompositions
-from functrace.ops import einsum as einsum
 from functrace.ops import elementary as elementary
 from functrace.ops import elementwise as elementwise
 from functrace.ops import functions as functions
@@ -17,14 +15,11 @@ from functrace.ops import index as index
 from functrace.ops import inplace as inplace
 from functrace.ops import join as join
 from functrace.ops import kinds as kinds
-from functrace.ops import linalg as linalg
 from functrace.ops import methods as methods
-from functrace.ops import norms as norms
 from functrace.ops import products as products
 from functrace.ops import reduce as reduce
 from functrace.ops import registry as registry
 from functrace.ops import shape as shape
 from functrace.ops import sparse_products as sparse_products
-from functrace.ops import statistics as statistics
 from functrace.ops import ufuncs as ufuncs
 from functrace.ops import writing as writing

@@ -20,8 +20,8 @@ UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the de
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # np.sum -> its implementation
 LATE = {  # modules of ours that are imported when a function of these is met that nobody has declared yet
-    "numpy": "ops.calculus ops.counting ops.fourier ops.nanfunctions ops.pad ops.polynomials ops.quantiles ops.ranges ops.select "
-    "ops.sorting",
+    "numpy": "ops.calculus ops.counting ops.decompositions ops.einsum ops.fourier ops.linalg ops.nanfunctions ops.norms ops.pad "
+    "ops.polynomials ops.quantiles ops.ranges ops.select ops.sorting ops.statistics",
     "scipy.special": "scipy.special",
 }
 
