@@ -21,6 +21,7 @@ from functrace.later import Products
 
 SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
+_BESIDE = 4  # how far from the last buffer taken a free one is looked for
 
 _probe = [np.empty(0)]
 UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
@@ -28,11 +29,15 @@ _counts = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL ref
 
 
 class _Pool(threading.local):
-    """The buffers of a thread, by shape and dtype."""
+    """The buffers of a thread, by shape and dtype, and where the last of each was taken.
+
+    Tapes take and free as stacks do, so a free buffer lies beside the last one taken: a few looks find it, however many are in use.
+    """
 
     def __init__(self) -> None:
         self.buffers: dict[Any, list[Any]] = {}
-        self.bytes = 0
+        self.last: dict[Any, int] = {}
+        self.bytes = self.refused = 0
 
     def take(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A buffer that nothing refers to."""
@@ -40,22 +45,30 @@ class _Pool(threading.local):
         buffers = self.buffers.get(key)
         if buffers is None:
             buffers = self.buffers[key] = []
-        for k in range(len(buffers)):
-            if getrefcount(buffers[k]) == UNUSED:
-                return buffers[k]
+            self.last[key] = 0
+        last = self.last[key]
+        for start in (max(last - _BESIDE, 0), 0):
+            for k in range(start, min(start + 2 * _BESIDE, len(buffers))):
+                if getrefcount(buffers[k]) == UNUSED:
+                    self.last[key] = last - 1 if start <= k < last else k
+                    return buffers[k]
         new = np.empty(shape, dtype)
         if self.bytes + new.nbytes > LIMIT:
-            self.drop_unused()
+            self.refused += new.nbytes
+            if self.refused > LIMIT >> 3:  # looking through them all each time would take longer than it saves
+                self.drop_unused()
         if self.bytes + new.nbytes <= LIMIT:
             self.bytes += new.nbytes
+            self.last[key] = len(buffers)
             buffers.append(new)
         return new
 
     def drop_unused(self) -> None:
         """Give back the buffers that nothing refers to."""
-        for buffers in self.buffers.values():
+        for key, buffers in self.buffers.items():
             buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > UNUSED]
-        self.bytes = sum(b.nbytes for buffers in self.buffers.values() for b in buffers)
+            self.last[key] = 0
+        self.bytes, self.refused = sum(b.nbytes for buffers in self.buffers.values() for b in buffers), 0
 
 
 _pool = _Pool()
@@ -164,8 +177,10 @@ def _in_pieces(ufunc: np.ufunc, inputs: list[Any], out: Any) -> None:
 
 
 def recycled(x: Any) -> Any:
-    """`x`, a view of which computes in the pool if it is a large array."""
-    return x.view(Recycled) if type(x) is np.ndarray and x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+    """`x`, a view of which computes in the pool if it is a large array; a small part of one that does, as a plain array."""
+    if type(x) is np.ndarray:
+        return x.view(Recycled) if x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+    return x.view(np.ndarray) if type(x) is Recycled and x.nbytes < SMALLEST else x
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -214,5 +229,4 @@ def owned(x: Any, taken: set[int]) -> Any:
 
 def clear() -> None:
     """Give back all memory that this thread keeps for later use."""
-    _pool.buffers.clear()
-    _pool.bytes = 0
+    _pool.__init__()  # type: ignore[misc]

@@ -99,6 +99,51 @@ def test_the_pool_is_bounded_and_steady(monkeypatch):
         assert pool._pool.bytes <= 4 * (x.nbytes + 16)
 
 
+def test_a_free_buffer_is_found_in_a_few_looks_however_many_are_in_use(monkeypatch):
+    looks: list[int] = []
+    monkeypatch.setattr(pool, "getrefcount", lambda x: looks.append(1) or sys.getrefcount(x) - 1)
+    shape, dtype = (N,), np.dtype(float)
+    held, most, counts = [], 0, []
+    for _ in range(6):  # as a tape does: half of what is taken on the way there is kept, and is freed last first on the way back
+        for k in range(400):
+            if k < 200:
+                passing = pool.empty(shape, dtype)
+                held.append(pool.empty(shape, dtype))
+                del passing
+            else:
+                held.pop()
+                pool.empty(shape, dtype)
+            most = max(most, len(looks))
+            looks.clear()
+        counts.append(len(pool._pool.buffers[shape, dtype]))
+    assert most <= 32
+    assert 200 <= counts[2] == counts[5] < 300
+
+
+def test_a_full_pool_is_not_looked_through_at_every_operation(monkeypatch):
+    monkeypatch.setattr(pool, "LIMIT", 64 * 8 * N)
+    drops = []
+    monkeypatch.setattr(pool._Pool, "drop_unused", lambda self, old=pool._Pool.drop_unused: drops.append(old(self)))
+    held = [pool.empty((N,), np.dtype(float)) for _ in range(320)]
+    assert len(drops) == 256 // 9
+    del held
+    other = [pool.empty((N + 1,), np.dtype(float)) for _ in range(32)]
+    assert len(pool._pool.buffers[(N + 1,), np.dtype(float)]) > 16  # what nothing uses makes room
+    del other
+
+
+def test_a_small_part_of_a_large_array_is_plain():
+    seen = []
+
+    def part(x):
+        y = x[:, :100]
+        seen.append((type(x.value), type(y.value), type((y * 2).value)))
+        return y.sum()
+
+    ft.grad(part)(np.linspace(0.1, 1, N).reshape(100, -1))
+    assert seen == [(pool.Recycled, np.ndarray, np.ndarray)]
+
+
 def test_each_thread_has_its_own():
     want = ft.grad(f)(np.linspace(0.1, 1, N))
     wrong = []
