@@ -334,7 +334,9 @@ INDICES = [
 METHODS = {
     "set": lambda a, i, v: a.__setitem__(i, v),
     "add": lambda a, i, v: np.add.at(a, i, v),
+    "subtract": lambda a, i, v: np.subtract.at(a, i, v),
     "multiply": lambda a, i, v: np.multiply.at(a, i, v),
+    "mul": lambda a, i, v: np.multiply.at(a, i, v),
     "divide": lambda a, i, v: np.divide.at(a, i, v),
     "power": lambda a, i, v: np.power.at(a, i, v),
     "min": lambda a, i, v: np.minimum.at(a, i, v),
@@ -362,7 +364,7 @@ def test_at(method, index):
     np.testing.assert_allclose(fnp.at(X)[index].apply(np.sin)[index], np.sin(X[index]))
 
 
-@pytest.mark.parametrize("method", ["add", "multiply", "min", "max", "divide"])
+@pytest.mark.parametrize("method", ["add", "subtract", "multiply", "min", "max", "divide"])
 def test_at_with_repeated_positions(method):
     """As `np.ufunc.at`, and JAX: every one counts."""
     index = [0, 0, 2, 0]

@@ -230,7 +230,7 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
             + (
                 "  Call the function of functrace.numpy."
                 if _in_numpy()
-                else "  Write y = y + x instead of y += x, or start from a traced array."
+                else "  Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
             )
         )
     if not isinstance(target, (Tracer, np.ndarray)):
@@ -346,9 +346,15 @@ class _AtIndex:
         """A copy with `v` added at the index; repeated positions add up."""
         return updated(self.x, self.key, v, "add")
 
+    def subtract(self, v: Any) -> Any:
+        """A copy with `v` subtracted at the index; repeated positions add up."""
+        return self.add(np.negative(v))
+
     def multiply(self, v: Any) -> Any:
-        """A copy with the elements at the index multiplied by `v`."""
+        """A copy with the elements at the index multiplied by `v`; also `mul`."""
         return self._each(np.multiply, v)
+
+    mul = multiply
 
     def divide(self, v: Any) -> Any:
         """A copy with the elements at the index divided by `v`."""
