@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import functrace as ft
+from docs.pages import main
 from functrace import torch
 
 FOLDER = Path(__file__).resolve().parent / "figures"
@@ -227,19 +228,5 @@ def loss_graph() -> Any:
     return ft.draw(loss, np.array([0.5, -0.5]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
 
 
-def main() -> int:
-    """Compare all figures with their files, or write them; the exit status counts those that are wrong."""
-    write, wrong = "--write" in sys.argv, 0
-    FOLDER.mkdir(exist_ok=True)
-    for name, text in FIGURES.items():
-        path, new = FOLDER / f"{name}.svg", text()
-        if not path.exists() or path.read_text(encoding="utf-8") != new:
-            wrong += 1
-            print(f"docs/figures/{name}.svg: {'written' if write else 'is not what docs/figures.py draws'}")
-            if write:
-                path.write_text(new, encoding="utf-8")
-    return 0 if write else wrong
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main((FOLDER / f"{name}.svg", text()) for name, text in FIGURES.items()))

@@ -63,7 +63,8 @@ def page() -> str:
     known = drawing()
     lessons = sorted(p.stem for p in (ROOT / "examples").glob("[!_]*.py") if p.stem not in known)
     listed = [f"- [{name}.py](../examples/{name}.py): {about(name)}" for name in lessons]
-    more = "- [examples/torch](../examples/torch): scripts as people write them for PyTorch, which run unmodified."
+    more = "- [examples/torch](../examples/torch): scripts as people write them for PyTorch, which run unmodified: "
+    more += "`python -m functrace.torch examples/torch/NAME.py`."
     return "\n".join(out) + "\n" + LESSONS + "\n".join([*listed, more]) + "\n"
 
 

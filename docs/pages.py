@@ -14,6 +14,7 @@ import io
 import re
 import sys
 import tokenize
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,21 +107,25 @@ def run(text: str, name: str = "page") -> str:
     return text
 
 
-def main() -> int:
-    """Run all pages; the exit status counts those that are wrong."""
-    write = "--write" in sys.argv
-    true = {**support.WRITTEN, differences.PAGE: differences.page, layout.PAGE: layout.page, gallery.PAGE: gallery.page}
-    wrong = 0
+def pages() -> Iterator[tuple[Path, str]]:
+    """Each page, and what it should be."""
+    made = {**support.WRITTEN, differences.PAGE: differences.page, layout.PAGE: layout.page, gallery.PAGE: gallery.page}
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        new = run(true[page]() if page in true else text, page.name)
-        if new != text:
+        yield page, run(made[page]() if page in made else page.read_text(encoding="utf-8"), page.name)
+
+
+def main(texts: Iterable[tuple[Path, str]]) -> int:
+    """Compare texts with their files, or write them where `--write` was said; the exit status counts those that are wrong."""
+    write, wrong = "--write" in sys.argv, 0
+    for path, text in texts:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             wrong += 1
-            print(f"{page.relative_to(ROOT)}: {'brought up to date' if write else 'is not what its code gives'}")
+            print(f"{path.relative_to(ROOT)}: {'brought up to date' if write else 'is not what its code gives'}")
             if write:
-                page.write_text(new, encoding="utf-8")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text, encoding="utf-8")
     return 0 if write else wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(pages()))

@@ -66,7 +66,7 @@ DIFFERENCES = (
     ("`conj`, `adjoint`, `mH` of complex tensors", "are copies, not lazy views; `is_conj()` is False", "NumPy has no lazy conjugate"),
     ("`median(dim)`, `mode`, `kthvalue`, `topk`, `sort` without `stable`", "of equal elements another may be chosen", "PyTorch's choice "
      "depends on the algorithm"),
-    ("`grad_fn` of `einsum`, `trapezoid`, `corrcoef`, `repeat_interleave`, `diag` of a matrix, `fft.fft` of a real tensor", "one node; "
+    ("`grad_fn` of `einsum`, `trapezoid`, `corrcoef`, `repeat_interleave`", "one node; "
      "PyTorch composes these of several, and the last one's name varies", "one operation here"),
     ("`linalg.lstsq`", "is the pseudo-inverse times B; `driver` only decides which other results there are", "one method is enough"),
     ("signs and phases of `svd`, `eigh`, `eig`, `qr`", "are LAPACK's as NumPy calls it", "each is as good; gradients that depend on them "

@@ -7,6 +7,7 @@ another folder. Needs the extra: pip install 'functrace[examples]'.
 import os
 from pathlib import Path
 
+import _extra  # noqa: F401  # which tells what to install, before what may be missing
 import matplotlib as mpl
 
 mpl.use("Agg")  # draws to memory: no window, no display

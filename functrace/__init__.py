@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
             return found
     if name in ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch"):
         return import_module(f"functrace.{name}")
-    raise AttributeError(f"module 'functrace' has no attribute {name!r}")
+    raise AttributeError(f"module 'functrace' has no attribute {name!r}", name=name, obj=import_module(__name__))
 
 
 def __dir__() -> list[str]:

@@ -188,10 +188,12 @@ def describe(x: Any) -> str:
 
 
 class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace, what it compiled, and NumPy; asked for every value made, so remembered."""
+    """Whether a source file lies outside functrace, what it compiled, and NumPy (numpy/random/mtrand.pyx, too); remembered, as it is
+    asked for every value made.
+    """
 
     def __missing__(self, filename: str) -> bool:
-        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of "))
+        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of ", "numpy/"))
         return answer
 
 
@@ -238,10 +240,10 @@ def level() -> int:
 
 
 def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[Any] = ()) -> Any:
-    """`fun(*args)`; an error of NumPy's gives way to the one of ours that caused it, or that says more."""
+    """`fun(*args)`; an error of NumPy's, or of other C code, gives way to the one of ours that caused it, or that says more."""
     try:
         return fun(*args)
-    except ValueError as error:
+    except (ValueError, SystemError) as error:  # a SystemError comes from C code that went on after an error
         ours = error.__cause__ or error.__context__
         if isinstance(ours, FunctraceError):
             raise ours.with_traceback(error.__traceback__) from None
@@ -294,7 +296,9 @@ def trim(error: BaseException) -> None:
         if e is error and links and not links[-1][1] and not isinstance(e, FunctraceError):
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
         if e is error and links and links[-1][1] and isinstance(e, (TypeError, AttributeError)) and re.search(_CONTAINER, str(e)):
-            _note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
+            note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
+        if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:
+            e.msg += ", which this function of functrace needs: pip install 'functrace[scipy]'"
         kept: TracebackType | None = None
         for link, mine in reversed(links):
             if mine:
@@ -310,7 +314,7 @@ _CONTAINER = (
 )
 
 
-def _note(error: BaseException, text: str) -> None:
+def note(error: BaseException, text: str) -> None:
     """Add a line to what is printed of an error, once; from Python 3.11 on."""
     if sys.version_info >= (3, 11) and f"  {text}" not in getattr(error, "__notes__", ()):
         error.add_note(f"  {text}")
@@ -328,7 +332,7 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]
             hint = next((f"\n  {advice}" for word, advice in _ADVICE.items() if word in f"{name} {error}"), "")
-            _note(error, f"In {name}({', '.join(shown)}), under {owner}.{hint}")
+            note(error, f"In {name}({', '.join(shown)}), under {owner}.{hint}")
             return
 
 

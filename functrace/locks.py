@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def _digest(x: Any) -> bytes:
     return bytes(np.ascontiguousarray(x.reshape(-1)[:: max(1, x.size // _SAMPLES)]))
 
 
-def _writeable(x: Any) -> bool:
+def writeable(x: Any) -> bool:
     """Whether anything that shares memory with `x` could be written to."""
     while isinstance(x, np.ndarray):
         if x.flags.writeable:
@@ -64,7 +65,7 @@ def safe(x: Any, copy: int = COPY) -> Any:
     """What a tape may keep of an array: itself if nothing can change it, a copy, or a `Lock` if it has more than `copy` bytes."""
     if id(x) in _locks:
         return Lock(x)
-    if not _writeable(x):
+    if not writeable(x):
         return x
     if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
         return Lock(x)
@@ -76,6 +77,7 @@ def safe(x: Any, copy: int = COPY) -> Any:
 
 
 _PLAIN = (np.ndarray, np.generic, float, int, complex, str, type(None), slice, type(...))
+_EXACTLY = frozenset((*_PLAIN, np.float64, np.float32))
 
 
 def is_sparse(x: Any) -> bool:
@@ -85,7 +87,15 @@ def is_sparse(x: Any) -> bool:
 
 def plain(x: Any) -> Any:
     """A constant operand as NumPy sees it: lists, and what holds an array (a pandas Series, an xarray DataArray), as that array."""
+    if type(x) in _EXACTLY:
+        return x
     if isinstance(x, _PLAIN):
+        if isinstance(x, np.ndarray) and type(x).__mul__ is not np.ndarray.__mul__:
+            raise errors.UnsupportedError(
+                f"a {type(x).__name__} ({errors.describe(x)}) can't be traced, nor meet a traced value: its operations are not an array's."
+                f"\n  At {errors.user_line()}.\n"
+                "  Pass its numbers: np.asarray(x); of a masked array x.filled(0.0), with x.mask for np.where."
+            )
         return x
     if isinstance(x, (list, tuple)):
         return np.asarray(x)
@@ -109,4 +119,4 @@ def plain(x: Any) -> Any:
             f"a {type(x).__name__} meets a traced value in an operation.\n  At {errors.user_line()}.\n"
             f"  Take its numbers, x.numpy(), or do the operation among {type(x).__name__}s: torch.as_tensor(traced)."
         )
-    return x
+    return float(x) if isinstance(x, Rational) else x

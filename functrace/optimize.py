@@ -14,7 +14,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
@@ -26,16 +26,17 @@ from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 Unravel = Callable[[Any], Any]
 
 
+def as_float(x: Any) -> Any:
+    """A Python number as float64 (complex128, bool), as it counts in `grad`; anything else as it is."""
+    if hasattr(x, "dtype") or not isinstance(x, (bool, int, float, complex)):
+        return x
+    return np.bool_(x) if isinstance(x, bool) else np.complex128(x) if isinstance(x, complex) else np.float64(x)
+
+
 def _array(leaf: Any, number: int) -> Any:
-    """A leaf as an array; Python numbers count as float64 (complex128), as in `grad`."""
+    leaf = as_float(leaf)
     if isinstance(leaf, (Tracer, np.ndarray, np.generic)):
         return leaf
-    if isinstance(leaf, bool):
-        return np.bool_(leaf)
-    if isinstance(leaf, (int, float)):
-        return np.float64(leaf)
-    if isinstance(leaf, complex):
-        return np.complex128(leaf)
     raise errors.InputTypeError(
         f"ravel_pytree: leaf {number} is a {type(leaf).__name__}, which is not an array or a number.\n  At {errors.user_line(3)}.\n"
         "  Leave it out of the tree, or register its class with functrace.tree.register."
@@ -96,7 +97,7 @@ def _join(arrays: list[Any], dtype: Any) -> Any:
     if not arrays:
         return np.zeros(0, dtype)
     parts = [np.reshape(x, -1) for x in arrays]
-    return np.concatenate([x if x.dtype == dtype else x.astype(dtype) for x in parts])
+    return np.concatenate([typed(x, dtype) for x in parts])
 
 
 def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, scalar: bool) -> Any:
@@ -323,6 +324,7 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     array([[-1.   ,  0.   ],
            [ 0.   , -0.125]])
     """
+    errors.check_call("linear_solve(matvec, b), with matvec = lambda x: A @ x", matvec)
     b = lift(b)
     b = b if b.dtype.kind in "fc" else b.astype(float)
     if solver is None:

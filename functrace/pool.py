@@ -223,7 +223,7 @@ def owned(x: Any, taken: set[int]) -> Any:
     base = x.base
     if type(x) is Recycled and type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides:
         x = base
-    if x.base is not None or not x.flags.writeable or id(x) in taken:
+    if type(x) is Recycled or x.base is not None or not x.flags.writeable or id(x) in taken:
         x = np.array(x)
     taken.add(id(x))
     return x

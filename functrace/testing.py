@@ -7,7 +7,7 @@ the same again for the derivative itself, up to the order asked for.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
-from functrace.errors import CheckError, boundary, check_call
+from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe
 from functrace.errors import level as user_level
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.transforms.batching import vmap
@@ -37,6 +37,11 @@ def _draw(rng: np.random.Generator, x: Any) -> Any:
     if x.dtype.kind == "c":
         t = t + 1j * rng.normal(size=x.shape)
     return np.asarray(t, x.dtype)
+
+
+def _dot(xs: Iterable[Any], ys: Iterable[Any]) -> Any:
+    """The real part of the product of two lists of arrays."""
+    return sum(np.sum(np.real(x * y)) for x, y in zip(xs, ys))
 
 
 def numerical_jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], step: float = _STEP) -> Any:
@@ -110,8 +115,18 @@ def check_grads(
     >>> ft.check_grads(lambda x: np.sin(x) * x, np.array([0.3, 0.7]))
     """
     check_call("check_grads(f, *args)", f, args=args)
+    if order < 1 or isinstance(modes, str) or not modes or not {"fwd", "rev"}.issuperset(modes):
+        raise CallError(
+            f"check_grads: nothing to check with order={order!r} and modes={modes!r}.\n"
+            '  Give order=1 or more, and modes=("fwd",), ("rev",) or both.'
+        )
     leaves, treedef = tree.flatten(args)
-    arrays = [np.array(x) for x in leaves]
+    arrays = [np.array(x, float if type(x) is int else None) for x in leaves]
+    if strange := [x for x in arrays if x.dtype.kind not in "fc"]:
+        raise IntegerInputError(
+            f"check_grads({getattr(f, '__name__', 'f')}): an argument is or holds {describe(strange[0])}, which has no derivative.\n"
+            "  Pass x.astype(float), or close over what does not vary."
+        )
     if any(x.dtype in (np.float32, np.float16, np.complex64) for x in arrays):
         warnings.warn("check_grads: an argument has less than double precision; differences will be noisy", stacklevel=user_level())
     rng = np.random.default_rng(seed)
@@ -142,9 +157,8 @@ def _check_first(
         _, pull = vjp(f, *primals)
         cts = [_draw(rng, y) for y in out]
         back = pull(cts)
-        got = sum(np.sum(np.real(b * t)) for b, t in zip(back, tangents))
-        want = sum(np.sum(np.real(c * w)) for c, w in zip(cts, wanted))
-        _compare(f"check_grads: {level}, reverse mode, projected", got, want, rtol, atol * max(1, sum(np.size(c) for c in cts)))
+        large = max(1, sum(np.size(c) for c in cts))
+        _compare(f"check_grads: {level}, reverse mode, projected", _dot(back, tangents), _dot(cts, wanted), rtol, atol * large)
 
 
 def _derivative(f: Any, primals: list[Any], modes: Sequence[str], rng: np.random.Generator) -> tuple[Any, list[Any]]:
@@ -200,9 +214,16 @@ class _Checker:
             _compare(f"{self.declared.name}: {what}", a, b, rtol, atol)
         self.count += 1
 
+    def projected(self, what: str, back: Any, ts: Any, cts: Any, pushed: Any) -> None:
+        """Compare cotangents and tangents, in the direction of the others."""
+        scale = _dot(map(np.abs, cts), map(np.abs, pushed))
+        self.compare(what, _dot(back, ts), _dot(cts, pushed), 1e-6, 1e-7 * (1 + scale))
+
     def like(self, what: str, got: Any, want: Any) -> None:
         """Compare shapes and dtypes of two trees."""
         for a, b in zip(tree.leaves(got), tree.leaves(want)):
+            if what.startswith("value") and isinstance(b, np.generic) and isinstance(a, np.ndarray):
+                raise CheckError(f"{self.declared.name}: {what}: an array without axes, must be a scalar")
             a, b = (x if hasattr(x, "dtype") else np.asarray(x) for x in (a, b))
             if a.shape != b.shape or a.dtype != b.dtype:
                 raise CheckError(f"{self.declared.name}: {what}: {a.dtype}{a.shape}, must be {b.dtype}{b.shape}")
@@ -310,16 +331,10 @@ def _check_derivatives(checker: _Checker, f: Any, plain: Any, args: Sequence[Any
         cts = [_draw(checker.rng, y) for y in out]
         back = pull(cts)
         checker.like(f"reverse, order {k}", list(back), xs)
-        dot = sum(np.sum(np.real(b * t)) for b, t in zip(back, ts))
-        scale = sum(np.sum(np.abs(c) * np.abs(w)) for c, w in zip(cts, want))
-        checker.compare(f"reverse, order {k}", dot, sum(np.sum(np.real(c * w)) for c, w in zip(cts, want)), 1e-6, 1e-7 * (1 + scale))
+        checker.projected(f"reverse, order {k}", back, ts, cts, want)
         if k == 1:
             checker.compare("through NumPy's function", vjp(_projected(checker, plain, args, sample)[0], *xs)[1](cts), back, 1e-12, 0)
-        level = _next(level, cts)
-
-
-def _next(level: Any, cts: list[Any]) -> Any:
-    return lambda *ys: list(vjp(level, *ys)[1](cts))
+        level = lambda *ys, f=level, cts=cts: list(vjp(f, *ys)[1](cts))
 
 
 def _check_dtypes(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sample: Sample) -> None:
@@ -353,9 +368,7 @@ def _check_dtypes(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sa
         if dtype is np.complex128:
             wanted = numerical_jvp(flat, xs, ts)
             checker.compare("forward, complex", pushed, wanted)
-            dot = sum(np.sum(np.real(b * t)) for b, t in zip(back, ts))
-            scale = sum(np.sum(np.abs(c) * np.abs(w)) for c, w in zip(cts, wanted))
-            checker.compare("reverse, complex", dot, sum(np.sum(np.real(c * w)) for c, w in zip(cts, wanted)), 1e-6, 1e-7 * (1 + scale))
+            checker.projected("reverse, complex", back, ts, cts, wanted)
 
 
 def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sample) -> None:

@@ -116,7 +116,7 @@ class TreeDef:
         for cls, count, aux in self.nodes:
             inside = [parts.pop() for _ in range(count)][::-1]
             names = aux[0] if cls is not None and aux and cls not in _registry else ()
-            labelled = ", ".join([f"{k!r}: {p}" for k, p in zip(names, inside)] if names else inside)
+            labelled = ", ".join([f"{k!r}: {p}" for k, p in zip(names, inside)] if names else inside) + "," * (cls is tuple and count == 1)
             left, right = _BRACKETS.get(cls, (f"{getattr(cls, '__name__', '')}(", ")"))
             text = left + labelled + right
             parts.append(text if len(text) < 200 else "...")
@@ -209,6 +209,7 @@ def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
     return _build_dataclass(cls, aux, children)
 
 
+@boundary
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """The pytree of structure `treedef` with these leaves. Raises `TreeError` if their number is wrong.
 
@@ -218,7 +219,10 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
-        raise TreeError(f"tree.unflatten: the structure has {treedef.num_leaves} leaves, got {len(leaves)}")
+        raise TreeError(
+            f"tree.unflatten: the structure {treedef!r} has {treedef.num_leaves} leaves, got {len(leaves)}.\n"
+            "  Give one for each *; functrace.tree.leaves of a tree of that structure are such."
+        )
     if treedef is _ONE_LEAF:
         return leaves[0]
     stack: list[Any] = []

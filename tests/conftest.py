@@ -27,6 +27,22 @@ def rng(request):
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
 
 
+@pytest.fixture(scope="session")
+def stats():
+    """Imported late: `test_sweep` collects what NumPy has."""
+    from functrace.scipy import stats
+
+    return stats
+
+
+@pytest.fixture
+def random_state():
+    """For what draws from NumPy's global generator: some of SciPy, as its norm estimates, in `logm` and powers of matrices."""
+    state = np.random.get_state()
+    yield
+    np.random.set_state(state)
+
+
 def _random_state():
     kind, keys, position, has_gauss, gauss = np.random.get_state()
     return kind, keys.tobytes(), position, has_gauss, gauss

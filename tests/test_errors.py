@@ -497,7 +497,7 @@ def test_custom_vjp_with_a_wrong_rule():
     wrong = {
         "2 cotangents": lambda r, g: (g * r[1],),
         "got 3": lambda r, g: (g, g, g),
-        "got ndarray": lambda r, g: g * r[1],
+        "got float64[3]": lambda r, g: g * r[1],
         "float64[1]": lambda r, g: (np.ones(1), g),
         "argument 1 (y)": lambda r, g: (g, np.ones(2)),
         "float64[3]": lambda r, g: (np.ones(1), g),

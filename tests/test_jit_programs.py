@@ -116,14 +116,18 @@ def random_program(seed, reduces):
     return program
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("small_blocks", [False, True])
-@pytest.mark.parametrize("part", range(5))
-def test_random_programs_replay_as_they_run(part, small_blocks, monkeypatch):
-    if small_blocks:
+@pytest.fixture(params=[False, True])
+def small_blocks(request, monkeypatch):
+    if request.param:
         for module in (fuse, blocks):
             monkeypatch.setattr(module, "BLOCK", 8)
         monkeypatch.setattr(fuse, "LARGE", 4)
+    return request.param
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("part", range(5))
+def test_random_programs_replay_as_they_run(part, small_blocks):
     fused = 0
     for seed in range(part, COUNT, 5):
         reduces = seed % 2
@@ -145,12 +149,8 @@ def test_random_programs_replay_as_they_run(part, small_blocks, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("small_blocks", [False, True])
-def test_gradients_of_random_programs_replay_as_they_run(small_blocks, monkeypatch):
-    if small_blocks:
-        for module in (fuse, blocks):
-            monkeypatch.setattr(module, "BLOCK", 8)
-        monkeypatch.setattr(fuse, "LARGE", 4)
+@pytest.mark.usefixtures("small_blocks")
+def test_gradients_of_random_programs_replay_as_they_run():
     for seed in range(COUNT // 5):
         program = random_program(seed, 1)
         x, y = np.random.default_rng(seed).normal(size=(4, 3)), np.random.default_rng(seed + 1).normal(size=3)

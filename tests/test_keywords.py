@@ -239,3 +239,30 @@ def test_a_traced_value_is_no_string():
     for call in (lambda x: x == "fro", lambda x: x != "fro"):
         for x in (V, np.float64(2)):
             assert np.array_equal(ft.vjp(call, x)[0], call(x))
+
+
+X, Y = np.random.default_rng(7).normal(size=(2, 8))
+
+
+@pytest.mark.parametrize(
+    "test, keyword",
+    [
+        (lambda s, x, **kw: s.f_oneway(x, Y, **kw), {"equal_var": False}),
+        (lambda s, x, **kw: s.ttest_ind(x, Y, **kw), {"keepdims": True}),
+        (lambda s, x, **kw: s.ttest_ind(x, Y, **kw), {"trim": 0.2}),
+        (lambda s, x, **kw: s.linregress(x, Y, **kw), {"nan_policy": "omit"}),
+        (lambda s, x, **kw: s.jarque_bera(x, **kw), {"keepdims": True}),
+        (lambda s, x, **kw: s.power_divergence(np.exp(x), **kw), {"keepdims": True}),
+        (lambda s, x, **kw: s.chisquare(np.exp(x), **kw), {"nan_policy": "omit"}),
+        (lambda s, x, **kw: s.pointbiserialr(x, Y, **kw), {"keepdims": True}),
+    ],
+)
+def test_tests_refuse_the_keywords_that_they_do_not_honour(stats, test, keyword):
+    assert np.isfinite(ft.grad(lambda x: test(stats, x)[0])(X)).all()
+    with pytest.raises(ft.errors.UnsupportedError, match=f"the keyword {next(iter(keyword))}="):
+        ft.grad(lambda x: np.sum(test(stats, x, **keyword)[0]))(X)
+
+
+def test_a_line_through_several_samples_is_refused(stats):
+    with pytest.raises(ft.errors.UnsupportedError, match="linregress of arrays"):
+        ft.grad(lambda x: np.sum(stats.linregress(x, X.reshape(4, 2)).slope))(Y.reshape(4, 2))

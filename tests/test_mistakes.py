@@ -56,7 +56,16 @@ MISTAKES = {
     "a tangent too many": "ft.jvp(np.sin, (np.ones(3),), (np.ones(3), np.ones(3)))  # here",
     "hvp without tuples": "ft.hvp(np.sum, np.ones(3), np.ones(3))  # here",
     "a Jacobian of complex numbers": "ft.jacobian(lambda z: z**2)(np.array([1 + 2j]))  # here",
+    # arguments and constants that are no plain arrays
+    "a masked array": "ft.grad(np.sum)(np.ma.masked_array([1.0, 2.0], [False, True]))  # here",
+    "a masked array as a constant": (
+        "data = np.ma.masked_array([1.0, 2.0], [False, True])\n\ndef loss(x):\n    return np.sum(x * data)  # here\n\nft.grad(loss)(np.ones(2))"
+    ),
+    "a random number around a traced mean": "ft.grad(lambda x: np.random.normal(x, 1.0))(3.0)  # here",
+    "a traced value in an old format": "ft.grad(lambda x: print('%.3f' % x) or x)(3.0)  # here",
     # vmap
+    "a list that is batched": "ft.vmap(lambda x: x**2)([1.0, 2.0])  # here",
+    "in_axes that is no tuple": "ft.vmap(lambda p: p['w'] * p['b'], in_axes={'w': 0, 'b': None})({'w': np.ones(3), 'b': 2.0})  # here",
     "batches of two sizes": "ft.vmap(np.dot)(np.ones((3, 2)), np.ones((4, 2)))  # here",
     "a scalar that is batched": "ft.vmap(lambda w, x: w * x)(2.0, np.ones(3))  # here",
     "in_axes for another number of arguments": "ft.vmap(lambda w, x: w * x, in_axes=(None, 0, 0))(2.0, np.ones(3))  # here",
@@ -105,6 +114,11 @@ MISTAKES = {
     "a forward rule without residuals": (
         "@ft.custom_vjp\ndef total(x):\n    return x.sum()\n\ntotal.defvjp(lambda x: x.sum(), lambda x, g: (g + 0 * x,))\nft.grad(total)(np.ones(3))  # here"
     ),
+    "a rule with its arguments swapped": (
+        "@ft.custom_vjp\ndef dot(x, y):\n    return x @ y\n\n"
+        "def back(ct, residuals):\n    return ct * residuals[1], ct * residuals[0]  # here\n\n"
+        "dot.defvjp(lambda x, y: (x @ y, (x, y)), back)\nft.grad(dot)(np.ones(3), np.ones(3))"
+    ),
     "a rule that closes over an argument": (
         "def loss(x, w):\n    @ft.custom_vjp\n    def scaled(x):\n        return x * w\n\n"
         "    scaled.defvjp(lambda x: (x * w, None), lambda _, g: (g * w,))\n    return scaled(x)  # here\n\nft.grad(loss, (0, 1))(1.0, 2.0)"
@@ -123,6 +137,10 @@ MISTAKES = {
     "branches that disagree": (
         "def f(x):\n    return ft.cond(x.sum() > 0, lambda v: v, lambda v: v.sum(), x)  # here\n\nft.vmap(f)(np.array([[1.0], [-1.0]]))"
     ),
+    "a condition that is an array": "ft.while_loop(lambda c: c < 3, lambda c: c + 1, np.zeros(2))  # here",
+    "a body without return": "def body(c):\n    c + 1\n\nft.while_loop(lambda c: c < 3, body, 0.0)  # here",
+    "steps without a length": "ft.scan(lambda carry, _: (2 * carry, carry), 1.0, None)  # here",
+    "branches that are not in a list": "ft.switch(1, lambda x: x, lambda x: 2 * x, 1.0)  # here",
     "a loop whose carry grows": "ft.while_loop(lambda c: c.sum() < 3, lambda c: np.append(c, 1.0), np.ones(1))  # here",
     # trees
     "trees that differ": "ft.tree.map(lambda p, g: p - g, {'w': 1.0, 'b': 2.0}, {'w': 0.1})  # here",
@@ -157,6 +175,7 @@ MISTAKES = {
     "the Hessian of a vector": "ft.hessian(np.sin)(np.ones(3))  # here",
     "functrace.numpy on plain arrays": "import functrace.numpy as fnp\n\nfnp.reshape(np.ones(3), (2, 2))  # here",
     "explain, called like grad": "ft.explain(np.sin)(1.0)  # here",
+    "a mode that is misspelt": "ft.check_grads(np.sin, 1.0, modes='reverse')  # here",
     "check_grads, called like grad": "ft.check_grads(np.sin)(np.ones(3))  # here",
     "scan with its arguments in the wrong order": "ft.scan(0.0, lambda c, x: (c + x, c), np.ones(3))  # here",
     "fori_loop with its arguments in the wrong order": "ft.fori_loop(lambda i, c: c + i, 0, 3, 0.0)  # here",

@@ -320,7 +320,7 @@ def test_mistakes_are_named():
     for p in ([0.5], [-1.0, 2.0], [0.0, 0.0]):
         with pytest.raises(ValueError, match=r"choice: p must be 2 numbers"):
             random.choice(KEY, 2, (1,), p=p)
-    with pytest.raises(ValueError, match="2 different entries of 2, or of those that p allows"):
+    with pytest.raises(ValueError, match="not 2 different entries among 2, or among those that p allows"):
         random.choice(KEY, 2, (2,), replace=False, p=[1.0, 0.0])
     with pytest.raises(ValueError, match="nothing to choose from"):
         random.choice(KEY, 0, (2,))

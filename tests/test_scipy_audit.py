@@ -18,14 +18,6 @@ from functrace import errors
 from functrace.testing import check_grads, numerical_jvp
 
 
-@pytest.fixture(scope="module")
-def stats():
-    """Imported late: `test_sweep` collects what NumPy has."""
-    from functrace.scipy import stats
-
-    return stats
-
-
 @pytest.fixture
 def installed(stats):
     fsp.install()

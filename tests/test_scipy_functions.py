@@ -13,6 +13,7 @@ from functrace import errors, tree
 from functrace.ops.registry import TABLE, holds_tracer
 from functrace.testing import verify
 
+pytestmark = pytest.mark.usefixtures("random_state")
 MODULES = ("linalg", "signal", "integrate", "optimize", "interpolate", "ndimage", "fft", "spatial")
 # Functions of real numbers, which refuse complex ones; or whose complex vectors have phases that SciPy does not fix.
 REAL = (
@@ -60,14 +61,6 @@ def dispatched(d):
             raise TypeError from error
 
     return d._replace(function=call, numpy=call)
-
-
-@pytest.fixture(autouse=True)
-def random_state():
-    """SciPy's norm estimates, in `logm` and powers of matrices, draw from NumPy's global generator."""
-    state = np.random.get_state()  # noqa: NPY002
-    yield
-    np.random.set_state(state)  # noqa: NPY002
 
 
 def sweep(declarations):

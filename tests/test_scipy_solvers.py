@@ -14,16 +14,9 @@ from functrace import errors
 from functrace.optimize import fixed_point, implicit_root, linear_solve
 from functrace.testing import check_grads
 
+pytestmark = pytest.mark.usefixtures("random_state")
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(4, 4)) + 4 * np.eye(4), RNG.normal(size=4)
-
-
-@pytest.fixture(autouse=True)
-def random_state():
-    """Some of SciPy draws from NumPy's global generator."""
-    state = np.random.get_state()  # noqa: NPY002
-    yield
-    np.random.set_state(state)  # noqa: NPY002
 
 
 def module(name):

@@ -14,7 +14,7 @@ import functrace as ft
 import functrace.scipy as fsp
 from functrace import errors
 from functrace.ops.registry import TABLE
-from functrace.testing import check_grads, verify
+from functrace.testing import check_grads, numerical_jvp, verify
 
 ALIASES = {"digamma": "psi", "jn": "jv"}  # one function, two names
 OTHERS = {"SpecialFunctionWarning", "SpecialFunctionError", "errstate", "geterr", "seterr"}  # no functions of numbers
@@ -149,6 +149,16 @@ EDGES = [
     ("voigt_profile", (0.5, 0.0, 1.0), 1, 0.0),
     ("chndtr", (2.0, 2.0, 0.0), 2, -0.5 * np.exp(-1)),
     ("kolmogorov", (0.0,), 0, 0.0),
+    ("boxcox", (0.0, 2.0), 1, 0.25),
+    ("boxcox", (0.0, -1.0), 1, np.inf),
+    ("berp", (1e-6,), 0, -1.875e-13),
+    ("binom", (0.3, 1e4), 1, 3.32868091780006e-06),
+    ("binom", (200.3, 201.9), 1, 3.4491657234515744e-04),
+    ("binom", (3.2, -7.7), 0, 1.985632150423108e-04),
+    ("eval_legendre", (-3, 0.3), 1, 0.9),
+    ("eval_chebyu", (-3, 0.3), 1, -2.0),
+    ("eval_sh_chebyu", (-3.0, 0.3), 1, -4.0),
+    ("eval_gegenbauer", (-1.0, 0.7, 0.3), 2, 0.0),
 ]
 
 
@@ -159,6 +169,15 @@ def test_edges_are_right_in_both_modes(special, name, args, k, want):
     with np.errstate(divide="ignore"):
         got = ft.grad(f, k)(*args), ft.jvp(lambda x: f(*args[:k], x, *args[k + 1 :]), (args[k],), (tangents[k],))[1]
     assert got == pytest.approx((want, want), rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", "chebyt chebyu chebyc chebys sh_chebyt sh_chebyu legendre sh_legendre".split())
+@pytest.mark.parametrize("n", [0.0, -1.0, -2.0, -3, 2])
+def test_second_derivatives_of_polynomials_of_whole_and_negative_degrees(special, name, n):
+    f = lambda x: getattr(special, f"eval_{name}")(n, x)
+    (want,) = numerical_jvp(ft.grad(f), [0.3], [1.0])
+    assert ft.grad(ft.grad(f))(0.3) == pytest.approx(want, rel=1e-8, abs=1e-10)
+    assert ft.grad(f)(0.3) == pytest.approx(numerical_jvp(f, [0.3], [1.0])[0], rel=1e-8, abs=1e-10)
 
 
 @pytest.mark.parametrize(

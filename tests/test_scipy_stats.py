@@ -14,14 +14,6 @@ from functrace.testing import check_grads, numerical_jvp
 RNG = np.random.default_rng(0)
 
 
-@pytest.fixture(scope="module")
-def stats():
-    """Imported late: `test_sweep` collects what NumPy has."""
-    from functrace.scipy import stats
-
-    return stats
-
-
 def laws(stats):
     from functrace.scipy._stats_laws import LAWS
     from functrace.scipy._stats_masses import MASSES

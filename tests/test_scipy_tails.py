@@ -33,14 +33,6 @@ FAR = {
 }
 
 
-@pytest.fixture(scope="module")
-def stats():
-    """Imported late: `test_sweep` collects what NumPy has."""
-    from functrace.scipy import stats
-
-    return stats
-
-
 @pytest.mark.parametrize("name", FAR)
 def test_far_tails_have_the_value_and_the_slopes_of_their_logarithm(stats, name):
     method, x, shapes, want = FAR[name]

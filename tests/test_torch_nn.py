@@ -609,3 +609,17 @@ def test_dropout_keeps_the_mean():
     out.sum().backward()
     assert shim.equal(x.grad, out.detach())
     assert shim.nn.functional.dropout(x, 0.25, training=False) is x
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("make", ["BatchNorm1d(4, affine={})", "GroupNorm(2, 4, affine={})", "LayerNorm(5, elementwise_affine={})"])
+def test_a_normalised_result_that_is_written_to_leaves_the_gradient_as_it_was(make, affine):
+    net = eval("shim.nn." + make.format(affine))
+    x = shim.tensor(n(3, 4, 5).astype(np.float32), requires_grad=True)
+    (want,) = shim.autograd.grad(shim.relu(net(x)).pow(2).sum(), x)
+    (got,) = shim.autograd.grad(shim.relu_(net(x)).pow(2).sum(), x)
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+    with shim.no_grad():
+        net(x).zero_()
+    (again,) = shim.autograd.grad(shim.relu(net(x)).pow(2).sum(), x)
+    np.testing.assert_array_equal(again.numpy(), want.numpy())

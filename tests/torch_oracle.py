@@ -109,10 +109,10 @@ OUTSIDE = {  # what is there but computes nothing that has a derivative, and has
     "new_full new_ones new_tensor new_zeros BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor Tensor",
     "draws numbers": "Generator cauchy_ exponential_ geometric_ get_rng_state initial_seed log_normal_ manual_seed multinomial rand rand_like randint "
     "randint_like randn randn_like random_ randperm seed set_rng_state uniform_",
-    "asks": "Size can_cast data_ptr device dim dtype element_size finfo get_device iinfo is_anomaly_check_nan_enabled is_anomaly_enabled is_coalesced "
+    "asks": "Size can_cast data_ptr device dim dtype element_size finfo get_device iinfo is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_enabled is_coalesced "
     "is_conj is_contiguous is_floating_point is_grad_enabled is_inference is_inference_mode_enabled is_neg is_nonzero is_pinned is_same_size is_set_to "
     "is_shared is_signed is_tensor item layout memory_format ndimension nelement numpy promote_types result_type size storage_offset stride to_dlpack "
-    "tolist typename",
+    "tolist typename is_storage storage untyped_storage",
     "sets, or steers": "are_deterministic_algorithms_enabled as_subclass backward compile cuda enable_grad get_default_device get_default_dtype "
     "get_float32_matmul_precision get_num_interop_threads get_num_threads inference_mode no_grad pin_memory register_hook "
     "register_post_accumulate_grad_hook requires_grad_ resize_ resize_as_ retain_grad save set_default_device set_default_dtype set_default_tensor_type "
@@ -123,9 +123,9 @@ DIFFERS = {  # operations, and how many of their calls give something else: each
     "Tensor.addbmm_": 1, "nn.functional.ctc_loss": 1, "linalg.pinv": 5,
 }  # fmt: skip
 # PyTorch composes these of others, whose names vary with the arguments; or their names differ in place.
-LOOSE = set(torch_calls.words("einsum trapezoid trapz cumulative_trapezoid corrcoef copysign narrow_copy diag repeat_interleave unsafe_chunk unsafe_split "
-  "index_fill eig scatter lstsq xlogy ndtr fft ifft ihfft2 ihfftn stft istft t_ conj_physical eq_ ne_ lt_ le_ gt_ ge_ greater_ less_ not_equal_ greater_equal_ "
-  "less_equal_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ as_strided_ atleast_1d atleast_2d atleast_3d broadcast_tensors cond matrix_norm matrix_power xlog1py "
+LOOSE = set(torch_calls.words("einsum trapezoid trapz cumulative_trapezoid corrcoef copysign narrow_copy repeat_interleave unsafe_chunk unsafe_split "
+  "index_fill eig scatter lstsq xlogy ndtr ifft ihfft2 ihfftn stft istft t_ conj_physical eq_ ne_ lt_ le_ gt_ ge_ greater_ less_ not_equal_ greater_equal_ "
+  "less_equal_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ as_strided_ atleast_1d atleast_2d atleast_3d cond matrix_norm matrix_power xlog1py "
   "unsafe_split_with_sizes polygamma_ ormqr frobenius_norm norm_except_dim fill bernoulli_ normal_ H mH copy_ fill_diagonal_ pairwise_distance instance_norm "
   "multilabel_soft_margin_loss pad conv_tbc"))  # fmt: skip
 UNTOLD = ("modified by an inplace", "not implemented", "ZeroTensor", "invalid gradient")  # where PyTorch gives up, and we need not

@@ -5,9 +5,8 @@
     #> tensor([1., 1.])
 
 An exception counts as printed, as `! RuntimeError: ` and the beginning of its text; `tell(f, g, ...)` prints what each call gives, or its
-exception, one a line. Where PyTorch is installed a test runs the
-programs under it too; `python tests/torch_programs.py tests/test_torch_autograd.py`, or of `tests/programs/*.txt`, writes what it
-prints into the file.
+exception, one a line. Where PyTorch is installed a test runs the programs under it too; `python tests/torch_programs.py
+tests/programs/autograd.txt` writes what it prints into the file.
 """
 
 import contextlib
@@ -16,6 +15,7 @@ import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 HEAD = re.compile(r"^## (\w+)\n", re.M)
 WIDTH = 110
@@ -80,12 +80,5 @@ def rewritten(text):
 
 
 if __name__ == "__main__":
-    for path in sys.argv[1:]:
-        with open(path, encoding="utf-8") as file:
-            whole = file.read()
-        before, text, after = ("", whole, "\n")
-        if path.endswith(".py"):
-            before, text, after = re.split(r'(?<=PROGRAMS = r""")\n|(?=\n?""" {2}# programs)', whole)
-            before += "\n"
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(before + rewritten(text.rstrip("\n") + "\n").rstrip("\n") + after)
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

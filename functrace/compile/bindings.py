@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import types
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -20,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.compile.program import same
 from functrace.core.tracer import Tracer
-from functrace.locks import COPY, Lock
+from functrace.locks import COPY, Lock, writeable
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
-_COPIED = (set, frozenset, deque, bytearray)
+_COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _LIBRARY = os.path.dirname(os.__file__)
 
 
@@ -44,10 +46,13 @@ class Binding:
             now = self.get(self.key)
         except (LookupError, ValueError, AttributeError):
             return True
-        was = self.was
-        if type(was) is list and self.get is list:  # a copy
-            return len(now) != len(was) or any(a is not b and a != b for a, b in zip(now, was))
-        return now is not was and not (isinstance(was, _ATOMS) and type(now) is type(was) and (now == was or (now != now and was != was)))
+        if self.get is list:  # a copy
+            return len(now) != len(self.was) or not all(map(_unchanged, now, self.was))
+        return not _unchanged(now, self.was)
+
+
+def _unchanged(now: Any, was: Any) -> bool:
+    return now is was or isinstance(was, _ATOMS) and same(now, was)
 
 
 def _names_of(code: types.CodeType) -> list[str]:
@@ -200,25 +205,28 @@ class Bindings:
         return any(_state(g) != state for g, state in self.generators)
 
 
-def _state(g: Any) -> str:
+def _state(g: Any) -> Any:
     if isinstance(g, random.Random):
-        return str(hash(g.getstate()))
-    return str(g.bit_generator.state if isinstance(g, np.random.Generator) else g.get_state(legacy=False))
+        return g.getstate()
+    return _frozen(g.bit_generator.state if isinstance(g, np.random.Generator) else g.get_state(legacy=False))
+
+
+def _frozen(state: Any) -> Any:
+    """The state of a generator, to be compared: its arrays as bytes."""
+    if isinstance(state, dict):
+        return {k: _frozen(v) for k, v in state.items()}
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def drawn() -> tuple[Any, ...]:
+    """The state of the generators of the process: another once someone has drawn from them."""
+    return _frozen(np.random.get_state(legacy=False)) if "numpy.random" in sys.modules else None, random.getstate()  # noqa: NPY002
 
 
 def _root(x: np.ndarray[Any, Any]) -> Any:
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x
-
-
-def writeable(x: Any) -> bool:
-    """Whether anything that shares memory with `x` could be written to."""
-    while isinstance(x, np.ndarray):
-        if x.flags.writeable:
-            return True
-        x = x.base
-    return x is not None
 
 
 class Watched:

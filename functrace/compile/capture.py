@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
 
 import functrace.ops.methods  # noqa: F401  # attaches the operators that are looked up here
 from functrace import errors, tree
-from functrace.compile.bindings import writeable
 from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of, same
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
-from functrace.locks import Lock, plain, safe
+from functrace.locks import Lock, plain, safe, writeable
 from functrace.pool import recycled
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
@@ -113,7 +113,7 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = ("consts", "count", "foreign", "instructions", "kinds", "numbers", "sources", "told")
+    __slots__ = ("consts", "context", "count", "foreign", "handling", "instructions", "kinds", "modes", "numbers", "sources", "told")
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -125,6 +125,8 @@ class Capture(ProgramTrace):
         self.count = 0  # of guards
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
         self.told = False  # whether a value became text
+        self.context, self.modes = copy_context(), dict[str, Any](np.geterr())
+        self.handling: dict[str, Any] = {}  # of floating-point errors, where `np.errstate` sets it
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace; where it was made is not kept."""
@@ -219,6 +221,9 @@ class Capture(ProgramTrace):
 
     def enter(self, primitive: Primitive, refs: tuple[int, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         """Append an instruction, and give the tracer of its result."""
+        if (context := copy_context()) != self.context:  # of which NumPy's error state is a part
+            self.context = context
+            self.handling |= {k: v for k, v in np.geterr().items() if v != self.modes[k]}
         slot = self.next_slot()
         self.instructions.append(Instruction(primitive, slot, refs, params))
         if not primitive.multi:
@@ -249,12 +254,14 @@ _WEAK = frozenset((*PYTHON, "where", "strong", "stop_gradient"))
 
 
 class Captured:
-    """What a run left: its results; its program, None if it can't be replayed; and the arrays that its constants came from."""
+    """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; and how it
+    has floating-point errors handled.
+    """
 
-    __slots__ = ("outputs", "program", "sources")
+    __slots__ = ("handling", "outputs", "program", "sources")
 
-    def __init__(self, outputs: list[Any], program: Program | None, sources: list[Any]) -> None:
-        self.outputs, self.program, self.sources = outputs, program, sources
+    def __init__(self, outputs: list[Any], program: Program | None, sources: list[Any], handling: dict[str, Any]) -> None:
+        self.outputs, self.program, self.sources, self.handling = outputs, program, sources, handling
 
 
 def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, names: Sequence[str] = ()) -> Captured:
@@ -271,8 +278,7 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
         foreign = trace.foreign or any(isinstance(x, Tracer) and not m for x, m in zip(outputs, mine))
         slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
         program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)
-        return Captured(
-            [x.value if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)], program, trace.sources
-        )
+        results = [x.value if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)]
+        return Captured(results, program, trace.sources, trace.handling)
     finally:
         trace.close()

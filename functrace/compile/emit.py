@@ -17,16 +17,16 @@ from functrace.compile.fuse import Group, fuse
 from functrace.compile.layout import empty, laid, tall, uneven
 from functrace.compile.merge import WRITES
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, Program
+from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
 from functrace.core.tape import ITEM
 from functrace.ops.index import is_basic
 from functrace.ops.rows import checksum, summed
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
-VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "real", "imag", "diagonals", "mirror", "stop_gradient"))
+VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
 FRESH = frozenset(
-    "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add gather scatter matmul any all argmax "
+    "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
     "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
@@ -46,7 +46,8 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Kind | None]) -
             fun = i.primitive.fun
             kind = kinds[i.out]
             number = kind is not None and kind.form != ARRAY
-            read = i.primitive.name == "getitem" and not is_basic(i.params[0])
+            arrays = i.args[1:] if i.primitive.name == "gather" else ()
+            read = i.primitive.name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
             if number or read or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
                 out[i.out] = (i.out,)
             else:
@@ -301,7 +302,10 @@ class Executable:
         return alone and kinds[x] == kinds[i.out] and not (x in plan.owner and i.out in plan.out)
 
     def _scalars(self, args: Sequence[int]) -> bool:
-        return all((k := self.program.kinds[a]) is not None and k.form != ARRAY and (k.form != NUMBER or k.dtype.kind == "f") for a in args)
+        """Whether Python's operators do what the ufunc does: NumPy's scalars, and floats that meet one."""
+        kinds = [self.program.kinds[a] for a in args]
+        plain = all(k is not None and k.form != ARRAY and (k.form != NUMBER or k.dtype.kind == "f") for k in kinds)
+        return plain and any(k is not None and k.form == SCALAR for k in kinds)
 
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True) -> str:
         plan = self.plan

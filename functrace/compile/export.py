@@ -202,8 +202,8 @@ def _check(x: str, read: Any, found: Any) -> str:
         return f"np.shape({x}) == {found[0]!r}"
     if word == "array":
         return f"np.array_equal({x}, {literal(found)}{', equal_nan=True' if found.dtype.kind in 'fc' else ''})"
-    if found != found:
-        return f"{x} != {x}"
+    if isinstance(found, (float, complex)) and (found != found or not found):
+        return f"repr({word}({x})) == {repr(found)!r}"
     return f"{'int' if word == 'index' else word}({x}) == {literal(found)}"
 
 
@@ -354,6 +354,7 @@ def _unpack(x: Any, arrays: list[Any]) -> Any:
     return makers[tag](inside)
 
 
+@errors.boundary
 def save(file: Any, tape: Tape | Program) -> None:
     """Save a tape (of `functrace.trace`) to a file, or to an open binary file: its operations by name, its constants as arrays.
 
@@ -371,6 +372,9 @@ def save(file: Any, tape: Tape | Program) -> None:
     >>> load(file)(0.5)
     [np.float64(0.958851077208406)]
     """
+    if not isinstance(tape, (Tape, Program)):
+        given = errors.describe(tape)
+        raise errors.CallError(f"save: {given} stands where a tape is expected.\n  Write save(file, functrace.trace(f)(x)).")
     program = dead(program_of(tape) if isinstance(tape, Tape) else tape)
     arrays: list[Any] = []
     known = _primitives()
@@ -393,6 +397,7 @@ def save(file: Any, tape: Tape | Program) -> None:
     np.savez_compressed(file, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
 
 
+@errors.boundary
 def load(file: Any) -> Program:
     """What `save` saved, as a function of the tape's inputs that returns the list of its outputs. No code in a file is run.
 

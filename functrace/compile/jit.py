@@ -7,8 +7,6 @@ the values of all else. A signature has a tree of paths: a path is a program, an
 from __future__ import annotations
 
 import functools
-import random
-import sys
 import threading
 import warnings
 from collections import deque
@@ -19,13 +17,14 @@ import numpy as np
 
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
-from functrace.compile.bindings import Bindings, Watched, watched
+from functrace.compile.bindings import Bindings, Watched, drawn, watched
 from functrace.compile.capture import capture
 from functrace.compile.emit import Executable
 from functrace.compile.nesting import call_traced
 from functrace.compile.optimise import optimise
 from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
+from functrace.locks import plain
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import name_of, signature
 from functrace.transforms.tracing import argument_names
@@ -36,6 +35,7 @@ R = TypeVar("R")
 SIGNATURES = 512  # remembered
 PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
 _NUMBERS = frozenset((int, float, complex))
+_SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arctanh".split()  # what makes infinities in derivatives
 _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
 
 
@@ -79,9 +79,10 @@ class _Path:
 class _Variant:
     """What is known of one signature: its paths, and what the function read beside its arguments when they were recorded."""
 
-    __slots__ = ("arrays", "bindings", "last", "paths", "reason", "recorded", "side_effects")
+    __slots__ = ("arrays", "bindings", "last", "others", "paths", "reason", "recorded", "side_effects")
 
-    def __init__(self) -> None:
+    def __init__(self, others: Sequence[Any]) -> None:
+        self.others = others  # arguments that are neither arrays nor numbers
         self.reason: str | None = None  # why it runs without being compiled
         self.side_effects: list[str] = []
         self.recorded = 0
@@ -153,7 +154,7 @@ class Jitted(Generic[P, R]):
         return Jitted(function, (), (), self.paths, self.no_retrace)
 
     def __repr__(self) -> str:
-        return f"<jit({name_of(self.fun)})>"
+        return f"<jit({str(getattr(self, '__qualname__', name_of(self.fun))).rpartition('.')[2]})>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -182,7 +183,7 @@ class Jitted(Generic[P, R]):
                     specs.append(x.dtype)
                     inputs.append(x)
                 elif isinstance(x, np.ndarray):
-                    x = x.view(np.ndarray)
+                    x = plain(x).view(np.ndarray)
                     specs.append((t, x.shape, x.dtype))
                     inputs.append(x)
                 elif isinstance(x, Tracer):
@@ -196,7 +197,7 @@ class Jitted(Generic[P, R]):
                 with self._lock:
                     if len(self._variants) >= SIGNATURES:  # forget the oldest
                         del self._variants[next(iter(self._variants))]
-                    variant = self._variants.setdefault(key, _Variant())
+                    variant = self._variants.setdefault(key, _Variant(others))
             if variant.reason is not None:
                 self._counts["eager"] += 1
                 return self._plainly(args, kwargs)  # type: ignore[no-any-return]
@@ -295,7 +296,7 @@ class Jitted(Generic[P, R]):
         if bindings.closed:
             return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
         contents = watched((), bindings.arrays)
-        state = _global_random_state()
+        state = drawn()
         names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
         try:
             captured = capture(run, [leaves[k] for k in places], f"jit({name})", [names[k] for k in places])
@@ -314,8 +315,10 @@ class Jitted(Generic[P, R]):
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             self._refuse(variant, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        elif bindings.drew() or state != _global_random_state():
+        elif bindings.drew() or state != drawn():
             self._refuse(variant, "it draws random numbers")
+        elif any(mode != "ignore" for mode in captured.handling.values()):
+            self._refuse(variant, f"it sets np.errstate to {captured.handling}")
         elif variant.recorded > 2 and (seen := _looked_at(captured.program)) is not None:
             self._refuse(variant, f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call")
         elif any(w.changed() for w in contents):
@@ -326,6 +329,8 @@ class Jitted(Generic[P, R]):
             bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
             variant.side_effects = sorted(changed)
             path = _Path(captured.program, outdef[0], self._donated(treedef, leaves, places))
+            if captured.handling and ("errstate" in bindings.names or captured.program.has(*_SINGULAR)):
+                path.executable.function = np.errstate(**captured.handling)(path.executable.function)
             with self._lock:
                 variant.bindings = bindings
                 news = watched(captured.sources, bindings.arrays)
@@ -390,7 +395,7 @@ def _hashable(x: Any) -> Any:
     try:
         hash(x)
     except TypeError:
-        return id(x)
+        return id(x)  # which no other object gets: the variant keeps it
     return x
 
 
@@ -398,11 +403,6 @@ def _looked_at(program: Program) -> Any:
     """An array of floats that Python looked at as a whole: a guard that seldom holds twice."""
     found = (i.params[1] for i in program.instructions if i.primitive is GUARD)
     return next((x for x in found if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
-
-
-def _global_random_state() -> tuple[Any, ...]:
-    numpys = str(np.random.get_state(legacy=False)) if "numpy.random" in sys.modules else ""  # noqa: NPY002
-    return numpys, random.getstate()
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
@@ -465,7 +465,8 @@ def jit(
     ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded
     anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending
     to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from
-    an iterator or writes to an outer array is not compiled: it runs as it is, on copies of its arguments.
+    an iterator, writes to an outer array or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not compiled:
+    it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -65,6 +65,8 @@ def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[A
 
 def merged(program: Program) -> Program:
     """With sums of parts, and of products with a transposed matrix, as one instruction."""
+    if not program.has("placed", "matmul"):
+        return program
     kinds = program.kinds
     uses: dict[int, int] = dict.fromkeys(program.outputs, 2)
     for i in program.instructions:
@@ -112,6 +114,8 @@ def merged(program: Program) -> Program:
 
 def gathered(program: Program) -> Program:
     """With a part added to an array where it belongs, in the place of the array plus one of zeros that holds the part."""
+    if not program.has("placed"):
+        return program
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
@@ -127,6 +131,8 @@ def gathered(program: Program) -> Program:
 
 def reads_first(program: Program) -> Program:
     """With the parts that are read of an array taken out before it is written to, where that lets the write be done in its place."""
+    if not program.has(*WRITES):
+        return program
     uses: dict[int, list[Instruction]] = {}
     position: dict[int, int] = {}
     for n, i in enumerate(program.instructions):

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrace import tree
 from functrace.compile.bindings import Bindings
 from functrace.core.batch import BatchTrace
@@ -77,6 +75,10 @@ class JitCall(Call):
 
         return self._derived("tangent", moving, lambda: pushed)(list(leaves), [ts[k] for k in moving])  # type: ignore[no-any-return]
 
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
+        """The call of the mapped function; what has no batch stays as it is, a Python number too."""
+        return self.mapped(tree.unflatten(self.treedef, [0 if b else None for b in flags]))(leaves)
+
     def mapped(self, axes: Any) -> Call:
         return JitCall(
             self.function, self.treedef, vmap(self.f, axes), self.jitted, (self.key, "vmap", tree.structure(axes), *tree.leaves(axes))
@@ -93,7 +95,6 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     if not (alone and differentiates and inexact) or jitted.static or Bindings(jitted.fun).traced:
         return jitted.fun(*args, **kwargs)
-    leaves = [x if hasattr(x, "dtype") or isinstance(x, (bool, int)) else np.asarray(x)[()] for x in leaves]
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return jitted.fun(*args, **kwargs)

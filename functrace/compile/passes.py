@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ NEGATIVE, ADD, SUBTRACT, MULTIPLY = (getattr(f, "primitive") for f in (e.negativ
 BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
 
 
+@lru_cache(4096)
 def is_elementwise(p: Primitive) -> bool:
     """Whether a primitive is a ufunc of one result, which broadcasts its arguments."""
     fun = p.fun
@@ -100,21 +102,20 @@ def common(program: Program) -> Program:
 
 
 def _is(program: Program, k: int, number: float) -> bool:
-    """Whether a value is a constant of which every element is `number`."""
+    """Whether a value is a real constant of which every element is `number`; -0.0 is not 0."""
     if k >= 0:
         return False
     x = program.constant(k)
     if isinstance(x, np.ndarray):
-        return x.size > 0 and x.strides == (0,) * x.ndim and x.flat[0] == number
-    return isinstance(x, (int, float, np.generic)) and x == number
-
-
-_COPIES = frozenset(("positive", "astype", "astype_constant"))
+        if not x.size or x.strides != (0,) * x.ndim:
+            return False
+        x = x.flat[0]
+    return isinstance(x, (int, float, np.generic)) and x == number and not np.iscomplexobj(x) and not np.signbit(x)
 
 
 def algebra(program: Program) -> Program:
     """With identities that hold to the last bit: `x * 1`, `x / 1`, `x - 0` are x; `-(-x)` is x; `a + -b` is `a - b`; `-a * b` is
-    `-(a * b)`, and the sum of `-x` is `-sum(x)`, so that signs may meet.
+    `-(a * b)`, and the sum of `-x` is `-sum(x)`, so that signs may meet. And those of masks: see `_condition`.
     """
     kinds = program.kinds
 
@@ -137,9 +138,10 @@ def algebra(program: Program) -> Program:
         if name in ("multiply", "divide", "subtract"):
             x, y = i.args
             neutral = 0 if name == "subtract" else 1
-            if kinds[x] == kinds[i.out] and x >= 0 and _is(program, y, neutral):
+            real = kinds[i.out].dtype.kind != "c"  # type: ignore[union-attr]  # the product of an infinity and 1 + 0j has a NaN
+            if real and kinds[x] == kinds[i.out] and x >= 0 and _is(program, y, neutral):
                 return x
-            if name == "multiply" and kinds[y] == kinds[i.out] and y >= 0 and _is(program, x, 1):
+            if real and name == "multiply" and kinds[y] == kinds[i.out] and y >= 0 and _is(program, x, 1):
                 return y
         if name in ("add", "subtract"):
             x, y = i.args
@@ -162,9 +164,28 @@ def algebra(program: Program) -> Program:
             and kinds[i.args[0]] == kinds[i.out]
         ):
             return i.args[0]
-        return None
+        return _condition(program, i, made)
 
     return rewritten(program, rule)
+
+
+def _condition(program: Program, i: Instruction, made: dict[int, Instruction]) -> int | None:
+    """What an operation on truth values comes to: `c | False` and `c != 0` are c; `where(c, 1, 0) != 0` is; `where(True, x, y)` is x."""
+    found = None
+    if i.primitive.name == "where" and _holds(program, i.args[0]):
+        found = i.args[1]
+    elif i.primitive.name == "bitwise_or":
+        found = next((b for a, b in (i.args, i.args[::-1]) if _is(program, a, 0)), None)
+    elif i.primitive.name == "not_equal" and _is(program, i.args[1], 0):
+        by = made.get(i.args[0])
+        chosen = by is not None and by.primitive.name == "where" and _holds(program, by.args[1]) and _is(program, by.args[2], 0)
+        found = by.args[0] if chosen else i.args[0]  # type: ignore[union-attr]
+    return found if found is not None and found >= 0 and program.kinds[found] == program.kinds[i.out] else None
+
+
+def _holds(program: Program, k: int) -> bool:
+    """Whether a value is a constant without a zero."""
+    return k < 0 and isinstance(x := program.constant(k), (np.ndarray, np.generic)) and x.dtype.kind in "biufc" and bool(x.all())
 
 
 def moves(program: Program) -> Program:
@@ -194,6 +215,7 @@ def moves(program: Program) -> Program:
 def sink(program: Program) -> Program:
     """With no broadcast whose result only meets arrays of its shape: ufuncs broadcast by themselves."""
     kinds = program.kinds
+    numbers: dict[Any, int] = {}  # of constants
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         if not is_elementwise(i.primitive) or len(i.args) < 2:
@@ -207,9 +229,12 @@ def sink(program: Program) -> Program:
             if by is not None and by.primitive is BROADCAST:
                 source = by.args[0]
             elif a < 0 and _splat(program.constant(a)):
-                source = program.const(program.constant(a)[(0,) * program.constant(a).ndim].copy()[()])
-                program.consts[-1 - source] = np.array(program.consts[-1 - source])
-                program.kinds[source] = Kind((), program.consts[-1 - source].dtype)
+                x = program.constant(a)
+                one = np.array(x[(0,) * x.ndim])
+                key = one.dtype, one.tobytes()
+                if key not in numbers:
+                    numbers[key] = program.const(one)
+                source = numbers[key]
             else:
                 continue
             others = [kinds[b] for j, b in enumerate(args) if j != k]
@@ -307,6 +332,8 @@ EXPANDED = frozenset(("contraction", "logaddexp_weight"))
 
 def expand(program: Program) -> Program:
     """With the operations that some primitives are made of in their place, so that other passes see them."""
+    if not program.has(*EXPANDED):
+        return program
     kinds = program.kinds
 
     def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:

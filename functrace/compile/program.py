@@ -65,10 +65,10 @@ def _check(x: Any, read: Callable[[Any], Any], found: Any, _number: int) -> bool
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether a guard finds what it found before: equal, NaN to NaN, and of one type."""
+    """Whether a guard finds what it found before: of one type, and equal, NaN to NaN, each zero to that of its sign."""
     if isinstance(a, np.ndarray):
         return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and (a == b or (a != a and b != b))
+    return type(a) is type(b) and (repr(a) == repr(b) if isinstance(a, (float, complex, list, np.inexact)) else bool(a == b))
 
 
 NOTHING = -(1 << 60)  # the number of the result of a guard
@@ -112,6 +112,10 @@ class Program:
         self.next += 1
         return self.next - 1
 
+    def has(self, *names: str) -> bool:
+        """Whether there is an instruction with one of these primitives."""
+        return any(i.primitive.name in names for i in self.instructions)
+
     def is_array(self, k: int) -> bool:
         """Whether a value is known to be an ndarray."""
         kind = self.kinds[k]
@@ -120,16 +124,6 @@ class Program:
     def constant(self, k: int) -> Any:
         """The constant of a number."""
         return self.consts[-1 - k]
-
-    def last_uses(self) -> dict[int, int]:
-        """For each value the index of the last instruction that reads it; outputs are read at the end."""
-        last: dict[int, int] = {}
-        for index, i in enumerate(self.instructions):
-            for a in i.args:
-                last[a] = index
-        for out in self.outputs:
-            last[out] = len(self.instructions)
-        return last
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these inputs, arrays or numbers as they were recorded, or traced values."""

@@ -46,7 +46,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple([a.value if b else plain(a) for a, b in zip(args, batched)])
+        values = tuple([a.value if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
         out = primitive.batch(self.size, batched, values, params)
         return tuple([self.tracer(x, 4) for x in out]) if primitive.multi else self.tracer(out, 4)
 

@@ -46,8 +46,8 @@ class TapeTrace(Trace):
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
         if isinstance(x, Tracer):
             x = x.kept()
-        if not isinstance(x, np.ndarray):
-            return plain(x)
+        if type(x) is not np.ndarray and not isinstance(x := plain(x), np.ndarray):
+            return x
         kept = safe(x, copy) if needed else x
         if isinstance(kept, Lock):
             self.locks.append(kept)

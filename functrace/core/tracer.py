@@ -142,7 +142,7 @@ class Tracer:
         return operator.index(self.value)
 
     def __repr__(self) -> str:
-        return f"Traced({str(self.value).strip()}, {errors.describe(self)})"
+        return repr(self.value) if isinstance(self.value, Tracer) else f"Traced({str(self.value).strip()}, {errors.describe(self)})"
 
     def __str__(self) -> str:
         return str(self.value)

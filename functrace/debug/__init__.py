@@ -27,6 +27,7 @@ from functrace.debug.watch import Op, Watch, number, place, show, watched
 from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
+from functrace.transforms.tracing import replaced
 
 __all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]
 
@@ -123,10 +124,7 @@ class _NonFinite(Watch):
         """Look for the op that made it in a function with a rule by hand, or in that rule: they run on plain arrays."""
 
         def again(*xs: Any) -> list[Any]:
-            full = list(given)
-            for k, x in zip(places, xs):
-                full[k] = x
-            run(full)
+            run(replaced(given, places, xs))
             return []
 
         places = [k for k, x in enumerate(given) if is_float(x)]

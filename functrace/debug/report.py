@@ -12,8 +12,8 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.reverse import fit
 from functrace.debug.watch import Op, Watch, number
-from functrace.transforms.arguments import signature
 from functrace.transforms.naming import stored
+from functrace.transforms.tracing import parameters_of
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SAMPLE = 1 << 14  # elements that a histogram looks at
@@ -129,13 +129,8 @@ class Recording(Watch):
         self.what = getattr(f, "__name__", type(f).__name__)
         self.names: dict[int, str] = {}
         self.inputs: list[tuple[str, Any]] = []
-        try:
-            parameters = list(signature(f).parameters)
-        except (TypeError, ValueError):
-            parameters = []
-        parameters += [f"arg{k}" for k in range(len(parameters), len(args))]
         self.floats: list[bool] = []  # of all leaves, which are differentiated
-        for name, arg in zip(parameters, args):
+        for name, arg in zip(parameters_of(f, len(args)), args):
             for path, leaf in zip(tree.paths(arg), tree.leaves(arg)):
                 self.floats.append(leaf.dtype.kind in "fc" if hasattr(leaf, "dtype") else type(leaf) in (int, float, complex))
                 if self.floats[-1]:

@@ -29,6 +29,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.transforms import masks
 from functrace.transforms.control_program import by_python
 from functrace.transforms.custom import is_float
+from functrace.transforms.tracing import replaced
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
 
@@ -262,10 +263,7 @@ def _recorded(jitted: Any, args: Any, kwargs: Any) -> Any:
 
     def run(*xs: Any) -> list[Any]:
         nonlocal structure
-        full = list(leaves)
-        for k, x in zip(places, xs):
-            full[k] = x
-        positional, keywords = tree.unflatten(treedef, full)
+        positional, keywords = tree.unflatten(treedef, replaced(leaves, places, xs))
         result = jitted.fun(*(b if a is None else a for a, b in zip(positional, args)), **{**kwargs, **keywords})
         out, structure = tree.flatten(result)
         return out

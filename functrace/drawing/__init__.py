@@ -65,7 +65,8 @@ class Drawing:
         ending = os.path.splitext(os.fspath(path))[1].lower()
         if ending not in _SUFFIXES:
             raise ValueError(
-                f"draw: {os.fspath(path)!r} ends in {ending or 'nothing'!r}; a drawing is saved as {', '.join(_SUFFIXES)}.\n"
+                f"draw: {os.fspath(path)!r} {f'ends in {ending!r}' if ending else 'has no ending'}; a drawing is saved as "
+                f"{', '.join(_SUFFIXES)}.\n"
                 "  For PNG or PDF save it as .svg and convert that, or as .dot for Graphviz."
             )
         with open(path, "w", encoding="utf-8") as file:

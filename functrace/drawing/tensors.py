@@ -23,10 +23,6 @@ def describe(t: Any) -> str:
     return f"{str(t.dtype).removeprefix('torch.')}[{','.join(map(str, t.shape))}]"
 
 
-def _like(a: Any) -> str:
-    return f"{a.dtype}[{','.join(map(str, a.shape))}]".removeprefix("torch.")
-
-
 def label(node: Any) -> str:
     """The name of a node without its namespace."""
     return str(node.name()).rpartition("::")[2]
@@ -142,9 +138,10 @@ def _saved(node: Any) -> list[str]:
         seen = [any(column) for column in zip(*rows)]
         words = ("self", "other") if len(args) <= 2 else [f"argument {k}" for k in range(len(args))]
         pairs = [(n, a) for n, a, s in zip(words, args, seen[1:]) if s] + ([("result", ans)] if seen and seen[0] else [])
-        return [f"{n} {_like(a)}" for n, a in pairs if hasattr(a, "shape")]
+        return [f"{n} {describe(a)}" for n, a in pairs if hasattr(a, "shape")]
     if op is not None and "saved" in inside:  # the pullback of a function, and its arguments
-        return ["nothing: freed"] if saved is None else [f"argument {k} {_like(a)}" for k, a in enumerate(saved[2]) if hasattr(a, "shape")]
+        given = () if saved is None else enumerate(saved[2])
+        return ["nothing: freed"] if saved is None else [f"argument {k} {describe(a)}" for k, a in given if hasattr(a, "shape")]
     try:
         kept = [(n.removeprefix("_saved_"), getattr(node, n)) for n in dir(node) if n.startswith("_saved_")]
         kept += [(f"tensor {k}", t) for k, t in enumerate(getattr(node, "saved_tensors", ()) or ())]

@@ -11,19 +11,14 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functrace.core.tracer import Tracer, value
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
-from functrace.ops.create import lift
-from functrace.ops.functions import layout, reshape, single_axis, transpose
+from functrace.ops.create import lift, typed
+from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index, index_add
 from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, each, implements, normal, one
 
-_X = Sample(normal((2, 3)))
-_CUBE = normal((2, 3, 4))
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
+_X = one(2, 3)
 
 
 def concrete_shape(shape: Any) -> tuple[int, ...]:
@@ -44,9 +39,8 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
 # axes
 
 
-@implements(np.expand_dims, [_x(2, 3, axis=0), _x(2, 3, axis=-1), _x(2, 3, axis=(0, 2)), _x(axis=0), _x(0, axis=1)])
+@implements(np.expand_dims, [one(2, 3, axis=0), one(2, 3, axis=-1), one(2, 3, axis=(0, 2)), one(axis=0), one(0, axis=1)])
 def expand_dims(a: Any, axis: Any) -> Any:
-    """`np.expand_dims`."""
     a = lift(a)
     old = a.shape
     if type(axis) is int:
@@ -57,25 +51,21 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return reshaped(a, tuple(1 if k in axes else next(sizes) for k in range(len(old) + len(axes))))
 
 
-@implements(np.squeeze, [_x(1, 3, 1), _x(1, 3, 1, axis=0), _x(1, 3, 1, axis=-1), _x(1, 3, 1, axis=(0, 2)), _x(1, 1), _x(2)])
+@implements(np.squeeze, [one(1, 3, 1), one(1, 3, 1, axis=0), one(1, 3, 1, axis=-1), one(1, 3, 1, axis=(0, 2)), one(1, 1), one(2)])
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """`np.squeeze`."""
     a = lift(a)
     old = a.shape
     if axis is None:
         new = tuple(n for n in old if n != 1)
-    elif not old:
-        np.squeeze(np.zeros(()), axis)
-        new = old
     else:
-        axes = normalize_axis_tuple(axis, len(old))
+        axes = reduced_axes(axis, len(old))
         if any(old[k] != 1 for k in axes):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
         new = tuple(n for k, n in enumerate(old) if k not in axes)
     return a if new == old else reshaped(a, new)
 
 
-@implements(np.ravel, [_X, _x(), _x(3), _x(2, 3, order="F"), _x(0, 2)])
+@implements(np.ravel, [_X, one(), one(3), one(2, 3, order="F"), one(0, 2)])
 def ravel(a: Any, order: Any = "C") -> Any:
     """`np.ravel`; of traced values in order C or F only."""
     a = lift(a)
@@ -86,9 +76,8 @@ def ravel(a: Any, order: Any = "C") -> Any:
     return reshaped(a, (a.size,), RAVEL)
 
 
-@implements(np.moveaxis, [Sample(_CUBE, {"source": s, "destination": d}) for s, d in [(0, 2), (-1, 0), ((0, 1), (2, 0))]])
+@implements(np.moveaxis, [one(2, 3, 4, source=s, destination=d) for s, d in [(0, 2), (-1, 0), ((0, 1), (2, 0))]])
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    """`np.moveaxis`."""
     a = lift(a)
     ndim = len(a.shape)
     source = normalize_axis_tuple(source, ndim, "source")
@@ -101,17 +90,15 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return transpose(a, tuple(order))
 
 
-@implements(np.rollaxis, [Sample(_CUBE, {"axis": 2}), Sample(_CUBE, {"axis": 0, "start": 3}), Sample(_CUBE, {"axis": -1, "start": 1})])
+@implements(np.rollaxis, [one(2, 3, 4, axis=2), one(2, 3, 4, axis=0, start=3), one(2, 3, 4, axis=-1, start=1)])
 def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
-    """`np.rollaxis`."""
     a = lift(a)
     ndim = len(a.shape)
     return transpose(a, np.rollaxis(np.empty(range(ndim), dtype=bool), axis, start).shape)
 
 
-@implements(np.swapaxes, [Sample(_CUBE, {"axis1": i, "axis2": j}) for i, j in [(0, 1), (-1, 0), (1, 1)]])
+@implements(np.swapaxes, [one(2, 3, 4, axis1=i, axis2=j) for i, j in [(0, 1), (-1, 0), (1, 1)]])
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """`np.swapaxes`."""
     a = lift(a)
     axes = list(range(len(a.shape)))
     i, j = normalize_axis_index(axis1, len(axes)), normalize_axis_index(axis2, len(axes))
@@ -119,9 +106,8 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permuted(a, tuple(axes))
 
 
-@implements(np.matrix_transpose, [_X, Sample(_CUBE)])
+@implements(np.matrix_transpose, [_X, one(2, 3, 4)])
 def matrix_transpose(x: Any, /) -> Any:
-    """`np.matrix_transpose`."""
     x = lift(x)
     if len(x.shape) < 2:
         raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(x.shape)}")
@@ -139,10 +125,10 @@ def _atleast(n: int, where: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Cal
     return function
 
 
-_SCALAR_AND_MATRIX = Sample(normal((), (2, 3)), wrt=(0, 1))
-atleast_1d = implements(np.atleast_1d, [_x(), _x(2, 3), _SCALAR_AND_MATRIX])(_atleast(1, lambda s: (1,)))
-atleast_2d = implements(np.atleast_2d, [_x(), _x(3), _SCALAR_AND_MATRIX])(_atleast(2, lambda s: (1, *s) if s else (1, 1)))
-atleast_3d = implements(np.atleast_3d, [_x(), _x(3), _SCALAR_AND_MATRIX])(
+_SCALAR_AND_MATRIX = each((), (2, 3))
+atleast_1d = implements(np.atleast_1d, [one(), one(2, 3), _SCALAR_AND_MATRIX])(_atleast(1, lambda s: (1,)))
+atleast_2d = implements(np.atleast_2d, [one(), one(3), _SCALAR_AND_MATRIX])(_atleast(2, lambda s: (1, *s) if s else (1, 1)))
+atleast_3d = implements(np.atleast_3d, [one(), one(3), _SCALAR_AND_MATRIX])(
     _atleast(3, lambda s: {0: (1, 1, 1), 1: (1, *s, 1)}.get(len(s), (*s, 1)))
 )
 
@@ -150,9 +136,8 @@ atleast_3d = implements(np.atleast_3d, [_x(), _x(3), _SCALAR_AND_MATRIX])(
 # order
 
 
-@implements(np.flip, [_X, _x(2, 3, axis=0), _x(2, 3, axis=-1), _x(2, 3, axis=(0, 1)), _x()])
+@implements(np.flip, [_X, one(2, 3, axis=0), one(2, 3, axis=-1), one(2, 3, axis=(0, 1)), one()])
 def flip(m: Any, axis: Any = None) -> Any:
-    """`np.flip`."""
     m = lift(m)
     ndim = len(m.shape)
     axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
@@ -161,25 +146,22 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 @implements(np.fliplr, [_X])
 def fliplr(m: Any) -> Any:
-    """`np.fliplr`."""
     m = lift(m)
     if len(m.shape) < 2:
         raise ValueError("Input must be >= 2-d.")
     return flip(m, 1)
 
 
-@implements(np.flipud, [_X, _x(3)])
+@implements(np.flipud, [_X, one(3)])
 def flipud(m: Any) -> Any:
-    """`np.flipud`."""
     m = lift(m)
     if len(m.shape) < 1:
         raise ValueError("Input must be >= 1-d.")
     return flip(m, 0)
 
 
-@implements(np.rot90, [_x(2, 3, k=k) for k in (0, 1, 2, 3, -1)] + [Sample(_CUBE, {"axes": (2, 0)})])
+@implements(np.rot90, [one(2, 3, k=k) for k in (0, 1, 2, 3, -1)] + [one(2, 3, 4, axes=(2, 0))])
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    """`np.rot90`."""
     m = lift(m)
     np.rot90(np.empty((0,) * len(m.shape)), k, axes)  # NumPy's errors
     first, second = (normalize_axis_index(a, len(m.shape)) for a in axes)
@@ -201,10 +183,15 @@ _roll: Any = linear(
 
 @implements(
     np.roll,
-    [_x(2, 3, shift=1), _x(2, 3, shift=-4, axis=1), _x(2, 3, shift=(1, 2), axis=(0, 1)), _x(2, 3, shift=1, axis=(0, 1)), _x(0, shift=1)],
+    [
+        one(2, 3, shift=1),
+        one(2, 3, shift=-4, axis=1),
+        one(2, 3, shift=(1, 2), axis=(0, 1)),
+        one(2, 3, shift=1, axis=(0, 1)),
+        one(0, shift=1),
+    ],
 )
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """`np.roll`."""
     a = lift(a)
     if axis is None:
         return reshape(roll(reshape(a, -1), shift, 0), a.shape)
@@ -219,9 +206,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 # repetition
 
 
-@implements(np.tile, [_x(2, 3, reps=2), _x(2, 3, reps=(2, 1)), _x(3, reps=(2, 2)), _x(2, 1, 3, reps=(2,)), _x(reps=3), _x(2, reps=0)])
+@implements(np.tile, [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)])
 def tile(A: Any, reps: Any) -> Any:
-    """`np.tile`."""
     a, times = lift(A), concrete_shape(reps)
     ndim = max(len(times), len(a.shape))
     times = (1,) * (ndim - len(times)) + times
@@ -235,20 +221,17 @@ def tile(A: Any, reps: Any) -> Any:
 @implements(
     np.repeat,
     [
-        _x(2, 3, repeats=2),
-        _x(2, 3, repeats=2, axis=1),
-        _x(2, 3, repeats=[2, 0], axis=0),
-        _x(repeats=3),
-        _x(3, repeats=np.array([1, 2, 0])),
-        _x(2, 3, repeats=[2], axis=-1),
+        one(2, 3, repeats=2),
+        one(2, 3, repeats=2, axis=1),
+        one(2, 3, repeats=[2, 0], axis=0),
+        one(repeats=3),
+        one(3, repeats=np.array([1, 2, 0])),
+        one(2, 3, repeats=[2], axis=-1),
     ],
 )
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """`np.repeat`; `repeats` must be plain."""
-    a = lift(a)
-    if axis is None:
-        a, axis = reshape(a, -1), 0
-    axis = single_axis(a, axis)
+    a, axis = on_axis(a, axis)
     old = a.shape
     if isinstance(repeats, (int, np.integer)) and repeats >= 0:
         times = int(repeats)
@@ -257,9 +240,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return index(a, along(axis, np.repeat(np.arange(old[axis]), repeats)))
 
 
-@implements(np.resize, [_x(2, 3, new_shape=(4, 2)), _x(2, 3, new_shape=2), _x(2, 3, new_shape=(0,)), _x(0, new_shape=(2,))])
+@implements(np.resize, [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))])
 def resize(a: Any, new_shape: Any) -> Any:
-    """`np.resize`."""
     a = lift(a)
     if a.size == 0:
         return np.zeros(new_shape, a.dtype)
@@ -270,9 +252,8 @@ def _tuple_or_list() -> type:
     return type(np.broadcast_arrays(0, 0))
 
 
-@implements(np.broadcast_arrays, [Sample(normal((2, 1), (3,)), wrt=(0, 1)), Sample(normal((), (2,)), wrt=(0, 1))])
+@implements(np.broadcast_arrays, [each((2, 1), (3,)), each((), (2,))])
 def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
-    """`np.broadcast_arrays`."""
     arrays = [lift(a) for a in args]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
     return _tuple_or_list()(np.broadcast_to(a, shape) for a in arrays)
@@ -280,11 +261,9 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
 
 @implements(
     np.meshgrid,
-    [Sample(normal((2,), (3,)), kwargs, (0, 1)) for kwargs in ({}, {"indexing": "ij"}, {"sparse": True})]
-    + [Sample(normal((2,), (), (3,)), wrt=(0, 1, 2))],
+    [Sample(normal((2,), (3,)), kwargs, (0, 1)) for kwargs in ({}, {"indexing": "ij"}, {"sparse": True})] + [each((2,), (), (3,))],
 )
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = "xy") -> Any:
-    """`np.meshgrid`."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     ndim = len(xi)
@@ -301,10 +280,16 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
 
 @implements(
     np.diagonal,
-    [_X, _x(2, 3, offset=1), _x(3, 3, offset=-2), _x(2, 3, offset=5), Sample(_CUBE), Sample(_CUBE, {"offset": 1, "axis1": 2, "axis2": 0})],
+    [
+        _X,
+        one(2, 3, offset=1),
+        one(3, 3, offset=-2),
+        one(2, 3, offset=5),
+        one(2, 3, 4),
+        one(2, 3, 4, offset=1, axis1=2, axis2=0),
+    ],
 )
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """`np.diagonal`."""
     a = lift(a)
     if len(a.shape) < 2:
         raise ValueError("diag requires an array of at least two dimensions")
@@ -329,9 +314,8 @@ def _on_diagonal(m: int, n: int, offset: int) -> tuple[Any, Any]:
     return np.arange(count) - min(offset, 0), np.arange(count) + max(offset, 0)
 
 
-@implements(np.diag, [_x(3), _x(3, k=1), _x(2, k=-1), _X, _x(3, 2, k=-1), _x(0)])
+@implements(np.diag, [one(3), one(3, k=1), one(2, k=-1), _X, one(3, 2, k=-1), one(0)])
 def diag(v: Any, k: int = 0) -> Any:
-    """`np.diag`."""
     v = lift(v)
     if len(v.shape) == 2:
         return diagonal(v, k)
@@ -341,15 +325,13 @@ def diag(v: Any, k: int = 0) -> Any:
     return index_add(np.zeros((n, n), v.dtype), v, _on_diagonal(n, n, int(k)))
 
 
-@implements(np.diagflat, [_X, _x(2, k=1), _x(), _x(3, k=-1)])
+@implements(np.diagflat, [_X, one(2, k=1), one(), one(3, k=-1)])
 def diagflat(v: Any, k: int = 0) -> Any:
-    """`np.diagflat`."""
     return diag(ravel(v), k)
 
 
-@implements(np.trace, [_X, _x(3, 3, offset=1), Sample(_CUBE, {"axis1": 1, "axis2": 2}), Sample(_CUBE, {"offset": -1})])
+@implements(np.trace, [_X, one(3, 3, offset=1), one(2, 3, 4, axis1=1, axis2=2), one(2, 3, 4, offset=-1)])
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """`np.trace`."""
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
@@ -359,32 +341,25 @@ def _triangle(m: Any, mask: Callable[[Any], Any]) -> Any:
     return np.where(chosen, m, np.zeros(1, m.dtype))
 
 
-@implements(np.tril, [_X, _x(3, 3, k=-1), _x(2, 3, k=1), Sample(_CUBE), _x(3)])
+@implements(np.tril, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def tril(m: Any, k: int = 0) -> Any:
-    """`np.tril`."""
     return _triangle(m, lambda ones: np.tril(ones, k))
 
 
-@implements(np.triu, [_X, _x(3, 3, k=-1), _x(2, 3, k=1), Sample(_CUBE), _x(3)])
+@implements(np.triu, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def triu(m: Any, k: int = 0) -> Any:
-    """`np.triu`."""
     return _triangle(m, lambda ones: np.triu(ones, k))
 
 
 # copies, and arrays like another
 
-_KEPT = [_X, _x()]
+_KEPT = [_X, one()]
 
 
 @implements(np.copy, _KEPT)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
-    """`np.copy`."""
     a = lift(a)
     return _shape.astype(a, a.dtype)
-
-
-def _as(a: Any, dtype: Any) -> Any:
-    return a if dtype is None or a.dtype == np.dtype(dtype) else a.astype(dtype)
 
 
 def _laid_out(name: str) -> Callable[..., Any]:
@@ -395,7 +370,7 @@ def _laid_out(name: str) -> Callable[..., Any]:
         getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        out: Any = _as(a, dtype)
+        out: Any = typed(a, dtype)
         if copy and out is a:
             out = _shape.astype(a, a.dtype)
         return out if out.shape or name.startswith("asa") else reshape(out, (1,))
@@ -413,7 +388,7 @@ asanyarray, asarray_chkfinite = _laid_out("asanyarray"), _laid_out("asarray_chkf
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     """`np.require`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."""
     a = a if isinstance(a, np.ndarray) else lift(a)
-    return _as(a, dtype) if isinstance(a, Tracer) else np.require(a, dtype, requirements)
+    return typed(a, dtype) if isinstance(a, Tracer) else np.require(a, dtype, requirements)
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
@@ -421,7 +396,7 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
     return a.shape if shape is None else shape, a.dtype if dtype is None else dtype
 
 
-_LIKE = [_X, _x(), _x(2, shape=(3, 1)), _x(2, dtype=np.float32)]
+_LIKE = [_X, one(), one(2, shape=(3, 1)), one(2, dtype=np.float32)]
 
 
 @implements(np.zeros_like, _LIKE, constant=True)
@@ -436,7 +411,7 @@ def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, s
     return blank(np.ones(*_like(a, dtype, shape)))
 
 
-@implements(np.empty_like, [_x(0, 2)], constant=True)
+@implements(np.empty_like, [one(0, 2)], constant=True)
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
     """`np.empty_like`: an array that can take traced values."""
     return blank(np.empty(*_like(prototype, dtype, shape)))
@@ -445,9 +420,9 @@ def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool 
 @implements(
     np.full_like,
     [
-        Sample(normal((2, 3), ()), wrt=(0, 1)),
-        Sample(normal((2, 3), (3,)), {"dtype": np.float64}, (0, 1)),
-        Sample(normal((2,), ()), {"shape": (3,)}, (0, 1)),
+        each((2, 3), ()),
+        each((2, 3), (3,), dtype=np.float64),
+        each((2,), (), shape=(3,)),
     ],
 )
 def full_like(
@@ -458,4 +433,4 @@ def full_like(
     fill_value = lift(fill_value)
     if not isinstance(fill_value, Tracer):
         return blank(np.full(shape, fill_value, dtype))
-    return np.broadcast_to(_as(fill_value, dtype), shape).copy()
+    return np.broadcast_to(typed(fill_value, dtype), shape).copy()

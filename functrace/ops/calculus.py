@@ -9,17 +9,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace.core.primitive import Primitive
+from functrace.core.tracer import value
 from functrace.ops.arrange import along
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, spread_batch
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, each, implements, one
 from functrace.ops.statistics import as_float
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
 
 
 def _both(f: Any, a: tuple[int, ...], b: tuple[int, ...], **kwargs: Any) -> Sample:
@@ -36,14 +33,14 @@ def _increasing(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 @implements(
     np.diff,
     [
-        _x(4),
-        _x(2, 3, axis=0),
-        _x(5, n=3),
-        _x(3, n=0),
-        _x(3, n=4),
-        _x(2, 3, prepend=1.0),
-        _x(2, 3, append=np.ones((1, 3)), axis=0),
-        Sample(normal((2, 3)), {"prepend": 0.0, "append": 2.0, "n": 2}),
+        one(4),
+        one(2, 3, axis=0),
+        one(5, n=3),
+        one(3, n=0),
+        one(3, n=4),
+        one(2, 3, prepend=1.0),
+        one(2, 3, append=np.ones((1, 3)), axis=0),
+        one(2, 3, prepend=0.0, append=2.0, n=2),
     ],
 )
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any = ABSENT) -> Any:
@@ -71,9 +68,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any 
     return a
 
 
-@implements(np.ediff1d, [_x(4), _x(2, 3), _x(3, to_begin=1.0, to_end=[2.0, 3.0])])
+@implements(np.ediff1d, [one(4), one(2, 3), one(3, to_begin=1.0, to_end=[2.0, 3.0])])
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """`np.ediff1d`."""
     a = reshape(lift(ary), -1)
     begin, end = ([] if x is None else [reshape(lift(x), -1).astype(a.dtype)] for x in (to_begin, to_end))
     return concatenate([*begin, a[1:] - a[:-1], *end], 0)
@@ -82,8 +78,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 @implements(
     (np.trapezoid, getattr(np, "trapz", None)),
     [
-        _x(4),
-        _x(2, 3, dx=0.5, axis=0),
+        one(4),
+        one(2, 3, dx=0.5, axis=0),
         _both(_increasing, (4,), (4,)),
         _both(_increasing, (2, 4), (4,)),
         Sample(lambda rng: (rng.normal(size=(3, 2)), _increasing(rng, (3,))), {"axis": 0}, (0, 1)),
@@ -105,11 +101,11 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 @implements(
     np.gradient,
     [
-        _x(4),
-        _x(3, 4),
+        one(4),
+        one(3, 4),
         Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5), {"axis": 1}),
         Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5, 2.0), wrt=(0, 1, 2)),
-        _x(3, 4, axis=(1, 0), edge_order=2),
+        one(3, 4, axis=(1, 0), edge_order=2),
         _both(_increasing, (5,), (5,)),
         _both(_increasing, (5,), (5,), edge_order=2),
         Sample(lambda rng: (rng.normal(size=(3, 4)), _increasing(rng, (3,)), 0.5), {"axis": (0, 1)}, (0, 1)),
@@ -158,7 +154,7 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         first = _edge(f[..., 0], f[..., 1], f[..., 2], ends[0], ends[1])
         last = -_edge(f[..., -1], f[..., -2], f[..., -3], ends[2], ends[3])
     out = concatenate([first, inner, last], -1)
-    return np.moveaxis(out if out.dtype == f.dtype else out.astype(f.dtype), -1, axis)
+    return np.moveaxis(typed(out, f.dtype), -1, axis)
 
 
 def _edge(f0: Any, f1: Any, f2: Any, near: Any, far: Any) -> Any:
@@ -170,8 +166,8 @@ def _edge(f0: Any, f1: Any, f2: Any, near: Any, far: Any) -> Any:
 @implements(
     np.unwrap,
     [
-        _x(5),
-        _x(2, 4, axis=0),
+        one(5),
+        one(2, 4, axis=0),
         Sample(lambda rng: (3 * rng.normal(size=(5,)),), {"period": 4.0}),
         Sample(lambda rng: (9 * rng.normal(size=(2, 5)),), {"discont": 3.5}),
     ],
@@ -236,9 +232,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside: Any = fp[0]
     else:
         k = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), n - 2)
-        x0, f0 = index(xp, k), index(fp, k)
-        inside = f0 + (index(fp, k + 1) - f0) / (index(xp, k + 1) - x0) * (x - x0)
-    return np.where(x < xp[0], left, np.where(x > xp[-1], right, inside))
+        (x0, f0), (x1, f1) = ((index(xp, i), index(fp, i)) for i in (k, k + 1))
+        slope = (f1 - f0) / (x1 - x0)
+        inside = f0 + slope * (x - x0)
+        lost = np.isnan(inside) & ~np.isnan(x)
+        if np.any(value(lost)):  # beside an infinity: from the knot, or the other side, as NumPy does it
+            known = np.where(x == x1, f1, np.where((x == x0) | (f0 == f1), f0, f1 + slope * (x - x1)))
+            inside = np.where(lost, known, inside)
+    return number(np.where(x < xp[0], left, np.where(x > xp[-1], right, inside)))
 
 
 # convolution: the full product is bilinear, the other modes are parts of it
@@ -271,9 +272,7 @@ _convolve: Any = bilinear(
 )
 
 _LENGTHS = [((5,), (3,)), ((2,), (4,)), ((4,), (4,)), ((4,), (2,)), ((1,), (3,))]
-_PAIRS = [Sample(normal(a, b), {"mode": mode}, (0, 1)) for a, b in _LENGTHS for mode in ("full", "same", "valid")] + [
-    Sample(normal((3,), (2,)), wrt=(0, 1))
-]
+_PAIRS = [each(a, b, mode=mode) for a, b in _LENGTHS for mode in ("full", "same", "valid")] + [each((3,), (2,))]
 
 
 def _part(full: Any, m: int, n: int, mode: Any, late: bool) -> Any:
@@ -289,7 +288,7 @@ def _part(full: Any, m: int, n: int, mode: Any, late: bool) -> Any:
     raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
 
 
-def _lines(a: Any, v: Any, name: str) -> tuple[Any, Any]:
+def _lines(a: Any, v: Any) -> tuple[Any, Any]:
     a, v = (x if x.shape else reshape(x, (1,)) for x in (lift(a), lift(v)))
     if len(a.shape) > 1 or len(v.shape) > 1:
         raise ValueError("object too deep for desired array")
@@ -300,15 +299,13 @@ def _lines(a: Any, v: Any, name: str) -> tuple[Any, Any]:
 
 @implements(np.convolve, _PAIRS)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
-    """`np.convolve`."""
-    a, v = _lines(a, v, "convolve")
+    a, v = _lines(a, v)
     return _part(_convolve(a, v), a.shape[0], v.shape[0], mode, False)
 
 
 @implements(np.correlate, _PAIRS)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    """`np.correlate`."""
-    a, v = _lines(a, v, "correlate")
+    a, v = _lines(a, v)
     return _part(_convolve(a, np.conjugate(v)[::-1]), a.shape[0], v.shape[0], mode, a.shape[0] < v.shape[0])
 
 
@@ -360,13 +357,13 @@ sinc_, i0_ = _family("sinc", _sinc), _family("i0", _i0)
 _NEAR = Sample(lambda _rng: (np.array([1e-3, 0.4, -2.0, 5.5]),))
 
 
-@implements(np.sinc, [_x(2, 3), _x(), _NEAR], note="derivatives at 0 are right to every order")
+@implements(np.sinc, [one(2, 3), one(), _NEAR], note="derivatives at 0 are right to every order")
 def sinc(x: Any) -> Any:
     """`np.sinc`; smooth at 0."""
     return sinc_(as_float(x), 0)
 
 
-@implements(np.i0, [_x(2, 3), _NEAR])
+@implements(np.i0, [one(2, 3), _NEAR])
 def i0(x: Any) -> Any:
     """`np.i0`, of real numbers."""
     x = as_float(x)
@@ -401,7 +398,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     return out * (180 / np.pi) if deg else out
 
 
-@implements(np.real_if_close, [_x(3)])
+@implements(np.real_if_close, [one(3)])
 def real_if_close(a: Any, tol: Any = 100) -> Any:
     """`np.real_if_close`; whether it is close is decided by the values, of a whole batch together."""
     a = lift(a)

@@ -22,9 +22,9 @@ from functrace.ops.functions import kept, picked, refuse, single_axis
 from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop, negative_axes
 from functrace.ops.protocol import FUNCTIONS
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, each, implements, normal, one
 
-_X = Sample(normal((2, 3)))
+_X = one(2, 3)
 _GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
 _COUNTS = np.array([[1, 2, 0], [0, -1, 5]])  # integers: a batch of them has the same zeros
 
@@ -94,14 +94,14 @@ def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: 
     implements(numpy, samples, name=name, constant=True)(function)
 
 
-_PAIR = Sample(normal((2, 3), (3,)), wrt=(0, 1))
+_PAIR = each((2, 3), (3,))
 _SORTED = Sample(lambda rng: (np.array([-1.0, 0.0, 1.0]), rng.normal(size=(2, 3))), wrt=(0, 1))
 _BINNED = Sample(lambda rng: (rng.normal(size=(2, 3)), np.array([-1.0, 0.0, 1.0])), wrt=(0,))
 
 _function: Any
 for _function in (np.iscomplex, np.isreal, np.isposinf, np.isneginf, np.fix):
-    _declare(_function, 1, [_X, Sample(normal(()))], elementwise=True)
-_declare(np.isclose, 2, [_PAIR, Sample(normal((2, 3), (2, 1)), {"atol": 0.5}, (0, 1))], elementwise=True)
+    _declare(_function, 1, [_X, one()], elementwise=True)
+_declare(np.isclose, 2, [_PAIR, each((2, 3), (2, 1), atol=0.5)], elementwise=True)
 for _function in (np.allclose, np.array_equal, np.array_equiv):
     _declare(_function, 2, [_PAIR])
 _declare(np.isin, 2, [_PAIR, _with(_GIVEN, np.array([0.0, 5.0])), _with(_GIVEN, np.array([0.0, 5.0]), invert=True)])
@@ -146,13 +146,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 _round = constant_op("round", np.round, elementwise=True)
 
 
-@implements(np.round, [_X, Sample(normal((2, 3)), {"decimals": 1}), Sample(normal(()))], name="round", constant=True)
+@implements(np.round, [_X, one(2, 3, decimals=1), one()], name="round", constant=True)
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`; its derivative is zero."""
     return _round(lift(a), params=(decimals,))
 
 
-@implements(np.around, [_X, Sample(normal((2, 3)), {"decimals": 1})], constant=True)
+@implements(np.around, [_X, one(2, 3, decimals=1)], constant=True)
 def around(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.around`; its derivative is zero."""
     return round_(a, decimals)
@@ -162,7 +162,7 @@ def _on(axis: Any, **more: Any) -> Sample:
     return Sample(normal((2, 3, 4)), {"axis": axis, **more})
 
 
-_REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=True), Sample(normal(()))]
+_REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=True), one()]
 
 
 def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
@@ -174,13 +174,11 @@ def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: A
 
 @implements(np.any, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="any", constant=True)
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    """`np.any`."""
     return _logical(_reduce.any_, False, a, axis, keepdims, where)
 
 
 @implements(np.all, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="all", constant=True)
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    """`np.all`."""
     return _logical(_reduce.all_, True, a, axis, keepdims, where)
 
 
@@ -214,6 +212,7 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.argsort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("argsort", order=(order, None))
+    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     a = lift(a)
     if descending:
         a, axis = (np.reshape(a, -1), -1) if axis is None else (a, axis)
@@ -247,25 +246,21 @@ def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
 
 @implements(np.nanargmax, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """`np.nanargmax`."""
     return _arg(_extreme["nanargmax"], a, axis, keepdims)
 
 
 @implements(np.nanargmin, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """`np.nanargmin`."""
     return _arg(_extreme["nanargmin"], a, axis, keepdims)
 
 
 @implements(np.iscomplexobj, [_X], constant=True)
 def iscomplexobj(x: Any) -> bool:
-    """`np.iscomplexobj`."""
     return bool(lift(x).dtype.kind == "c")
 
 
 @implements(np.isrealobj, [_X], constant=True)
 def isrealobj(x: Any) -> bool:
-    """`np.isrealobj`."""
     return not iscomplexobj(x)
 
 
@@ -301,5 +296,4 @@ FUNCTIONS[np.einsum_path] = lambda *operands, **kwargs: np.einsum_path(*map(valu
 
 @implements(np.can_cast, [Sample(lambda rng: (np.float32, np.float64), wrt=())], constant=True)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """`np.can_cast`."""
     return np.can_cast(_dtype_of(from_), to, casting)

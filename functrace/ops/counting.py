@@ -11,7 +11,7 @@ from functrace.ops.constants import constant_op
 from functrace.ops.create import lift
 from functrace.ops.functions import reshape
 from functrace.ops.index import HOLE, index_add, scatter
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, implements, one
 from functrace.ops.statistics import as_float
 
 
@@ -34,9 +34,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 @implements(
     np.histogram,
     [
-        Sample(normal((6,)), {"bins": np.array([-1.0, 0.0, 1.0])}),
+        one(6, bins=np.array([-1.0, 0.0, 1.0])),
         Sample(lambda rng: (np.array([0.0, 3.9, 1.7, 0.5, 2.2, 3.1]) + 0.05 * rng.normal(size=6),), {"bins": 3}),
-        Sample(normal((6,)), {"bins": 3, "range": (-1.0, 1.0), "density": True}),
+        one(6, bins=3, range=(-1.0, 1.0), density=True),
         Sample(lambda rng: (rng.normal(size=6), 3, (-2.0, 2.0), None, rng.normal(size=6)), wrt=(0, 4)),
     ],
 )
@@ -66,8 +66,9 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:
         return lift(bins) if np.ndim(bins) == 1 else np.histogram_bin_edges(value(a), bins, range)
     low, high = np.min(a), np.max(a)
-    if np.any(value(low) == value(high)):
-        low, high = low - 0.5, high + 0.5
+    flat = low == high  # asked of each example of a batch
+    if np.any(value(flat)):
+        low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
     steps = np.arange(int(bins) + 1) / int(bins)
     steps = steps.astype(np.result_type(a.dtype, np.float16))
     return low * (1 - steps) + high * steps

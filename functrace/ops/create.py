@@ -9,7 +9,7 @@ import numpy as np
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.ops.blank import apart
-from functrace.ops.registry import Sample, holds_tracer, implements, normal
+from functrace.ops.registry import holds_tracer, implements, one
 from functrace.ops.shape import astype, stack
 
 
@@ -23,6 +23,21 @@ def lift(x: Any) -> Any:
     return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
 
 
+def number(x: Any) -> Any:
+    """`x`, a scalar if it has no axes: what NumPy's functions return, where `np.where` and `np.reshape` make arrays."""
+    return x if x.shape else +x
+
+
+def as_numpy(x: Any) -> Any:
+    """`x`; a Python number as NumPy's scalar."""
+    return x if hasattr(x, "dtype") else np.asarray(x)[()]
+
+
+def typed(x: Any, dtype: Any) -> Any:
+    """`x` in this dtype, if it is not None."""
+    return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
+
+
 def common_dtype(*given: Any) -> Any:
     """`np.result_type` of arrays, traced values, lists of them and Python's numbers, whose dtype is weak."""
     return np.result_type(*(x if isinstance(x, (bool, int, float, complex)) else lift(x).dtype for x in given))
@@ -30,10 +45,10 @@ def common_dtype(*given: Any) -> Any:
 
 def _common(parts: list[Any]) -> list[Any]:
     dtype = np.result_type(*(p.dtype if p.shape else p.dtype.type(0) for p in parts))
-    return [p if p.dtype == dtype else p.astype(dtype) for p in parts]
+    return [typed(p, dtype) for p in parts]
 
 
-@implements((), [Sample(normal((2, 3)))], name="array", note="np.array can't see traced values inside a list: use functrace.numpy.array")
+@implements((), [one(2, 3)], name="array", note="np.array can't see traced values inside a list: use functrace.numpy.array")
 def array(
     object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
 ) -> Any:
@@ -51,7 +66,7 @@ def array(
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
 
 
-@implements((), [Sample(normal((2, 3)))], name="asarray")
+@implements((), [one(2, 3)], name="asarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
     """`np.asarray` that also takes traced values, and (nested) lists of them."""
     if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):

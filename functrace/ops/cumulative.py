@@ -20,19 +20,15 @@ from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import Sample, apart, giving_out, implements, normal
+from functrace.ops.registry import Sample, apart, giving_out, implements, one
 from functrace.ops.ufuncs import stepwise, unsupported
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
 
 
 def _given(values: Any, **kwargs: Any) -> Sample:
     return Sample(lambda _rng: (np.array(values),), kwargs)
 
 
-_RUNNING = [_x(2, 3), _x(2, 3, axis=0), _x(2, 3, axis=-1), _x(4), _x(), _x(1), _x(0), _x(2, 3, axis=1, dtype=np.float64)]
+_RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
 
 def flipped(x: Any, axis: int) -> Any:
@@ -91,7 +87,6 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
 
 @implements(np.cumsum, _RUNNING)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumsum`."""
     a, axis = _prepared(a, axis, dtype)
     return _reduce.cumsum(a, axis)
 
@@ -140,7 +135,7 @@ def _cumulative(function: Callable[..., Any], first: float, name: str) -> Callab
     return cumulative
 
 
-_CUMULATIVE = [_x(3), _x(2, 3, axis=0), _x(2, 3, axis=-1, include_initial=True)]
+_CUMULATIVE = [one(3), one(2, 3, axis=0), one(2, 3, axis=-1, include_initial=True)]
 for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0, "cumulative_prod")):
     implements(getattr(np, _name, ()), _CUMULATIVE, name=_name)(_cumulative(_function, _start, _name))
 
@@ -229,6 +224,6 @@ UFUNC_METHODS["accumulate"] = giving_out("accumulate", _accumulate)
 for _ufunc in (*_ACCUMULATE, np.subtract):
     implements(
         _ufunc.accumulate,
-        [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((2, 3)), {"axis": -1}), _x(1)],
+        [Sample(apart((5,))), Sample(apart((2, 3))), Sample(apart((2, 3)), {"axis": -1}), one(1)],
         name=f"{_ufunc.__name__}.accumulate",
     )(lambda *args, ufunc=_ufunc, **kwargs: UFUNC_METHODS["accumulate"](ufunc, *args, **kwargs))

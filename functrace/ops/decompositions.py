@@ -64,7 +64,7 @@ _cholesky: Any = general(
     "linalg.cholesky",
     lambda x, upper: np.linalg.cholesky(x, upper=upper),
     _cholesky_pull,
-    batch=lambda _size, _flags, args, params: _cholesky(*args, *params),
+    stacks=True,
 )
 
 
@@ -81,7 +81,6 @@ _cholesky: Any = general(
     note="one triangle is read; the gradient of a symmetric matrix is symmetric",
 )
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """`np.linalg.cholesky`."""
     return _cholesky(hermitian(lift(a), lower=not upper), upper)
 
 
@@ -116,24 +115,13 @@ def _eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
     return dw, dv
 
 
-_eigh: Any = general(
-    "linalg.eigh",
-    lambda x, uplo: tuple(np.linalg.eigh(x, uplo)),
-    _eigh_pull,
-    jvps=(_eigh_push,),
-    batch=lambda _size, _flags, args, params: _eigh(*args, *params),
-    multi=True,
-)
+def _eigh_op(of_values: bool) -> Any:
+    """Decompositions; `of_values` for the vectors in the slope of a function of the values: with ties more must vanish than a rotation."""
+    pull = lambda g, ans, _x, uplo: _eigh_pull(g, ans, _x, uplo, of_values)
+    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(_eigh_push,), multi=True, stacks=True)
 
 
-_eigh_of_values: Any = general(  # for the vectors in the slope of a function of the values: with ties more must vanish than a rotation
-    "linalg.eigh",
-    lambda x, uplo: tuple(np.linalg.eigh(x, uplo)),
-    lambda g, ans, x, uplo: _eigh_pull(g, ans, x, uplo, True),
-    jvps=(_eigh_push,),
-    batch=lambda _size, _flags, args, params: _eigh_of_values(*args, *params),
-    multi=True,
-)
+_eigh, _eigh_of_values = _eigh_op(False), _eigh_op(True)
 
 
 def _eigvalsh_pull(g: Any, _ans: Any, x: Any, uplo: str) -> Any:
@@ -151,7 +139,7 @@ _eigvalsh: Any = general(
     np.linalg.eigvalsh,
     _eigvalsh_pull,
     jvps=(_eigvalsh_push,),
-    batch=lambda _size, _flags, args, params: _eigvalsh(*args, *params),
+    stacks=True,
 )
 _EIGH = [
     Sample(_spread(3, 3)),
@@ -170,14 +158,12 @@ def _triangle(UPLO: str) -> str:
 
 @implements(np.linalg.eigh, _EIGH, name="linalg.eigh", note="the gradient of a symmetric matrix is symmetric; equal eigenvalues: see docs")
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """`np.linalg.eigh`."""
     uplo = _triangle(UPLO)
     return EighResult(*_eigh(hermitian(lift(a), uplo == "L"), uplo))
 
 
 @implements(np.linalg.eigvalsh, _EIGH, name="linalg.eigvalsh", note="finite where eigenvalues are equal")
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    """`np.linalg.eigvalsh`."""
     uplo = _triangle(UPLO)
     return _eigvalsh(hermitian(lift(a), uplo == "L"), uplo)
 
@@ -217,7 +203,7 @@ _eig: Any = general(
     "linalg.eig",
     lambda x: tuple(np.linalg.eig(x)),
     _eig_pull,
-    batch=lambda _size, _flags, args, _params: _eig(*args),
+    stacks=True,
     multi=True,
 )
 _TURNING = np.array([[2.5, 4.0, 0.0], [-1.0, 2.4, 0.1], [0.2, 0.3, -3.0]])
@@ -231,13 +217,11 @@ _EIG = [
 
 @implements(np.linalg.eig, _EIG, name="linalg.eig", note="derivatives of the vectors as LAPACK scales them")
 def eig(a: Any) -> Any:
-    """`np.linalg.eig`."""
     return EigResult(*_eig(lift(a)))
 
 
 @implements(np.linalg.eigvals, _EIG, name="linalg.eigvals")
 def eigvals(a: Any) -> Any:
-    """`np.linalg.eigvals`."""
     return _eig(lift(a))[0]
 
 
@@ -312,24 +296,12 @@ def _svd_push(t: Any, ans: Any, x: Any, full: bool) -> Any:
     return du, ds, dvh
 
 
-_svd: Any = general(
-    "linalg.svd",
-    lambda x, full: tuple(np.linalg.svd(x, full)),
-    _svd_pull,
-    jvps=(_svd_push,),
-    batch=lambda _size, _flags, args, params: _svd(*args, *params),
-    multi=True,
-)
+def _svd_op(of_values: bool) -> Any:
+    pull = lambda g, ans, _x, full: _svd_pull(g, ans, _x, full, of_values)
+    return general("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full)), pull, jvps=(_svd_push,), multi=True, stacks=True)
 
 
-_svd_of_values: Any = general(
-    "linalg.svd",
-    lambda x, full: tuple(np.linalg.svd(x, full)),
-    lambda g, ans, x, full: _svd_pull(g, ans, x, full, True),
-    jvps=(_svd_push,),
-    batch=lambda _size, _flags, args, params: _svd_of_values(*args, *params),
-    multi=True,
-)
+_svd, _svd_of_values = _svd_op(False), _svd_op(True)
 
 
 def _svdvals_pull(g: Any, ans: Any, x: Any) -> Any:
@@ -347,7 +319,7 @@ _svdvals: Any = general(
     lambda x: np.linalg.svd(x, compute_uv=False),
     _svdvals_pull,
     jvps=(_svdvals_push,),
-    batch=lambda _size, _flags, args, _params: _svdvals(*args),
+    stacks=True,
 )
 
 
@@ -369,7 +341,6 @@ def _rectangle(*shape: int, **kwargs: Any) -> Sample:
     note="with full_matrices the vectors that fill up the space may enter the result only through their projector",
 )
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """`np.linalg.svd`."""
     a = lift(a)
     if hermitian:
         w, v = eigh(a)
@@ -392,7 +363,6 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     note="finite where values are equal",
 )
 def svdvals(x: Any, /) -> Any:
-    """`np.linalg.svdvals`."""
     return _svdvals(lift(x))
 
 
@@ -422,7 +392,7 @@ _qr: Any = general(
     "linalg.qr",
     lambda x, mode: tuple(np.linalg.qr(x, mode)),
     _qr_pull,
-    batch=lambda _size, _flags, args, params: _qr(*args, *params),
+    stacks=True,
     multi=True,
 )
 
@@ -439,7 +409,6 @@ _qr: Any = general(
     note="full rank; with mode='complete' the vectors that fill up the space may enter the result only through their projector",
 )
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """`np.linalg.qr`."""
     if mode not in ("reduced", "complete", "r"):
         raise errors.UnsupportedError(
             f"qr: mode={mode!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Use reduced, complete or r."

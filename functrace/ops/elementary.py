@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
-from functrace.ops.kinds import align, constant, elementwise, general, same
+from functrace.ops.kinds import constant, elementwise, general, same
 from functrace.ops.registry import Sample, implements
 
 
@@ -18,14 +18,11 @@ def _between(*shape: int) -> Sample:
 
 _PARTS = [_between(2, 3), _between(), _between(0)]
 
-_fraction: Any = general(
-    "modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), batch=lambda _size, _flags, args, _params: _fraction(*args)
-)
+_fraction: Any = general("modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), stacks=True)
 
 
 @implements(np.modf, _PARTS, note="the integral part is a constant")
 def modf(x: Any, /) -> Any:
-    """`np.modf`."""
     x = lift(x)
     return _fraction(x), np.trunc(x)
 
@@ -36,7 +33,7 @@ _scaled: Any = general(
     lambda g, _ans, _x, power: np.ldexp(g, power),
     None,
     jvps=(lambda t, _ans, _x, power: np.ldexp(t, power), None),
-    batch=lambda size, flags, args, _params: _scaled(*align(size, flags, args)),
+    stacks=True,
 )
 
 
@@ -64,7 +61,6 @@ def _between_powers(*shape: int) -> Sample:
 
 @implements(np.frexp, [_between_powers(2, 3), _between_powers(), _between_powers(0)], note="the exponent is a constant")
 def frexp(x: Any, /) -> Any:
-    """`np.frexp`."""
     x = lift(x)
     exponent = _exponent(x)
     return _scaled(x, -exponent), exponent
@@ -80,7 +76,6 @@ def frexp(x: Any, /) -> Any:
     ],
 )
 def divmod(x1: Any, x2: Any, /) -> Any:
-    """`np.divmod`."""
     return np.floor_divide(x1, x2), np.remainder(x1, x2)
 
 

@@ -31,11 +31,11 @@ def raised(x: Any, ndim: int) -> Any:
 def _below(x: Any, batched: BatchTracer) -> bool:
     """Whether `x` is the same for all examples of a batch, and broadcasts against one of them without new axes."""
     if isinstance(x, Tracer):
-        if x.owner.id >= batched.owner.id:
+        if not 0 < x.owner.id < batched.owner.id:  # 0: an array that is written to, whose operations are NumPy's
             return False
     elif type(x) in NUMBERS:
         return not batched.owner.closed
-    elif not isinstance(x, (np.ndarray, np.generic)):
+    elif type(x) is not np.ndarray and not isinstance(x, np.generic):
         return False
     return len(x.shape) < len(batched.value.shape) and not batched.owner.closed
 

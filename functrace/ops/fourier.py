@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.functions import single_axis
 from functrace.ops.kinds import linear
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, implements, normal, one
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}  # what scales the other direction
 
@@ -25,7 +25,7 @@ def _fitted(x: Any, n: int, axis: int) -> Any:
 
 def _like(d: Any, x: Any) -> Any:
     d = np.real(d) if x.dtype.kind != "c" else d
-    return d if d.dtype == x.dtype else d.astype(x.dtype)
+    return typed(d, x.dtype)
 
 
 def _halves(m: int, n: int, axis: int, dtype: Any) -> Any:
@@ -66,11 +66,11 @@ def _complex(*shape: int, **kwargs: Any) -> Sample:
 
 
 _ONE = [
-    Sample(normal((5,))),
-    Sample(normal((4,)), {"n": 6}),
-    Sample(normal((2, 5)), {"n": 3, "norm": "ortho"}),
-    Sample(normal((4, 2)), {"axis": 0, "norm": "forward"}),
-    Sample(normal((3, 1))),
+    one(5),
+    one(4, n=6),
+    one(2, 5, n=3, norm="ortho"),
+    one(4, 2, axis=0, norm="forward"),
+    one(3, 1),
 ]
 _NONREAL = [_complex(5), _complex(4, n=6, norm="ortho"), _complex(2, 5, n=4), _complex(4, 2, axis=0, norm="forward"), _complex(3, n=2)]
 
@@ -143,9 +143,7 @@ def _shifted(name: str, sign: int) -> None:
         return np.roll(x, [sign * (x.shape[k] // 2) for k in axes], axes)
 
     function.__doc__ = f"`np.fft.{name}`."
-    implements(
-        getattr(np.fft, name), [Sample(normal((5,))), Sample(normal((3, 4))), Sample(normal((3, 4)), {"axes": 0})], name=f"fft.{name}"
-    )(function)
+    implements(getattr(np.fft, name), [one(5), one(3, 4), one(3, 4, axes=0)], name=f"fft.{name}")(function)
 
 
 _shifted("fftshift", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from functrace.core.tracer import Tracer
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped, shared
-from functrace.ops.registry import Sample, apart, implements, normal
+from functrace.ops.registry import Sample, apart, each, implements, normal, one
 
 Axis = Any
-_X = Sample(normal((2, 3)))
+_X = one(2, 3)
 
 
 def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
@@ -33,8 +34,8 @@ _REDUCED = [
     _on((0, 2)),
     _on((-1, 0), True),
     _on(None, True),
-    Sample(normal(())),
-    Sample(normal((1,)), {"axis": 0}),
+    one(),
+    one(1, axis=0),
 ]
 _RANKED = [
     *(Sample(apart(shape)) for shape in ((2, 3), ())),
@@ -46,7 +47,7 @@ _RANKED = [
 def refuse(function: str, **keywords: Any) -> None:
     """Raise for a keyword that a function does not honour."""
     for name, (given, default) in keywords.items():
-        if given is not default:
+        if given is not default and not (np.isscalar(given) and given == default):
             raise errors.UnsupportedError(
                 f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Leave it out."
             )
@@ -57,23 +58,33 @@ def single_axis(x: Any, axis: Any) -> int:
     return int(np.lib.array_utils.normalize_axis_index(axis, x.ndim))
 
 
+def on_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    """An array and one axis of it; flat, where `axis` is None."""
+    a = lift(a)
+    return (reshape(a, -1), 0) if axis is None else (a, single_axis(a, axis))
+
+
+def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction: None, an integer, or a tuple, as for NumPy's ufuncs; a scalar has an axis for 0 and -1."""
+    if axis is None or not ndim and axis in (0, -1):
+        return tuple(range(ndim))
+    return normalize_axis_tuple(axis if isinstance(axis, tuple) else operator.index(axis), ndim)
+
+
 @implements(np.shape, [_X], constant=True)
 def shape(a: Any) -> Any:
-    """`np.shape`."""
     return lift(a).shape
 
 
 @implements(np.ndim, [_X], constant=True)
 def ndim(a: Any) -> Any:
-    """`np.ndim`."""
     return len(lift(a).shape)
 
 
-@implements(np.size, [_X, Sample(normal((2, 3)), {"axis": 1})], constant=True)
+@implements(np.size, [_X, one(2, 3, axis=1)], constant=True)
 def size(a: Any, axis: Any = None) -> Any:
-    """`np.size`."""
     a = lift(a)
-    return a.size if axis is None else a.shape[axis] if not isinstance(axis, tuple) else int(np.prod([a.shape[k] for k in axis]))
+    return a.size if axis is None else math.prod([a.shape[k] for k in normalize_axis_tuple(axis, len(a.shape))])
 
 
 ABSENT: Any = inspect.signature(np.max).parameters["keepdims"].default  # NumPy's default of what may be None
@@ -108,12 +119,11 @@ def begun(initial: Any, dtype: Any) -> Any:
 def sum_(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """`np.sum`."""
     a = lift(a)
     if where is not True:
         a = _index.where(picked(where, a), a, np.zeros((), a.dtype))
     if dtype is not None:
-        a = a if a.dtype == dtype else a.astype(dtype)
+        a = typed(a, dtype)
     elif a.dtype.kind in "bui":
         a = _shape.astype(a, np.sum(np.zeros(0, a.dtype)).dtype)
     total = _reduce.sum_(a, axis, kept(keepdims))
@@ -192,9 +202,8 @@ def layout(order: Any, ndim: int) -> str:
     return "F" if order == "F" else "C"
 
 
-@implements(np.transpose, [_X, Sample(normal((2, 3, 4)), {"axes": (1, 2, 0)}), Sample(normal((2, 3, 4)), {"axes": (-1, 0, 1)})])
+@implements(np.transpose, [_X, one(2, 3, 4, axes=(1, 2, 0)), one(2, 3, 4, axes=(-1, 0, 1))])
 def transpose(a: Any, axes: Any = None) -> Any:
-    """`np.transpose`."""
     a = lift(a)
     axes = tuple(range(a.ndim))[::-1] if axes is None else tuple(np.lib.array_utils.normalize_axis_index(k, a.ndim) for k in axes)
     if len(axes) != a.ndim or len(set(axes)) != a.ndim:
@@ -204,10 +213,9 @@ def transpose(a: Any, axes: Any = None) -> Any:
 
 @implements(
     np.broadcast_to,
-    [Sample(normal((3,)), {"shape": (2, 3)}), Sample(normal((2, 1)), {"shape": (4, 2, 3)}), Sample(normal(()), {"shape": (2,)})],
+    [one(3, shape=(2, 3)), one(2, 1, shape=(4, 2, 3)), one(shape=(2,))],
 )
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
-    """`np.broadcast_to`."""
     array = lift(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     return array if shape == array.shape else linked(_shape.broadcast_to(array, shape), array, BROADCAST, shape)
@@ -218,7 +226,7 @@ def _cast(parts: list[Any], dtype: Any, casting: str) -> list[Any]:
     for p in parts:
         if not np.can_cast(p.dtype, joined, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {p.dtype!r} to {joined!r} according to the rule {casting!r}")
-    return [p if p.dtype == joined else p.astype(joined) for p in parts]
+    return [typed(p, joined) for p in parts]
 
 
 @implements(
@@ -230,7 +238,6 @@ def _cast(parts: list[Any], dtype: Any, casting: str) -> list[Any]:
     ],
 )
 def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """`np.concatenate`."""
     parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
     if axis is None:
         parts, axis = [np.reshape(p, -1) for p in parts], 0
@@ -240,7 +247,6 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
 
 @implements(np.stack, [Sample(lambda rng: ([rng.normal(size=(2, 3)), rng.normal(size=(2, 3))],), {"axis": axis}) for axis in (0, 1, -1)])
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """`np.stack`."""
     parts = [lift(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
@@ -258,7 +264,6 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     ],
 )
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """`np.where`."""
     if x is None and y is None:
         return np.nonzero(condition)
     condition, x, y = lift(condition), x if isinstance(x, Tracer) else _weak(x), y if isinstance(y, Tracer) else _weak(y)
@@ -272,11 +277,11 @@ def _weak(x: Any) -> Any:
 @implements(
     np.matmul,
     [
-        Sample(normal((2, 3), (3, 4)), wrt=(0, 1)),
-        Sample(normal((3,), (3,)), wrt=(0, 1)),
-        Sample(normal((5, 2, 3), (3,)), wrt=(0, 1)),
-        Sample(normal((3,), (5, 3, 2)), wrt=(0, 1)),
-        Sample(normal((5, 1, 2, 3), (4, 3, 2)), wrt=(0, 1)),
+        each((2, 3), (3, 4)),
+        each((3,), (3,)),
+        each((5, 2, 3), (3,)),
+        each((3,), (5, 3, 2)),
+        each((5, 1, 2, 3), (4, 3, 2)),
     ],
 )
 def matmul(x1: Any, x2: Any, /) -> Any:
@@ -288,7 +293,6 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @implements(np.mean, _REDUCED[:-1] + [_on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    """`np.mean`."""
     a, keepdims = lift(a), kept(keepdims)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
     total = sum_(a, axis, dtype, None, keepdims, where=where)

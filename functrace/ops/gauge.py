@@ -150,7 +150,7 @@ mirror: Any = general(
     lambda x, _lower, _exact: x,
     _mirrored,
     jvps=(_mirror,),
-    batch=lambda _size, _flags, args, params: mirror(args[0], *params),
+    stacks=True,
 )
 
 

@@ -16,8 +16,9 @@ from functrace import errors
 from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
-from functrace.core.tracer import BatchTracer, Tracer, value
-from functrace.ops.kinds import Op, align, general, linear, spread_batch
+from functrace.core.tracer import Tracer
+from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
+from functrace.ops.protocol import as_one
 from functrace.pool import UNUSED, zeros
 
 Index = Any
@@ -62,7 +63,8 @@ def batch_in_front(index: Index) -> tuple[Index, int]:
     positions = [k for k, p in enumerate(parts) if _advanced(p)]
     if positions[-1] - positions[0] + 1 == len(positions):
         return inside, 0
-    shapes = [np.asarray(p).shape if np.asarray(p).dtype != bool else np.nonzero(p)[0].shape for p in parts if _advanced(p)]
+    arrays: list[Any] = [p if isinstance(p, Tracer) else np.asarray(p) for p in parts if _advanced(p)]
+    shapes = [p.shape if p.dtype != bool else np.nonzero(p)[0].shape for p in arrays]
     return inside, len(np.broadcast_shapes(*shapes))
 
 
@@ -70,9 +72,9 @@ def _read(x: Any, index: Index) -> Any:
     return x[index]
 
 
-def _batch_read(_size: int, x: Any, index: Index) -> Any:
-    inside, axis = batch_in_front(index)
-    out = x[inside]
+def _batch_read(_size: int, x: Any, key: Index) -> Any:
+    inside, axis = batch_in_front(key)
+    out = index(x, inside)  # the key may hold traced values of another run
     return np.moveaxis(out, axis, 0) if axis else out
 
 
@@ -272,7 +274,7 @@ where: Op = general(
         lambda t, _ans, c, _x, _y: spread(selected(_truth(c), t), _ans),
         lambda t, _ans, c, _x, _y: spread(selected(c == 0, t), _ans),
     ),
-    batch=lambda size, flags, args, _params: where(*align(size, flags, args)),
+    stacks=True,
     linear=True,
 )
 
@@ -359,6 +361,18 @@ def _scatter(g: Any, *rest: Any) -> Any:
     return out
 
 
+def _last(positions: Any) -> Any:
+    """Which of some positions are not written to again by a later one."""
+    flat = positions.reshape(-1)[::-1]
+    out = np.zeros(flat.shape, bool)
+    out[np.unique(flat, return_index=True)[1]] = True
+    return out[::-1].reshape(positions.shape)
+
+
+_LAST: Primitive = Primitive("last", _last, arity=1, constant=True, batch=lambda *given: batch_by_loop(_LAST)(*given))
+last: Op = _LAST.op
+
+
 def _batch_scatter(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     template, shape = params
     g, *arrays = spread_batch(size, flags, args)
@@ -397,13 +411,19 @@ def _positions(key: Any) -> Any:
 
 def decided(mask: Any) -> Any:
     """A traced mask as a plain one, by which a batch is split; any other part of an index as it is."""
-    if not isinstance(mask, Tracer) or mask.dtype.kind != "b":
-        return mask
-    return mask.owner.agreed(mask) if isinstance(mask, BatchTracer) else value(mask)
+    return as_one(mask) if isinstance(mask, Tracer) and mask.dtype.kind == "b" else mask
+
+
+def joined(key: Index) -> Index:
+    """An index in which lists of traced integers are arrays."""
+    if type(key) is list:
+        return np.stack(key) if any(isinstance(p, Tracer) for p in key) else key
+    return tuple(map(joined, key)) if type(key) is tuple and list in map(type, key) else key
 
 
 def index(x: Any, key: Index) -> Any:
     """`x[key]` for a traced `x` or traced (batched) integer arrays in `key`."""
+    key = joined(key)
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(p, Tracer) and p.dtype.kind == "b" for p in parts):  # the shape of the result depends on it
         parts = tuple(map(decided, parts))

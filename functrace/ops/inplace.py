@@ -20,11 +20,11 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Aval
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, value
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import HOLE, decided, getitem, index, index_add, index_set, index_write, is_basic, kept, scatter
+from functrace.ops.index import HOLE, decided, getitem, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
 from functrace.ops.shape import astype
 
 
@@ -40,7 +40,7 @@ class View:
         self.read, self.write, self.shares = read, write, shares
 
 
-INDEX = View(index, index_set)
+INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"))
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, lambda m, shape_: m.flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
 RAVEL = View(shape.reshape, _back, lambda m, _shape: m.flags.c_contiguous)
@@ -55,13 +55,13 @@ def view(x: Tracer, key: Any) -> Any:
     try:
         if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
             out = getitem(x, key)
-            if not out.shape:
+            if not (out.shape or _elliptic(key)):  # NumPy's scalar
                 return out
             if type(out) is TapeTracer and isinstance(out.value, np.ndarray) and x.value.size > max(_FEW, 8 * out.value.size):
                 out.value = np.array(out.value)  # so that a later write to x finds nobody else who refers to its array
             return linked(out, x, INDEX, key)
         out = index(x, key)
-        return linked(out, x, INDEX, key) if is_basic(key) and out.shape else out
+        return linked(out, x, INDEX, key) if is_basic(_settled(key)) and (out.shape or _elliptic(key)) else out
     except errors.LeakedTracerError as error:
         errors.trim(error)
         raise
@@ -85,6 +85,18 @@ def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
 
 _MANY, _FEW = 64, 256
 _PLAIN = frozenset((int, slice, type(None), type(...)))
+
+
+def _elliptic(key: Any) -> bool:
+    """Whether what an index takes is an array, be it of one element."""
+    return key is ... or type(key) is tuple and any(p is ... for p in key)
+
+
+def _settled(key: Any) -> Any:
+    """An index with 0 for each traced integer: what is a view, and how it lies in memory, it does not change."""
+    if type(key) is tuple:
+        return tuple(map(_settled, key))
+    return 0 if isinstance(key, Tracer) and not key.shape and key.dtype.kind in "iu" else key
 
 
 def reshaped(x: Any, shape_: tuple[int, ...], how: View = RESHAPE) -> Any:
@@ -121,7 +133,7 @@ def lying(x: Tracer) -> Any:
     if batches:  # an example for itself has no gaps, whatever lies between its elements
         found = np.empty_like(found[(0,) * batches]) if found.size else np.empty(x.shape)
     for how, params in reversed(chain):
-        found = how.read(found, *params)
+        found = how.read(found, *map(_settled, params))
     return found
 
 
@@ -208,9 +220,10 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
 def setitem(x: Tracer, key: Any, v: Any) -> None:
     """`x[key] = v`."""
     try:
+        key = joined(key)
         v = lift(v) if isinstance(v, (list, tuple)) and x.dtype.kind in "fc" else v
         parent = getattr(v, "parent", None)
-        if parent is not None and parent[0] is x and parent[1] is INDEX and is_basic(key) and key == parent[2][0]:
+        if parent is not None and parent[0] is x and parent[1] is INDEX and (key is parent[2][0] or is_basic(key) and key == parent[2][0]):
             return  # the end of x[key] += w: the view has been written to, and it is what x shows here
         if type(x) is Blank and x.value.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
             x.value[key] = plain(v)
@@ -272,6 +285,7 @@ def _mask_over(mask: Any, x: Any) -> Any:
 
 def updated(x: Any, key: Any, v: Any, how: str) -> Any:
     """A copy of `x` with `v` set, or added, at `key`; shapes and casting as in NumPy."""
+    key = joined(key)
     if isinstance(key, Tracer) and key.dtype == bool and not np.ndim(v):  # a mask that differs between the examples of a batch
         return np.where(_mask_over(key, x), _cast(x, v) if how == "set" else x + _cast(x, v), x)
     if _has_tracer(key):
@@ -286,7 +300,7 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         new = op(self, other)
-        if not self.shape or new is NotImplemented:
+        if new is NotImplemented or not self.shape and not (getattr(self, "parent", None) and self.parent[0].shape):
             return new
         if new.shape != self.shape:
             raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {new.shape}")
@@ -306,16 +320,12 @@ def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
     traced = [p for p in parts if isinstance(p, Tracer)]
     params = (tuple(HOLE if isinstance(p, Tracer) else p for p in parts), x.shape)
     chosen = index(x, key).shape
-    placed = scatter(np.broadcast_to(v, chosen), *traced, params=params)
+    v = np.broadcast_to(v, chosen)
     if how == "add":
-        return x + placed
-    hits = scatter(np.ones(chosen, np.int32), *traced, params=params)
-    if np.any(value(hits) > 1):
-        raise errors.UnsupportedError(
-            f"assignment at positions that are repeated, and differ between the examples of a batch.\n  At {errors.user_line()}.\n"
-            "  Assign at one after the other, or add with np.add.at."
-        )
-    return np.where(hits > 0, placed, x)
+        return x + scatter(v, *traced, params=params)
+    written = last(index(np.arange(x.size).reshape(x.shape), key))
+    hits = scatter(written.astype(np.int32), *traced, params=params)
+    return np.where(hits > 0, scatter(np.where(written, v, np.zeros((), v.dtype)), *traced, params=params), x)
 
 
 class _At:

@@ -10,14 +10,10 @@ import numpy as np
 
 from functrace.ops.arrange import along, atleast_1d, atleast_2d, atleast_3d
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, reshape, single_axis
+from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.inplace import view
-from functrace.ops.registry import Sample, implements, normal
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
+from functrace.ops.registry import Sample, each, implements, one
 
 
 def _list(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
@@ -42,51 +38,38 @@ def _cuts(a: Any, sections: Any, axis: int) -> list[tuple[int, int]]:
 
 @implements(
     np.array_split,
-    [_x(5, indices_or_sections=3), _x(2, 5, indices_or_sections=[1, 3, 7], axis=1), _x(3, 2, indices_or_sections=2, axis=-1)],
+    [one(5, indices_or_sections=3), one(2, 5, indices_or_sections=[1, 3, 7], axis=1), one(3, 2, indices_or_sections=2, axis=-1)],
 )
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """`np.array_split`."""
     a = lift(ary)
     axis = single_axis(a, axis)
     return [view(a, along(axis, slice(start, stop))) for start, stop in _cuts(a, indices_or_sections, axis)]
 
 
 @implements(
-    np.split, [_x(6, indices_or_sections=3), _x(2, 5, indices_or_sections=(1, 3), axis=1), _x(4, 2, indices_or_sections=[], axis=0)]
+    np.split, [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
 )
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """`np.split`."""
     a = lift(ary)
     if isinstance(indices_or_sections, (int, np.integer)) and a.shape[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(a, indices_or_sections, axis)
 
 
-@implements(np.vsplit, [_x(4, 3, indices_or_sections=2)])
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """`np.vsplit`."""
-    a = lift(ary)
-    if len(a.shape) < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(a, indices_or_sections, 0)
+def _split_along(name: str, axis: int, least: int, *samples: Sample) -> None:
+    def function(ary: Any, indices_or_sections: Any) -> Any:
+        a = lift(ary)
+        if len(a.shape) < least:
+            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+        return split(a, indices_or_sections, min(axis, len(a.shape) - 1))
+
+    function.__name__ = function.__qualname__ = name
+    implements(getattr(np, name), samples)(function)
 
 
-@implements(np.hsplit, [_x(2, 4, indices_or_sections=2), _x(4, indices_or_sections=[1])])
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """`np.hsplit`."""
-    a = lift(ary)
-    if not a.shape:
-        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(a, indices_or_sections, 1 if len(a.shape) > 1 else 0)
-
-
-@implements(np.dsplit, [_x(2, 1, 4, indices_or_sections=2)])
-def dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """`np.dsplit`."""
-    a = lift(ary)
-    if len(a.shape) < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return split(a, indices_or_sections, 2)
+_split_along("vsplit", 0, 2, one(4, 3, indices_or_sections=2))
+_split_along("hsplit", 1, 1, one(2, 4, indices_or_sections=2), one(4, indices_or_sections=[1]))
+_split_along("dsplit", 2, 3, one(2, 1, 4, indices_or_sections=2))
 
 
 # joining
@@ -98,26 +81,22 @@ def _all(function: Callable[..., Any], arrays: Any) -> list[Any]:
 
 @implements((np.vstack, getattr(np, "row_stack", None)), [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """`np.vstack`."""
     return concatenate(_all(atleast_2d, tup), 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """`np.hstack`."""
     parts = _all(atleast_1d, tup)
     return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))])
 def dstack(tup: Any) -> Any:
-    """`np.dstack`."""
     return concatenate(_all(atleast_3d, tup), 2)
 
 
 @implements(np.column_stack, [_list((3,), (3, 2)), _list((3,), (3,))])
 def column_stack(tup: Any) -> Any:
-    """`np.column_stack`."""
     arrays = [lift(a) for a in tup]
     return concatenate([a if len(a.shape) >= 2 else reshape(a, (a.size, 1)) for a in arrays], 1)
 
@@ -132,7 +111,6 @@ def _nested(*shapes: tuple[int, ...]) -> Sample:
 
 @implements(np.block, [_nested((2, 2), (2, 1), (1, 2), (1, 1)), _nested((2,), (1,), (2,), ()), _list((2,), (3,)), _list((2, 2), (2, 1))])
 def block(arrays: Any) -> Any:
-    """`np.block`."""
 
     def depth(x: Any) -> int:
         if isinstance(x, tuple):
@@ -165,10 +143,9 @@ def block(arrays: Any) -> Any:
 
 @implements(
     np.append,
-    [Sample(normal((2, 3), (4,)), wrt=(0, 1)), Sample(normal((2, 3), (1, 3)), {"axis": 0}, (0, 1)), Sample(normal((), ()), wrt=(0, 1))],
+    [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())],
 )
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """`np.append`."""
     arr, values = lift(arr), lift(values)
     if axis is None:
         return concatenate([reshape(arr, -1), reshape(values, -1)], 0)
@@ -211,12 +188,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 
 @implements(
     np.delete,
-    [_x(2, 3, obj=1), _x(2, 3, obj=[0, -1], axis=1), _x(2, 3, obj=slice(0, 2), axis=-1), _x(3, obj=np.array([True, False, True]))],
+    [one(2, 3, obj=1), one(2, 3, obj=[0, -1], axis=1), one(2, 3, obj=slice(0, 2), axis=-1), one(3, obj=np.array([True, False, True]))],
 )
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """`np.delete`; the positions must be plain."""
-    arr = lift(arr)
-    if axis is None:
-        arr, axis = reshape(arr, -1), 0
-    axis = single_axis(arr, axis)
+    arr, axis = on_axis(arr, axis)
     return index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), obj)))

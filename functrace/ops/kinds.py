@@ -64,7 +64,8 @@ def negative_axes(axis: Any, ndim: int) -> Any:
     return np.lib.array_utils.normalize_axis_index(axis, ndim) - ndim
 
 
-def _elementwise_batch(op: list[Op]) -> Callable[..., Any]:
+def _broadcasting(op: list[Op]) -> Callable[..., Any]:
+    """The batching rule of an op that takes leading axes, which broadcast."""
     return lambda size, flags, args, params: op[0](*align(size, flags, args), *params)
 
 
@@ -103,7 +104,7 @@ def elementwise(
 def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None, squared: Op | None = None) -> Op:
     """An elementwise op for use in rules, not for users: it has all the rules, but no name in `functrace.numpy`."""
     cell: list[Op] = []
-    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_elementwise_batch(cell), elementwise=True)
+    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_broadcasting(cell), elementwise=True)
     cell.append(fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None))
     return primitive.op
 
@@ -121,7 +122,7 @@ def constant(
 ) -> Op:
     """Declare an op without a derivative: elementwise, unless it states its `batch`."""
     cell: list[Op] = []
-    primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch or _elementwise_batch(cell))
+    primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch or _broadcasting(cell))
     cell.append(primitive.op)
     if not samples and arity is not None:
         samples = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=tuple(range(arity))) for shapes in _ELEMENTWISE_SHAPES)
@@ -204,22 +205,26 @@ def general(
     *vjps: Rule | None,
     jvps: tuple[Rule | None, ...] | None = None,
     batch: Callable[..., Any] | None = None,
+    stacks: bool = False,
     multi: bool = False,
     linear: bool = False,
 ) -> Op:
     """An op with a cotangent rule for each argument, called as `vjps[k](g, ans, *args, *params)`.
 
     Where `multi`, g and ans are tuples, and g holds None for results without a cotangent. Without `jvps` the tangent rules
-    are the transposes of the cotangent rules; without `batch` the examples are taken one by one. `linear`: in all together.
+    are the transposes of the cotangent rules; without `batch` the examples are taken one by one, unless the op `stacks`, that is
+    takes leading axes, which broadcast, itself. `linear`: in all together.
     """
+    cell: list[Op] = []
     primitive = Primitive(
         name,
         fun,
         arity=len(vjps),
         vjps=vjps,
         jvps=jvps or tuple(_transposed(rule, len(vjps)) for rule in vjps),
-        batch=batch or (lambda size, flags, args, params: batch_by_loop(primitive)(size, flags, args, params)),
+        batch=batch or (_broadcasting(cell) if stacks else lambda *call: batch_by_loop(primitive)(*call)),
         multi=multi,
         linear=linear,
     )
-    return fast(primitive, params=True)
+    cell.append(fast(primitive, params=True))
+    return cell[0]

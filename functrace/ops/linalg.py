@@ -18,9 +18,9 @@ from functrace.ops.contract import matmul
 from functrace.ops.create import lift
 from functrace.ops.decompositions import _svd, svd, svdvals
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
-from functrace.ops.kinds import align, general
+from functrace.ops.kinds import general
 from functrace.ops.norms import norm
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, implements, normal, one
 
 _MINORS = 24  # size up to which the cofactors of a singular matrix are determinants of its minors, exact to every order
 
@@ -45,7 +45,7 @@ _solve: Any = general(
     _solve_first,
     lambda g, _ans, x, _b: np.linalg.solve(transposed(x), g),
     jvps=(lambda t, ans, x, _b: -np.linalg.solve(x, t @ ans), lambda t, _ans, x, _b: np.linalg.solve(x, t)),
-    batch=lambda size, flags, args, _params: _solve(*align(size, flags, args)),
+    stacks=True,
 )
 
 
@@ -70,14 +70,13 @@ _inv: Any = general(
     np.linalg.inv,
     lambda g, ans, _x: -transposed(ans) @ g @ transposed(ans),
     jvps=(lambda t, ans, _x: -ans @ t @ ans,),
-    batch=lambda _size, _flags, args, _params: _inv(*args),
+    stacks=True,
 )
 _SQUARE = [regular((3, 3)), regular((4, 2, 2)), regular((1, 1)), regular((0, 0))]
 
 
 @implements(np.linalg.inv, _SQUARE, name="linalg.inv")
 def inv(a: Any) -> Any:
-    """`np.linalg.inv`."""
     return _inv(lift(a))
 
 
@@ -128,7 +127,7 @@ _det: Any = general(
     np.linalg.det,
     lambda g, ans, x: g[..., None, None] * _cofactors(ans, x),
     jvps=(lambda t, ans, x: np.sum(_cofactors(ans, x) * t, axis=(-2, -1)),),
-    batch=lambda _size, _flags, args, _params: _det(*args),
+    stacks=True,
 )
 _SINGULAR = [
     Sample(lambda rng: (np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),)),
@@ -138,7 +137,6 @@ _SINGULAR = [
 
 @implements(np.linalg.det, _SQUARE + _SINGULAR, name="linalg.det", note="right at singular matrices, to every order up to size 24")
 def det(a: Any) -> Any:
-    """`np.linalg.det`."""
     return _det(lift(a))
 
 
@@ -155,14 +153,13 @@ _slogdet: Any = general(
     "linalg.slogdet",
     lambda x: tuple(np.linalg.slogdet(x)),
     _slogdet_pull,
-    batch=lambda _size, _flags, args, _params: _slogdet(*args),
+    stacks=True,
     multi=True,
 )
 
 
 @implements(np.linalg.slogdet, _SQUARE, name="linalg.slogdet", note="raises LinAlgError at singular matrices, where it has no derivative")
 def slogdet(a: Any) -> Any:
-    """`np.linalg.slogdet`."""
     return SlogdetResult(*_slogdet(lift(a)))
 
 
@@ -185,7 +182,7 @@ _pinv: Any = general(
     lambda x, rcond, symmetric: np.linalg.pinv(x, rcond, symmetric),
     _pinv_pull,
     jvps=(_pinv_push,),
-    batch=lambda _size, _flags, args, params: _pinv(*args, *params),
+    stacks=True,
 )
 
 
@@ -214,7 +211,6 @@ _ANY = [_oblong(3, 2), _oblong(2, 3), _oblong(4, 2, 3)]
     note="the derivative at constant rank",
 )
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """`np.linalg.pinv`."""
     a = lift(a)
     rcond = rtol if rcond is None and isinstance(rtol, (int, float, np.ndarray, np.generic)) else rcond
     a = full_hermitian(a) if hermitian else a
@@ -240,7 +236,6 @@ def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
     note="the derivative at constant rank",
 )
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """`np.linalg.lstsq`."""
     a, b = lift(a), lift(b)
     m, n = a.shape
     eps = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps)
@@ -266,7 +261,6 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     name="linalg.tensorinv",
 )
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """`np.linalg.tensorinv`."""
     a = lift(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -287,7 +281,6 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     name="linalg.tensorsolve",
 )
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    """`np.linalg.tensorsolve`."""
     a, b = lift(a), lift(b)
     if axes is not None:
         a = np.moveaxis(a, tuple(axes), tuple(range(a.ndim - len(axes), a.ndim)))
@@ -382,7 +375,6 @@ def _graded(p: Any) -> Sample:
     name="linalg.cond",
 )
 def cond(x: Any, p: Any = None) -> Any:
-    """`np.linalg.cond`."""
     x = lift(x)
     if x.ndim < 2 or not x.size:
         np.linalg.cond(np.empty(x.shape), p)  # which says what is wrong
@@ -407,7 +399,7 @@ _rank: Any = Primitive(
 
 @implements(
     np.linalg.matrix_rank,
-    [*_ANY, *_SINGULAR, Sample(normal((3,))), Sample(normal((3, 3)), {"tol": 0.1})],
+    [*_ANY, *_SINGULAR, one(3), one(3, 3, tol=0.1)],
     name="linalg.matrix_rank",
     constant=True,
 )
@@ -420,13 +412,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 # The array API's names for what NumPy has elsewhere
-def _again(function: Any, samples: list[Sample], name: str) -> None:
-    """Declare NumPy's `linalg` twin of a function of the main namespace."""
-    twin = getattr(np.linalg, name, None)
-    if twin is not None:
-        implements(twin, samples, name=f"linalg.{name}")(function)
-
-
+@implements(np.linalg.outer, products.both(((3,), (2,))), name="linalg.outer")
 def _outer(x1: Any, x2: Any, /) -> Any:
     """`np.linalg.outer`: of vectors."""
     x1, x2 = lift(x1), lift(x2)
@@ -435,6 +421,7 @@ def _outer(x1: Any, x2: Any, /) -> Any:
     return products.outer(x1, x2)
 
 
+@implements(np.linalg.cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)], name="linalg.cross")
 def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """`np.linalg.cross`: of vectors with three components."""
     x1, x2 = lift(x1), lift(x2)
@@ -443,41 +430,33 @@ def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.cross(x1, x2, axis=axis)
 
 
+@implements(np.linalg.diagonal, [one(2, 3, 3), one(3, 3, offset=1)], name="linalg.diagonal")
 def _diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """`np.linalg.diagonal`."""
     return np.diagonal(lift(x), offset, -2, -1)
 
 
+@implements(np.linalg.trace, [one(2, 3, 3), one(3, 3, offset=-1)], name="linalg.trace")
 def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """`np.linalg.trace`."""
     return np.trace(lift(x), offset, -2, -1, dtype)
 
 
+@implements(np.linalg.matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))), name="linalg.matmul")
 def _matmul(x1: Any, x2: Any, /) -> Any:
-    """`np.linalg.matmul`."""
     return matmul(lift(x1), lift(x2))
 
 
+@implements(
+    np.linalg.tensordot, [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)], name="linalg.tensordot"
+)
 def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """`np.linalg.tensordot`."""
     return products.tensordot(x1, x2, axes)
 
 
+@implements(np.linalg.vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)], name="linalg.vecdot")
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """`np.linalg.vecdot`."""
     return products.vecdot(x1, x2, axis=axis)
 
 
+@implements(np.linalg.matrix_transpose, [one(2, 3, 4)], name="linalg.matrix_transpose")
 def _matrix_transpose(x: Any, /) -> Any:
-    """`np.linalg.matrix_transpose`."""
     return transposed(lift(x))
-
-
-_again(_outer, products.both(((3,), (2,))), "outer")
-_again(_cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)], "cross")
-_again(_diagonal, [Sample(normal((2, 3, 3))), Sample(normal((3, 3)), {"offset": 1})], "diagonal")
-_again(_trace, [Sample(normal((2, 3, 3))), Sample(normal((3, 3)), {"offset": -1})], "trace")
-_again(_matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))), "matmul")
-_again(_tensordot, [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)], "tensordot")
-_again(_vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)], "vecdot")
-_again(_matrix_transpose, [Sample(normal((2, 3, 4)))], "matrix_transpose")

@@ -210,6 +210,9 @@ for _name, _function in {
     "resize": _resize,
     "to_device": _to_device,
     "__round__": lambda self, ndigits=0: np.round(self, ndigits or 0),
+    "__floor__": lambda self: int(np.floor(self)),  # math.floor, which like int() gives a plain number
+    "__ceil__": lambda self: int(np.ceil(self)),
+    "__trunc__": lambda self: int(self),
     "astype": _astype,
     "reshape": _reshape,
     "transpose": _transpose,

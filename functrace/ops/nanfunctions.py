@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import value
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
 from functrace.ops.inplace import store
 from functrace.ops.registry import Sample, implements
-from functrace.ops.statistics import RANKED, REDUCED, as_float, over, prod, root, squares, typed
+from functrace.ops.statistics import RANKED, REDUCED, as_float, over, prod, root, squares
 
 Axis = Any
 _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
@@ -59,7 +59,7 @@ def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, init
     empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))
     if initial is ABSENT and np.any(value(empty)):
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=4)
-        best = np.where(empty, np.array(np.nan, best.dtype), best)
+        best = _nan_if(empty, best)
     return best
 
 
@@ -86,7 +86,7 @@ def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, i
 
 
 def _nan_if(empty: Any, x: Any) -> Any:
-    return np.where(empty, np.array(np.nan, x.dtype), x)
+    return number(np.where(empty, np.array(np.nan, x.dtype), x))
 
 
 @implements(np.nanmean, [*_SAMPLES, _given(axis=0, dtype=np.float64)])
@@ -141,34 +141,18 @@ _SPREAD = [
 
 @implements(np.nanvar, _SPREAD)
 def nanvar(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = ABSENT,
-    *,
-    where: Any = True,
-    mean: Any = ABSENT,
-    correction: Any = ABSENT,
-) -> Any:
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = ABSENT, *, where: Any = True,
+    mean: Any = ABSENT, correction: Any = ABSENT,
+) -> Any:  # fmt: skip
     """`np.nanvar`; the derivative at NaN entries is zero."""
     return typed(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)[0], dtype)
 
 
 @implements(np.nanstd, _SPREAD)
 def nanstd(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = ABSENT,
-    *,
-    where: Any = True,
-    mean: Any = ABSENT,
-    correction: Any = ABSENT,
-) -> Any:
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = ABSENT, *, where: Any = True,
+    mean: Any = ABSENT, correction: Any = ABSENT,
+) -> Any:  # fmt: skip
     """`np.nanstd`; the derivative at NaN entries is zero, and so it is where all others are equal."""
     return typed(root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), dtype)
 

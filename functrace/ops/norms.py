@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift
+from functrace.ops.create import number
 from functrace.ops.decompositions import svdvals
+from functrace.ops.functions import reduced_axes
 from functrace.ops.gauge import conj, real
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, implements
+from functrace.ops.statistics import as_float
 
 
 def _length(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -79,7 +81,7 @@ def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
     zero = size == 0
     total = np.sum(np.where(zero, 0, np.where(zero, 1, size) ** order), axis=axes, keepdims=keepdims)
     zero = total == 0
-    return np.where(zero, 0, np.where(zero, 1, total) ** (1 / order))
+    return number(np.where(zero, 0, np.where(zero, 1, total) ** (1 / order)))
 
 
 def _matrix(x: Any, order: Any, row: int, col: int) -> Any:
@@ -96,11 +98,6 @@ def _matrix(x: Any, order: Any, row: int, col: int) -> Any:
         sums = np.sum(np.abs(x), axis=row if abs(order) == 1 else col, keepdims=True)
         return _extreme(sums, order, (row, col), True)
     raise ValueError("Invalid norm order for matrices.")
-
-
-def _inexact(x: Any) -> Any:
-    x = lift(x)
-    return x if x.dtype.kind in "fc" else x.astype(float)
 
 
 _VECTOR = (None, 0, 1, 2, 3, 2.5, 0.5, -1, np.inf, -np.inf)
@@ -133,7 +130,7 @@ _NORM = [
 @implements(np.linalg.norm, _NORM, name="linalg.norm", note="zero subgradient where the norm is 0")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`, every order."""
-    x = _inexact(x)
+    x = as_float(x)
     if axis is None:
         plain = not isinstance(ord, Tracer)
         if ord is None or plain and (ord in ("f", "fro") and x.ndim == 2 or ord == 2 and x.ndim == 1):
@@ -149,7 +146,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     out = _matrix(x, ord, *axes)
-    return out if keepdims else np.squeeze(out, axes)
+    return out if keepdims else number(np.squeeze(out, axes))
 
 
 @implements(
@@ -164,9 +161,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     note="zero subgradient where the norm is 0",
 )
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """`np.linalg.vector_norm`."""
-    x = _inexact(x)
-    axes = axis if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    x = as_float(x)
+    axes = None if axis is None else reduced_axes(axis, x.ndim)
     return _vector(x, ord, axes, keepdims)
 
 
@@ -176,5 +172,4 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     name="linalg.matrix_norm",
 )
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """`np.linalg.matrix_norm`."""
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

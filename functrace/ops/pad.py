@@ -9,12 +9,10 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
 from functrace.ops.index import index, index_set
-from functrace.ops.registry import Sample, apart, holds_tracer, implements, normal
-
-_X = normal((2, 3))
+from functrace.ops.registry import Sample, apart, holds_tracer, implements, one
 
 
 def _mode(mode: str, width: Any = ((1, 2), (0, 3)), **kwargs: Any) -> Sample:
@@ -22,12 +20,12 @@ def _mode(mode: str, width: Any = ((1, 2), (0, 3)), **kwargs: Any) -> Sample:
 
 
 _SAMPLES = [
-    Sample(_X, {"pad_width": 1}),
-    Sample(_X, {"pad_width": (1, 2)}),
-    Sample(_X, {"pad_width": ((1, 0), (0, 2)), "constant_values": 2.0}),
-    Sample(_X, {"pad_width": 1, "constant_values": ((1.0, 2.0), (3.0, 4.0))}),
-    Sample(normal((0,)), {"pad_width": 2}),
-    Sample(normal((1,)), {"pad_width": 2, "mode": "reflect"}),
+    one(2, 3, pad_width=1),
+    one(2, 3, pad_width=(1, 2)),
+    one(2, 3, pad_width=((1, 0), (0, 2)), constant_values=2.0),
+    one(2, 3, pad_width=1, constant_values=((1.0, 2.0), (3.0, 4.0))),
+    one(0, pad_width=2),
+    one(1, pad_width=2, mode="reflect"),
     _mode("edge"),
     _mode("wrap"),
     _mode("wrap", 5),
@@ -116,7 +114,7 @@ def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[
         first, last = (_statistic(x, axis, mode, length, end) for end, length in enumerate(lengths))
     sides = []
     for side, width in ((first, left), (last, right)):
-        side = side if side.dtype == x.dtype else side.astype(x.dtype)
+        side = typed(side, x.dtype)
         sides.append(np.broadcast_to(side, (*x.shape[:axis], width, *x.shape[axis + 1 :])))
     return concatenate([sides[0], x, sides[1]], axis)
 
@@ -130,7 +128,7 @@ def _pair(values: Any, axis: int, ndim: int) -> tuple[Any, Any]:
 
 
 def _ramp(start: Any, edge: Any, axis: int, width: int) -> Any:
-    steps = np.reshape(np.arange(width), along(0, -1)[:0] + tuple(-1 if k == axis else 1 for k in range(len(edge.shape))))
+    steps = np.reshape(np.arange(width), tuple(-1 if k == axis else 1 for k in range(len(edge.shape))))
     return steps * ((edge - start) / max(width, 1)) + start
 
 

@@ -12,11 +12,11 @@ from functrace.ops.blank import handle
 from functrace.ops.create import lift
 from functrace.ops.functions import reshape
 from functrace.ops.rebased import ModuleOf, later, rebased
-from functrace.ops.registry import Declared, Sample, apart, declare, implements, normal
+from functrace.ops.registry import Declared, Sample, apart, declare, each, implements, normal, one
 
-_C = Sample(normal((4,)))
-_PAIR = Sample(normal((4,), (3,)), wrt=(0, 1))
-_UNEQUAL = Sample(normal((2,), (3,)), wrt=(0, 1))
+_C = one(4)
+_PAIR = each((4,), (3,))
+_UNEQUAL = each((2,), (3,))
 
 
 def _steady(name: str, samples: list[Sample], numpy: Any = np, note: str = "") -> None:
@@ -28,8 +28,8 @@ def _steady(name: str, samples: list[Sample], numpy: Any = np, note: str = "") -
 _ROOTS = np.array([2.0, -3.0, -3.5, 1.2])  # of one real root and a complex pair
 _LINE = Sample(lambda rng: (np.linspace(-1, 1, 6) + 0.05 * rng.normal(size=6), rng.normal(size=6), 2), wrt=(0, 1))
 _poly, _roots = (later(f.__name__, lambda f=f: rebased(f)) for f in (np.poly, np.roots))  # type: ignore[misc]
-_steady("polyint", [_C, Sample(normal((3,)), {"m": 2, "k": [1.0, 2.0]})])
-_steady("polyder", [_C, Sample(normal((4,)), {"m": 2})])
+_steady("polyint", [_C, one(3, m=2, k=[1.0, 2.0])])
+_steady("polyder", [_C, one(4, m=2)])
 _steady("polyadd", [_PAIR, _UNEQUAL])
 _steady("polysub", [_PAIR, _UNEQUAL])
 _steady(
@@ -46,21 +46,18 @@ _steady("power", [Sample(lambda rng: (np.array([-2.0, 0.4]), np.array([1.5, -0.5
 _steady("logn", [Sample(lambda rng: (2.5, np.array([-2.0, 0.4])), wrt=(0, 1))], np.emath)
 
 
-@implements(np.poly, [_C, Sample(normal((3, 3)))])
+@implements(np.poly, [_C, one(3, 3)])
 def poly(seq_of_zeros: Any) -> Any:
-    """`np.poly`."""
     return _poly(lift(seq_of_zeros))
 
 
 @implements(np.roots, [Sample(lambda rng: (_ROOTS,))], note="simple roots")
 def roots(p: Any) -> Any:
-    """`np.roots`."""
     return _roots(p if isinstance(p, np.poly1d) else lift(p))
 
 
 @implements(np.polymul, [_PAIR, _UNEQUAL])
 def polymul(a1: Any, a2: Any) -> Any:
-    """`np.polymul`."""
     factors = [a.coeffs if isinstance(a, np.poly1d) else lift(a) for a in (a1, a2)]
     product = np.convolve(*(reshape(np.trim_zeros(np.atleast_1d(a), "f"), -1) for a in factors))
     return np.poly1d(product) if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d) else product
@@ -68,7 +65,6 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 @implements(np.polydiv, [Sample(lambda rng: (rng.normal(size=5), np.array([2.0, 1.5, -0.5]))), _UNEQUAL])  # divided exactly
 def polydiv(u: Any, v: Any) -> Any:
-    """`np.polydiv`."""
     u, v = (x if isinstance(x, np.poly1d) else lift(x) for x in (u, v))
     return _polydiv(u if isinstance(u, (Tracer, np.poly1d)) else handle(np.array(u)), v)  # it writes to a copy of u
 
@@ -89,23 +85,23 @@ _SIGNATURES: dict[str, list[Sample]] = {
     **{operation: [_PAIR] for operation in ("add", "sub", "mul", "div")},
     "mulx": [_C],
     "pow": [Sample(lambda rng: (rng.normal(size=2), 3))],
-    "val": [Sample(normal(_X, (4,)), wrt=(0, 1)), Sample(normal(_X, (4, 2)), wrt=(0, 1))],
-    "val2d": [Sample(normal(_X, _X, (2, 3)), wrt=(0, 1, 2))],
+    "val": [each(_X, (4,)), each(_X, (4, 2))],
+    "val2d": [each(_X, _X, (2, 3))],
     "val3d": [Sample(normal(_X, _X, _X, (2, 1, 2)), wrt=(0, 3))],
     "grid2d": [Sample(normal((2,), _X, (2, 3)), wrt=(1, 2))],
     "grid3d": [Sample(normal((2,), _X, (1,), (2, 1, 2)), wrt=(1, 3))],
     "vander": [Sample(lambda rng: (rng.normal(size=3), 3))],
     "vander2d": [Sample(lambda rng: (*normal(_X, _X)(rng), (1, 2)), wrt=(0, 1))],
     "vander3d": [Sample(lambda rng: (*normal(_X, _X, _X)(rng), (1, 0, 1)), wrt=(0, 2))],
-    "der": [Sample(normal((4,)), {"m": 2, "scl": 0.5})],
-    "int": [Sample(normal((3,)), {"m": 2, "k": [0.5, 1.0], "lbnd": 0.3})],
+    "der": [one(4, m=2, scl=0.5)],
+    "int": [one(3, m=2, k=[0.5, 1.0], lbnd=0.3)],
     "fromroots": [_C],
-    "valfromroots": [Sample(normal(_X, (2,)), wrt=(0, 1))],
+    "valfromroots": [each(_X, (2,))],
     "trim": [_C],
     "roots": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
     "companion": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
     "fit": [_DATA],
-    "line": [Sample(normal((), ()), wrt=(0, 1))],
+    "line": [each((), ())],
     "weight": [Sample(lambda rng: (rng.uniform(-0.9, 0.9, size=3),))],
     "2poly": [_C],
     "poly2": [_C],

@@ -12,7 +12,7 @@ from functrace.ops.contract import contraction, matmul
 from functrace.ops.create import lift
 from functrace.ops.gauge import conj
 from functrace.ops.kinds import align, bilinear
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, implements, normal, one
 
 _BOTH = (0, 1)
 
@@ -49,7 +49,6 @@ def sum_product(a: Any, b: Any, over_a: tuple[int, ...], over_b: tuple[int, ...]
     ),
 )
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.dot`."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(a, b)
@@ -62,7 +61,6 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     np.inner, both(((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 3), (4, 3)), ((2, 1, 3), (2, 3)), ((), (3,)), ((2, 0), (3, 0)))
 )
 def inner(a: Any, b: Any, /) -> Any:
-    """`np.inner`."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(a, b)
@@ -71,7 +69,6 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.outer, both(((3,), (2,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))))
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.outer`."""
     return np.multiply(np.reshape(lift(a), (-1, 1)), np.reshape(lift(b), -1))
 
 
@@ -118,7 +115,6 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 @implements(np.kron, both(((2,), (3,)), ((2, 3), (2, 1)), ((2,), (2, 3)), ((2, 1, 2), (3,)), ((), (2,)), ((0,), (2,))))
 def kron(a: Any, b: Any) -> Any:
-    """`np.kron`."""
     a, b = lift(a), lift(b)
     ndim = max(a.ndim, b.ndim)
     shape_a, shape_b = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
@@ -190,7 +186,6 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 
     @implements(np.matvec, both(((2, 3), (3,)), ((4, 2, 3), (3,)), ((2, 3), (4, 3)), ((4, 2, 3), (4, 3))))
     def matvec(x1: Any, x2: Any, /) -> Any:
-        """`np.matvec`."""
         x1, x2 = lift(x1), lift(x2)
         return matmul(x1, x2) if x2.ndim == 1 else matmul(x1, x2[..., None])[..., 0]
 
@@ -204,11 +199,11 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 @implements(
     np.vander,
     [
-        Sample(normal((3,))),
-        Sample(normal((3,)), {"N": 2}),
-        Sample(normal((2,)), {"N": 4, "increasing": True}),
-        Sample(normal((2,)), {"N": 1}),
-        Sample(normal((0,))),
+        one(3),
+        one(3, N=2),
+        one(2, N=4, increasing=True),
+        one(2, N=1),
+        one(0),
     ],
 )
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:

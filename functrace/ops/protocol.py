@@ -88,13 +88,32 @@ def _stores(code: CodeType, lasti: int) -> bool:
 _REMEDIES = {  # where a library, called by the user, converts
     "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy",
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
-    "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df)",
+    "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
+    "sklearn": "write the model's formula in NumPy, with its fitted numbers (model.coef_), or give it a rule with functrace.custom_vjp",
     "xarray": "take the array out, da.data, before it leaves xarray",
 }
 
 
+_CALLS = {  # where C code converts, by what the user's line says
+    r"\b(?:np|numpy)\.arange\(": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
+    r"\b(?:np|numpy)\.(full|select|vectorize)\(": r"use functrace.numpy.\1, which takes traced values",
+    r"\b(?:np|numpy)\.random\b|\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
+    r"[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
+}
+
+
+def _by_line(frame: FrameType | None, usual: str) -> str:
+    """What to do instead, worded for the user's line."""
+    import linecache
+    import re
+
+    line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return next((found.expand(text) for pattern, text in _CALLS.items() if (found := re.search(pattern, line))), usual)
+
+
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     frame = errors.user_frame(3)
+    instead = _by_line(frame, instead)
     while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
         instead = _REMEDIES[library if "sparse" not in str(frame.f_globals.get("__name__")) else "scipy.sparse"]
         frame = frame.f_back
@@ -125,7 +144,7 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     if _compared(caller):
-        return np.asarray(_as_one(self))
+        return np.asarray(as_one(self))
     return _refuse(self, "a plain ndarray", (_to_index if self.dtype.kind in "ui" else "") + _to_array)
 
 
@@ -134,7 +153,7 @@ def _compared(caller: FrameType) -> bool:
     return caller.f_code.co_name in ("array_equal", "array_equiv") and str(caller.f_globals.get("__name__")).startswith("numpy.")
 
 
-def _as_one(x: Any) -> Any:
+def as_one(x: Any) -> Any:
     """The plain value, noted by `jit`; `vmap` is split where the examples differ."""
     while isinstance(x, Tracer) and not isinstance(x, BatchTracer):
         x = x.owner.reveal(x)
@@ -146,7 +165,7 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
-    return lambda self: kind(_as_one(self)) if _compared(_getframe(1)) else _refuse(self, f"{kind.__name__}()", instead)
+    return lambda self: kind(as_one(self)) if _compared(_getframe(1)) else _refuse(self, f"{kind.__name__}()", instead)
 
 
 for _name, _method in {

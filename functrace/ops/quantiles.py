@@ -16,7 +16,7 @@ from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, implements
@@ -118,11 +118,11 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
             w = np.broadcast_to(reshape(w, tuple(-1 if k == one else 1 for k in range(len(a.shape)))), a.shape)
         function = np.nanquantile if skip_nan else np.quantile
         result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
-        return reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape)
+        return number(reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape))
     s = sort(x, 0)
     if skip_nan:
         counts = np.sum(~np.isnan(s), axis=0)
-        _warn_empty(counts, "All-NaN slice encountered")
+        _warn_empty(counts)
         place = _place_of(flat, counts, params=(method, a.dtype))
         low = np.floor(place)
         below, above = (take_along(s, i.astype(np.intp), params=(0,)) for i in (low, np.ceil(place)))
@@ -141,16 +141,16 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         result = _nan_where(np.isnan(s[-1]), result)
     exact = s.shape[0] <= _exact(a.dtype)
     dtype = place.dtype if exact else np.quantile(np.zeros(1, a.dtype), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
-    return reshape(result if result.dtype == dtype else result.astype(dtype), shape)
+    return number(reshape(typed(result, dtype), shape))
 
 
 def _nan_where(mask: Any, result: Any) -> Any:
-    return np.where(mask, np.array(np.nan, result.dtype), result) if np.any(value(mask)) else result
+    return number(np.where(mask, np.array(np.nan, result.dtype), result)) if np.any(value(mask)) else result
 
 
-def _warn_empty(counts: Any, message: str) -> None:
+def _warn_empty(counts: Any) -> None:
     if np.any(value(counts) == 0):
-        warnings.warn(message, RuntimeWarning, stacklevel=5)
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
 
 
 def _x(shape: tuple[int, ...], q: Any, *wrt: int, **kwargs: Any) -> Sample:
@@ -161,7 +161,6 @@ _METHODS = (
     "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear median_unbiased "
     "normal_unbiased lower higher midpoint nearest"
 ).split()
-_HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, np.nan, np.nan, 1.5]])
 _WEIGHTS = np.array([0.5, 1.0, 2.0, 0.7])
 
 
@@ -182,81 +181,35 @@ _WEIGHTED = [
 ]
 
 
-@implements(np.quantile, [*_samples(1.0), *_WEIGHTED])
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.quantile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, q, axis, interpolation or method, keepdims, weights, False)
-
-
-@implements(
-    np.nanquantile,
-    [*_samples(1.0), Sample(lambda _rng: (_HOLES, 0.3), {"axis": 1}), Sample(lambda _rng: (_HOLES, np.array([0.3, 0.6])), wrt=(0, 1))],
-)
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = ABSENT,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.nanquantile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, q, axis, interpolation or method, keepdims, weights, True)
-
-
 def _hundredth(a: Any, q: Any) -> Any:
     a = lift(a)
     hundred = a.dtype.type(100) if a.dtype.kind == "f" else 100
     return np.true_divide(q if isinstance(q, (int, float)) else lift(q), hundred)
 
 
-@implements(np.percentile, _samples(100.0))
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.percentile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, _hundredth(a, q), axis, interpolation or method, keepdims, weights, False)
+def _declare(name: str, samples: list[Sample]) -> None:
+    skip_nan, of_hundred = name.startswith("nan"), name.endswith("percentile")
+
+    def function(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: Any = ABSENT if skip_nan else False, *, weights: Any = None, interpolation: Any = None,
+    ) -> Any:  # fmt: skip
+        q = _hundredth(a, q) if of_hundred else q
+        return _quantile(a, q, axis, interpolation or method, keepdims, weights, skip_nan)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`np.{name}`; `q` may be traced too, but not with weights."
+    implements(getattr(np, name), samples)(function)
 
 
-@implements(np.nanpercentile, [*_samples(100.0), Sample(lambda _rng: (_HOLES, 30.0), {"axis": 1})])
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = ABSENT,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.nanpercentile`; `q` may be traced too, but not with weights."""
-    return _quantile(a, _hundredth(a, q), axis, interpolation or method, keepdims, weights, True)
+_HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, np.nan, np.nan, 1.5]])
+_declare("quantile", [*_samples(1.0), *_WEIGHTED])
+_declare(
+    "nanquantile",
+    [*_samples(1.0), Sample(lambda _rng: (_HOLES, 0.3), {"axis": 1}), Sample(lambda _rng: (_HOLES, np.array([0.3, 0.6])), wrt=(0, 1))],
+)
+_declare("percentile", _samples(100.0))
+_declare("nanpercentile", [*_samples(100.0), Sample(lambda _rng: (_HOLES, 30.0), {"axis": 1})])
 
 
 @implements(np.median, RANKED)
@@ -282,7 +235,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     x, kept = _collapsed(a, axis)
     s = sort(x, 0)
     counts = np.sum(~np.isnan(s), axis=0)[None]
-    _warn_empty(counts, "All-NaN slice encountered")
+    _warn_empty(counts)
     low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
     middle = (take_along(s, low, params=(0,)) + take_along(s, high, params=(0,)))[0] / 2
     return reshape(middle, kept) if keepdims is not ABSENT and keepdims else middle

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.constants import constant_op
-from functrace.ops.create import common_dtype, lift
+from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.functions import reshape
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, holds_tracer, implements
@@ -30,7 +30,7 @@ def _pair(start: Any, stop: Any, least: Any = np.float16) -> tuple[Any, Any]:
     dtype = np.result_type(common_dtype(start, stop, 1.0), least)
     start, stop = lift(start), lift(stop)
     shape = np.broadcast_shapes(start.shape, stop.shape)
-    start, stop = (x if x.dtype == dtype else x.astype(dtype) for x in (start, stop))
+    start, stop = (typed(x, dtype) for x in (start, stop))
     return np.broadcast_to(start, shape), np.broadcast_to(stop, shape)
 
 
@@ -48,16 +48,9 @@ def _placed(x: Any, axis: int, dtype: Any) -> Any:
 
 @implements(np.linspace, [*_ENDS, _ends((), (2,), num=3, retstep=True)])
 def linspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-    *,
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
     device: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """`np.linspace`; the ends may be traced."""
     start, stop = _pair(start, stop)
     k, parts = _steps(num, endpoint, start)

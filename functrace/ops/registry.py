@@ -86,6 +86,16 @@ def normal(*shapes: tuple[int, ...]) -> Sampler:
     return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
 
 
+def one(*shape: int, **kwargs: Any) -> Sample:
+    """A call with one array of this shape, drawn from the normal distribution, and keywords."""
+    return Sample(normal(shape), kwargs)
+
+
+def each(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
+    """A call with arrays of these shapes, differentiated in each."""
+    return Sample(normal(*shapes), kwargs, tuple(range(len(shapes))))
+
+
 def apart(*shapes: tuple[int, ...]) -> Sampler:
     """Arguments of these shapes, in random order but well apart: for what has kinks at ties."""
     sizes = [int(np.prod(shape)) for shape in shapes]
@@ -172,15 +182,17 @@ def implements(
     """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
 
     Written in declared ops it needs no rules of its own. It takes NumPy's arguments; one that it does not honour must raise,
-    but for `out`, which is dealt with here.
+    but for `out`, which is dealt with here. If it has no docstring it gets one, NumPy's name.
     It is called only if an argument is traced, or holds a traced value in a list.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         own = numpy[0] if isinstance(numpy, tuple) and numpy else numpy
-        traced = giving_out(name or function.__name__, function)
+        title = name or function.__name__
+        function.__doc__ = function.__doc__ or f"`{title if title.startswith('scipy.') else f'np.{title}'}`."
+        traced = giving_out(title, function)
         public = plain_first(own, traced) if callable(own) else traced
-        declare(Declared(name or function.__name__, public, numpy, tuple(samples), constant, note=note))
+        declare(Declared(title, public, numpy, tuple(samples), constant, note=note))
         return function
 
     return enter

@@ -10,19 +10,12 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along, by_position
-from functrace.ops.create import common_dtype, lift
-from functrace.ops.functions import refuse, reshape, single_axis
+from functrace.ops.create import common_dtype, lift, typed
+from functrace.ops.functions import on_axis, refuse, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
-from functrace.ops.registry import Sample, implements, normal
-
-_CUBE = normal((2, 3, 4))
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
-
+from functrace.ops.registry import Sample, implements, one
 
 # an array of indices along an axis: what sorting and its relatives stand on
 
@@ -74,21 +67,17 @@ def _indices(i: Any, n: int, mode: str) -> Any:
 @implements(
     np.take,
     [
-        _x(2, 3, indices=[0, 4, 4]),
-        _x(2, 3, indices=1, axis=1),
-        _x(2, 3, indices=np.array([[0, -1], [1, 1]]), axis=-1),
-        _x(2, 3, indices=[5, -7], axis=0, mode="wrap"),
-        _x(2, 3, indices=[5, -7], axis=0, mode="clip"),
-        Sample(_CUBE, {"indices": np.array([], int), "axis": 1}),
-        _x(indices=0),
+        one(2, 3, indices=[0, 4, 4]),
+        one(2, 3, indices=1, axis=1),
+        one(2, 3, indices=np.array([[0, -1], [1, 1]]), axis=-1),
+        one(2, 3, indices=[5, -7], axis=0, mode="wrap"),
+        one(2, 3, indices=[5, -7], axis=0, mode="clip"),
+        one(2, 3, 4, indices=np.array([], int), axis=1),
+        one(indices=0),
     ],
 )
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    """`np.take`."""
-    a = lift(a)
-    if axis is None:
-        a, axis = reshape(a, -1), 0
-    axis = single_axis(a, axis)
+    a, axis = on_axis(a, axis)
     if type(indices) is int and mode == "raise":
         return index(a, along(axis, indices))
     indices = np.empty(0, np.intp) if isinstance(indices, (list, tuple)) and not indices else indices
@@ -122,14 +111,13 @@ _ORDER = np.array([[0, 2, 2, 0], [1, 1, 0, 2]])
 @implements(
     np.take_along_axis,
     [
-        Sample(normal((2, 3)), {"indices": _ORDER, "axis": 1}),
-        Sample(normal((2, 3)), {"indices": _ORDER[:1], "axis": -1}),
-        Sample(normal((3, 1)), {"indices": _ORDER, "axis": 0}),
-        Sample(normal((2, 3)), {"indices": _ORDER[0], "axis": None}),
+        one(2, 3, indices=_ORDER, axis=1),
+        one(2, 3, indices=_ORDER[:1], axis=-1),
+        one(3, 1, indices=_ORDER, axis=0),
+        one(2, 3, indices=_ORDER[0], axis=None),
     ],
 )
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """`np.take_along_axis`."""
     arr, indices, axis = _aligned(arr, indices, axis)
     return take_along(arr, indices, params=(axis,))
 
@@ -140,7 +128,6 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     + [Sample(lambda rng: ([0, 1], rng.normal(size=(3, 2))), {"axis": -1}, (1,))],
 )
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    """`np.compress`."""
     condition = lift(condition)
     if len(condition.shape) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -149,7 +136,6 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 @implements(np.extract, [Sample(lambda rng: (np.array([[True, False, True], [False, True, True]]), rng.normal(size=(2, 3))), wrt=(1,))])
 def extract(condition: Any, arr: Any) -> Any:
-    """`np.extract`."""
     return take(reshape(lift(arr), -1), np.flatnonzero(condition))
 
 
@@ -165,7 +151,6 @@ _WHICH = np.array([[0, 1, 1], [2, 0, 1]])
     ],
 )
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """`np.choose`."""
     options = [lift(c) for c in choices]
     which = _indices(a, len(options), mode)
     if mode == "raise" and np.any((which < 0) | (which >= len(options))):
@@ -186,7 +171,6 @@ _CONDITIONS: Any = [np.array([True, False, False]), np.array([[True, True, False
     ],
 )
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """`np.select`."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if not condlist:
@@ -196,9 +180,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise TypeError("invalid entry in condlist: should be boolean ndarray")
     dtype = common_dtype(*choicelist, default)
     default = lift(default)
-    result = default if default.dtype == dtype else default.astype(dtype)
+    result = typed(default, dtype)
     for condition, choice in zip(conditions[::-1], choices[::-1]):
-        result = np.where(condition, choice if choice.dtype == dtype else choice.astype(dtype), result)
+        result = np.where(condition, typed(choice, dtype), result)
     shape = np.broadcast_shapes(*(x.shape for x in (*conditions, *choices)))
     return np.broadcast_to(result, shape)
 
@@ -239,6 +223,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     found = np.argwhere(filt)
     axes = range(len(filt.shape)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, len(filt.shape))
     trim = trim.lower()
+    if trim.strip("fb"):
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     key = [slice(None)] * len(filt.shape)
     for k in axes:
         if len(found):
@@ -259,7 +245,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> Any:
 
 
 _unstack = getattr(np, "unstack", None)  # NumPy 2.1
-implements(_unstack if _unstack is not None else (), [_x(2, 3), _x(2, 3, axis=-1)], name="unstack")(unstack)
+implements(_unstack if _unstack is not None else (), [one(2, 3), one(2, 3, axis=-1)], name="unstack")(unstack)
 
 
 # functions applied along axes, and windows
@@ -289,7 +275,6 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 @implements(np.apply_over_axes, [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))])
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """`np.apply_over_axes`."""
     a = lift(a)
     ndim = len(a.shape)
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
@@ -304,8 +289,13 @@ _SLICES, _LARGE = 64, 256  # up to how many places in a window, and from how man
 @implements(
     np.lib.stride_tricks.sliding_window_view,
     [
-        *(_x(5, window_shape=2), _x(3, 4, window_shape=(2, 3)), _x(3, 4, window_shape=2, axis=-1), _x(6, window_shape=(2, 3), axis=(0, 0))),
-        _x(2, 14, 13, window_shape=(2, 3), axis=(2, 1)),
+        *(
+            one(5, window_shape=2),
+            one(3, 4, window_shape=(2, 3)),
+            one(3, 4, window_shape=2, axis=-1),
+            one(6, window_shape=(2, 3), axis=(0, 0)),
+        ),
+        one(2, 14, 13, window_shape=(2, 3), axis=(2, 1)),
     ],
 )
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:

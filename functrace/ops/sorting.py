@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.ops.constants import argsort, constant_op
 from functrace.ops.create import lift
-from functrace.ops.functions import concatenate, refuse, reshape, single_axis
+from functrace.ops.functions import concatenate, on_axis, refuse, reshape
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, implements
 from functrace.ops.select import take_along
@@ -38,10 +38,8 @@ def _apart(*shape: int, **kwargs: Any) -> Sample:
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.sort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("sort", order=(order, None))
-    a = lift(a)
-    if axis is None:
-        a, axis = reshape(a, -1), -1
-    axis = single_axis(a, axis)
+    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    a, axis = on_axis(a, axis)
     if descending:
         return np.flip(sort(np.flip(a, axis), axis), axis)
     return take_along(a, argsort(a, axis), params=(axis,))
@@ -57,16 +55,13 @@ _argpartition = constant_op("argpartition", lambda a, kth, axis: np.argpartition
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`np.partition`; `kth` must be plain."""
     refuse("partition", order=(order, None))
-    a = lift(a)
-    if axis is None:
-        a, axis = reshape(a, -1), -1
-    axis = single_axis(a, axis)
+    np.empty(1).partition(0, kind=kind)  # type: ignore[arg-type]  # NumPy's errors
+    a, axis = on_axis(a, axis)
     return take_along(a, _argpartition(a, params=(kth, axis)), params=(axis,))
 
 
 @implements(np.sort_complex, [_apart(4), _apart(2, 3)])
 def sort_complex(a: Any) -> Any:
-    """`np.sort_complex`."""
     a = sort(a)
     return a if a.dtype.kind == "c" else a.astype(np.sort_complex(np.zeros(1, a.dtype)).dtype)
 
@@ -88,15 +83,9 @@ _first = constant_op("unique", lambda a, axis, equal_nan: np.unique(a, True, Tru
     note="the derivative goes to the first of equal elements",
 )
 def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    sorted: bool = True,
-) -> Any:
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None, *,
+    equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
     """`np.unique`, sorted; the derivative goes to the first of equal elements."""
     a = lift(ar)
     first, inverse, counts = _first(a, params=(axis, equal_nan))
@@ -130,19 +119,16 @@ def unique_values(x: Any, /) -> Any:
 
 @implements(np.unique_counts, [_apart(4)])
 def unique_counts(x: Any, /) -> Any:
-    """`np.unique_counts`."""
     return _Counts(*unique(x, return_counts=True, equal_nan=False))
 
 
 @implements(np.unique_inverse, [_apart(4)])
 def unique_inverse(x: Any, /) -> Any:
-    """`np.unique_inverse`."""
     return _Inverse(*unique(x, return_inverse=True, equal_nan=False))
 
 
 @implements(np.unique_all, [_apart(4)])
 def unique_all(x: Any, /) -> Any:
-    """`np.unique_all`."""
     return _All(*unique(x, True, True, True, equal_nan=False))
 
 
@@ -158,7 +144,6 @@ _SHARED = Sample(lambda rng: (np.array([3.0, 1.0, 2.0, 1.0]), np.array([1.0, 2.0
 
 @implements(np.union1d, [_APART, _SHARED])
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """`np.union1d`."""
     return unique(concatenate([reshape(lift(ar1), -1), reshape(lift(ar2), -1)]))
 
 
@@ -176,14 +161,12 @@ _common = constant_op("intersect1d", lambda a, b, assume_unique: np.intersect1d(
 
 @implements(np.setdiff1d, [_APART, _SHARED])
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """`np.setdiff1d`."""
     a = reshape(lift(ar1), -1) if assume_unique else unique(ar1)
     return index(a, np.flatnonzero(np.isin(a, ar2, assume_unique=assume_unique, invert=True)))
 
 
 @implements(np.setxor1d, [_APART, _SHARED])
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """`np.setxor1d`."""
     a, b = lift(ar1), lift(ar2)
     both = concatenate([reshape(a, -1), reshape(b, -1)] if assume_unique else [unique(a), unique(b)])
     values, counts = unique(both, return_counts=True)

@@ -12,11 +12,11 @@ from functrace import errors
 from functrace.core.tracer import Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
-from functrace.ops.create import lift
-from functrace.ops.functions import ABSENT, begun, concatenate, max_, mean, min_, picked, refuse, reshape, transpose
+from functrace.ops.create import lift, number, typed
+from functrace.ops.functions import ABSENT, begun, concatenate, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
-from functrace.ops.registry import Sample, apart, implements, normal
+from functrace.ops.registry import Sample, apart, each, implements, normal, one
 
 Axis = Any
 _add: Any = np.add.reduce
@@ -51,9 +51,7 @@ def count_of(shape: tuple[int, ...], axis: Axis) -> int:
 def as_float(a: Any, dtype: Any = None) -> Any:
     """Integers as float64, or everything as `dtype`."""
     a = lift(a)
-    if dtype is not None:
-        return a if a.dtype == np.dtype(dtype) else a.astype(dtype)
-    return a if a.dtype.kind in "fc" else a.astype(np.float64)
+    return typed(a, float if dtype is None and a.dtype.kind not in "fc" else dtype)
 
 
 # variance: one entry on the tape
@@ -143,13 +141,8 @@ def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) ->
     return np.sum(total, axis=axis, keepdims=keepdims), n, mean
 
 
-def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction; a scalar has an axis for these, as for NumPy's ufuncs."""
-    return tuple(range(ndim)) if axis is None or not ndim and axis in (0, -1) else normalize_axis_tuple(axis, ndim)
-
-
 def _reduced(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-    axes = _axes(axis, len(shape))
+    axes = reduced_axes(axis, len(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
@@ -162,13 +155,7 @@ def root(variance: Any, mean: Any) -> Any:
     """The deviation: its derivative is 0 where it is zero but for rounding."""
     tiny = 4 * np.finfo(variance.dtype).eps * abs(mean)
     zero = variance <= reshape(tiny * tiny, variance.shape) if tiny.size == variance.size else variance == 0
-    deviation = np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance)))
-    return deviation if deviation.shape else +deviation
-
-
-def typed(x: Any, dtype: Any) -> Any:
-    """What is real by nature, in the dtype that was asked for."""
-    return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
+    return number(np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance))))
 
 
 def _ddof(ddof: Any, correction: Any) -> Any:
@@ -198,17 +185,9 @@ _SPREAD = [*RANKED, *(_on(axis, sampler=apart, **more) for axis, more in _OPTION
 
 @implements(np.var, _SPREAD)
 def var(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = ABSENT,
-    correction: Any = ABSENT,
-) -> Any:
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = ABSENT, correction: Any = ABSENT,
+) -> Any:  # fmt: skip
     """`np.var`; of complex values the mean square distance, real."""
     keepdims = keepdims is not ABSENT and bool(keepdims)
     a, mean = _measured(a, axis, dtype, where, mean)
@@ -220,17 +199,9 @@ def var(
 
 @implements(np.std, _SPREAD, note="zero subgradient where the deviation is 0")
 def std(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = ABSENT,
-    correction: Any = ABSENT,
-) -> Any:
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = ABSENT, correction: Any = ABSENT,
+) -> Any:  # fmt: skip
     """`np.std`; its derivative is 0 where all elements are equal."""
     keepdims = keepdims is not ABSENT and bool(keepdims)
     a, mean = _measured(a, axis, dtype, where, mean)
@@ -252,7 +223,7 @@ def std(
         _on(1, initial=2.0),
         _on(-1, where=_HALF),
         _on(0, dtype=np.float64),
-        Sample(normal(())),
+        one(),
     ],
     note="right at zeros, to every order",
 )
@@ -268,7 +239,7 @@ def prod(
     elif a.dtype.kind in "bui":
         a = a.astype(np.prod(np.ones(0, a.dtype)).dtype)
     ndim = len(a.shape)
-    axes = _axes(axis, ndim)
+    axes = reduced_axes(axis, ndim)
     kept = [k for k in range(ndim) if k not in axes]
     if len(axes) == 1:
         total = _reduce.prod(a, axes[0])
@@ -329,7 +300,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
                 raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
             w = transpose(w, tuple(np.argsort(axes)))
             w = reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
-        w, a = (x if x.dtype == dtype else x.astype(dtype) for x in (w, a))
+        w, a = (typed(x, dtype) for x in (w, a))
         scale = (
             np.sum(w, axis=axes, keepdims=keepdims)
             if w.shape == a.shape
@@ -356,16 +327,9 @@ def _bounds(**kwargs: Any) -> Sample:
     note="minimum(maximum(a, low), high): 1/2 at ties",
 )
 def clip(
-    a: Any,
-    a_min: Any = ABSENT,
-    a_max: Any = ABSENT,
-    out: Any = None,
-    *,
-    min: Any = ABSENT,
-    max: Any = ABSENT,
-    dtype: Any = None,
+    a: Any, a_min: Any = ABSENT, a_max: Any = ABSENT, out: Any = None, *, min: Any = ABSENT, max: Any = ABSENT, dtype: Any = None,
     where: Any = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """`np.clip`: minimum(maximum(a, a_min), a_max), the derivative at ties too."""
     refuse("clip", where=(where, True))
     low = a_min if a_min is not ABSENT else min
@@ -387,25 +351,18 @@ def _rows(x: Any, rowvar: bool, dtype: Any) -> Any:
 @implements(
     np.cov,
     [
-        Sample(normal((3, 5))),
-        Sample(normal((3, 5)), {"rowvar": False, "bias": True}),
-        Sample(normal((5,))),
-        Sample(normal((2, 5), (5,)), wrt=(0, 1)),
-        Sample(normal((3, 5)), {"ddof": 0, "fweights": np.array([1, 2, 1, 3, 1])}),
-        Sample(normal((3, 5)), {"aweights": np.array([0.5, 1.0, 2.0, 1.0, 0.3])}),
+        one(3, 5),
+        one(3, 5, rowvar=False, bias=True),
+        one(5),
+        each((2, 5), (5,)),
+        one(3, 5, ddof=0, fweights=np.array([1, 2, 1, 3, 1])),
+        one(3, 5, aweights=np.array([0.5, 1.0, 2.0, 1.0, 0.3])),
     ],
 )
 def cov(
-    m: Any,
-    y: Any = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: Any = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None, aweights: Any = None, *,
     dtype: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """`np.cov`; the analytic weights may be traced too."""
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
@@ -456,7 +413,7 @@ def _weights(fweights: Any, aweights: Any, n: int) -> Any:
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] * parts[1]
 
 
-@implements(np.corrcoef, [Sample(normal((3, 5))), Sample(normal((5, 3)), {"rowvar": False}), Sample(normal((5,), (5,)), wrt=(0, 1))])
+@implements(np.corrcoef, [one(3, 5), one(5, 3, rowvar=False), each((5,), (5,))])
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """`np.corrcoef`; rounding is not clipped to [-1, 1], which would cut the derivative."""
     c = cov(x, y, rowvar, dtype=dtype)

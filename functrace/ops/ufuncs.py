@@ -7,17 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
-from functrace.ops.functions import begun, concatenate, picked, reshape, single_axis
+from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, single_axis
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import updated, write
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import Sample, apart, found, giving_out, implements, normal
+from functrace.ops.registry import Sample, apart, each, found, giving_out, implements
 
 _NAMED: dict[Any, str] = {
     np.add: "sum",
@@ -75,6 +74,8 @@ def with_axes(ufunc: np.ufunc, op: Any, inputs: Any, axes: Any = None, axis: Any
     """A ufunc on the last axes, `matmul` and the like, on those that `axes` or `axis` names, as NumPy reads them."""
     if ufunc.signature is None:
         raise TypeError(f"{ufunc.__name__}: axes=, axis= and keepdims= are for ufuncs of several axes, at {errors.user_line()}")
+    if axes is not None and (not isinstance(axes, list) or len(axes) not in (ufunc.nin, ufunc.nin + ufunc.nout)):
+        raise ValueError(f"{ufunc.__name__}: axes={axes!r} must be a list with an entry for each of {ufunc.nin} inputs and the output")
     given = [k if isinstance(k, tuple) else (k,) for k in axes or [-1 if axis is None else axis] * ufunc.nin]
     result = op(*(np.moveaxis(lift(x), k, range(-len(k), 0)) for x, k in zip(inputs, given)))
     if keepdims:
@@ -105,15 +106,9 @@ def stepwise(ufunc: np.ufunc) -> Callable[[Any, int], Any]:
 
 
 def _reduce(
-    ufunc: np.ufunc,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
+    ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Any:  # fmt: skip
     x, name = lift(array), _NAMED.get(ufunc)
     if name is not None:
         extra = {"dtype": dtype} if name in ("sum", "prod") else {}
@@ -124,9 +119,7 @@ def _reduce(
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
     x = x if dtype is None else x.astype(dtype)
-    if not x.shape and axis in (None, 0, -1, (0,), (-1,)):
-        axis = ()
-    axes = tuple(range(len(x.shape))) if axis is None else normalize_axis_tuple(axis, len(x.shape))
+    axes = reduced_axes(axis, len(x.shape))
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
     rest = tuple(k for k in range(len(x.shape)) if k not in axes)
@@ -147,9 +140,11 @@ def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any
             if where is True
             else f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
         )
-    first = np.broadcast_to(np.array(ufunc.identity, x.dtype) if initial is None else initial, kept)
+    if ufunc in _ASSOCIATIVE and (dtype := ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2]) != x.dtype:
+        x = x.astype(dtype)
+    first = np.broadcast_to(np.array(ufunc.identity or 0, x.dtype) if initial is None else initial, kept)
     if where is not True:
-        if ufunc in _ASSOCIATIVE:
+        if ufunc in _ASSOCIATIVE and x.dtype.kind in "fc":  # integers have no NaN
             x = np.where(where, x, np.array(_NEUTRAL[ufunc], x.dtype))
         else:
             total = first
@@ -193,7 +188,8 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     if not isinstance(a, Tracer):
         raise errors.ArrayStoreError(
             f"{ufunc.__name__}.at would store a traced value in a plain ndarray ({errors.describe(a)}): the array would keep the number "
-            f"and lose the derivative.\n  At {errors.user_line()}.\n  Start from a traced array, or use functrace.numpy.at(a)[i].add(b)."
+            f"and lose the derivative.\n  At {errors.user_line()}.\n"
+            "  Make the array with functrace.numpy.zeros, or use functrace.numpy.at(a)[i].add(b)."
         )
     if ufunc is np.add:
         write(a, updated(a, indices, b, "add"))
@@ -234,4 +230,4 @@ for _ufunc in (np.add, np.multiply, np.maximum):
         [Sample(lambda rng: (rng.normal(size=6), [0, 4, 1, 5])), Sample(lambda rng: (rng.normal(size=(2, 4)), [1, 0]), {"axis": 1})],
     )
 for _ufunc in (np.add, np.subtract, np.multiply, np.maximum):
-    _declare(_ufunc, "outer", [Sample(normal((2,), (3,)), wrt=(0, 1)), Sample(normal((2, 2), ()), wrt=(0, 1))])
+    _declare(_ufunc, "outer", [each((2,), (3,)), each((2, 2), ())])

@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
 from functrace.ops.inplace import setitem, updated, write
@@ -20,7 +20,7 @@ def _target(name: str, x: Any) -> Any:
     if not isinstance(x, Tracer):
         raise errors.ArrayStoreError(
             f"{name} would store a traced value in a plain ndarray ({errors.describe(x)}): the array would keep the number and lose the "
-            f"derivative.\n  At {errors.user_line()}.\n  Start from a traced array, or use np.where."
+            f"derivative.\n  At {errors.user_line()}.\n  Make the array with functrace.numpy (zeros, full ...), or use np.where."
         )
     return x
 
@@ -29,7 +29,7 @@ def _cast(v: Any, x: Any, casting: str = "unsafe") -> Any:
     v = lift(v)
     if v.dtype != x.dtype and not np.can_cast(v.dtype, x.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {v.dtype!r} to {x.dtype!r} according to the rule {casting!r}")
-    return v if v.dtype == x.dtype else v.astype(x.dtype)
+    return typed(v, x.dtype)
 
 
 def _cycled(v: Any, x: Any, count: int) -> Any:

@@ -24,9 +24,9 @@ from functrace.optim.transforms import (
 
 
 def sgd(learning_rate: Rate, momentum: Any = None, nesterov: bool = False) -> GradientTransformation:
-    """Gradient descent, with momentum if that is given and not 0 (see `trace`).
+    """Gradient descent, with momentum if that is given and not 0: for `momentum` and `nesterov` see `trace`.
 
-    `learning_rate` is a number, a traced value, or a schedule; for `momentum` and `nesterov` see `trace`.
+    `learning_rate` is a number, a traced value, or a schedule.
 
     >>> from functrace import optim
     >>> opt = optim.sgd(0.1)
@@ -52,9 +52,7 @@ def momentum(learning_rate: Rate, decay: Any = 0.9, nesterov: bool = False) -> G
 
 
 def adam(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
-    """Adam (Kingma & Ba 2015): see `scale_by_adam`.
-
-    `learning_rate` is a number, a traced value, or a schedule. For `b1`, `b2`, `eps` and `eps_root` see `scale_by_adam`.
+    """Adam (Kingma & Ba 2015): see `scale_by_adam`, and for `learning_rate` see `sgd`.
 
     >>> from functrace import optim
     >>> opt = optim.adam(0.1)
@@ -75,9 +73,7 @@ def adamw(
 ) -> GradientTransformation:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2): the decay does not pass through the averages.
 
-    `learning_rate` is a number, a traced value, or a schedule. For `b1`, `b2`, `eps` and `eps_root` see `scale_by_adam`.
-
-    `mask` says which parameters are decayed: see `add_decayed_weights`.
+    `mask` says which parameters are decayed: see `add_decayed_weights`; for the rest see `scale_by_adam` and see `sgd`.
 
     >>> from functrace import optim
     >>> opt = optim.adamw(0.1, weight_decay=0.5)
@@ -90,8 +86,7 @@ def adamw(
 def lion(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 1e-3, mask: Any = None) -> GradientTransformation:
     """Lion (Chen et al. 2023): steps of one size, in the direction of the sign of an average; see `scale_by_lion`.
 
-    `learning_rate` is a number, a traced value, or a schedule. For `b1` and `b2` see `scale_by_lion`, for `weight_decay` and `mask` see
-    `add_decayed_weights`.
+    For `learning_rate` see `sgd`, for `weight_decay` and `mask` see `add_decayed_weights`.
 
     >>> from functrace import optim
     >>> opt = optim.lion(0.1, weight_decay=0.0)
@@ -106,8 +101,7 @@ def rmsprop(
 ) -> GradientTransformation:
     """RMSprop (Tieleman & Hinton 2012): see `scale_by_rms`. Momentum, if any, is that of the scaled gradients (Graves 2013).
 
-    `learning_rate` is a number, a traced value, or a schedule. For `decay`, `eps` and `centered` see `scale_by_rms`, for `momentum` and
-    `nesterov` see `sgd`.
+    For `learning_rate`, `momentum` and `nesterov` see `sgd`.
 
     >>> from functrace import optim
     >>> opt = optim.rmsprop(0.1, decay=0.75)
@@ -118,10 +112,9 @@ def rmsprop(
 
 
 def adagrad(learning_rate: Rate, initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> GradientTransformation:
-    """Adagrad (Duchi et al. 2011): see `scale_by_adagrad`.
+    """Adagrad (Duchi et al. 2011): see `scale_by_adagrad`, and for `learning_rate` see `sgd`.
 
-    `learning_rate` is a number, a traced value, or a schedule. `initial_accumulator_value` is where the sum of squares begins; for `eps`
-    see `scale_by_adagrad`.
+    `initial_accumulator_value` is where the sum of squares begins.
 
     >>> from functrace import optim
     >>> opt = optim.adagrad(0.1)

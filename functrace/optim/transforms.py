@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.optimize import as_float
 
 Schedule = Callable[[Any], Any]
 Rate = Any  # a number, a traced value, or a schedule
@@ -32,8 +33,7 @@ class GradientTransformation(NamedTuple):
 
 
 def _leaf(what: str, which: str, x: Any) -> Any:
-    if not hasattr(x, "dtype") and isinstance(x, (bool, int, float, complex)):
-        x = np.bool_(x) if isinstance(x, bool) else np.complex128(x) if isinstance(x, complex) else np.float64(x)
+    x = as_float(x)
     kind = getattr(getattr(x, "dtype", None), "kind", "")
     if kind and kind in "biuf":
         return x

@@ -10,7 +10,7 @@ import numpy as np
 import functrace.numpy as fnp
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.random.keys import NUMBERS, WORD, Key, Shape, as_tuple, checked, integers, wide, words
 
 
@@ -46,7 +46,7 @@ def drawn_dtype(what: str, dtype: Any, *parameters: Any) -> Any:
 
 def cast(x: Any, dtype: Any) -> Any:
     """`x` in this dtype; a scalar where it has no axes."""
-    x = x if x.dtype == dtype else x.astype(dtype)
+    x = typed(x, dtype)
     return x if x.shape or isinstance(x, Tracer) else x[()]
 
 
@@ -272,7 +272,10 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
             )
     if not replace:
         if count > (n if p is None else int(np.count_nonzero(p))):
-            raise ValueError(f"random.choice: {count} different entries of {n}, or of those that p allows.\n  At {errors.user_line()}.")
+            raise ValueError(
+                f"random.choice: there are not {count} different entries among {n}{', or among those that p allows' * (p is not None)}.\n"
+                f"  At {errors.user_line()}.\n  Draw fewer, or pass replace=True."
+            )
         times = exponential(key, (n,))  # until each of n clocks of rate p rings
         if p is not None:
             times = np.where(p > 0, times / np.where(p > 0, p, 1), np.inf)

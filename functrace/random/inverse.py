@@ -52,10 +52,10 @@ def beta(key: Key, a: Any, b: Any, shape: Shape = None, dtype: Any = None) -> An
     array([0.05 , 0.248])
     """
     shape, dtype = drawn_shape("beta", shape, a, b), drawn_dtype("beta", dtype, a, b)
-    return cast(_betas(checked("beta", key), lift(a).astype(float), lift(b).astype(float), shape, "beta"), dtype)
+    return cast(_betas(checked("beta", key), lift(a).astype(float), lift(b).astype(float), shape), dtype)
 
 
-def _betas(key: Key, a: Any, b: Any, shape: tuple[int, ...], what: str) -> Any:
+def _betas(key: Key, a: Any, b: Any, shape: tuple[int, ...]) -> Any:
     u, special = open_uniform(key, shape), _special()
     log_x = (np.log(u) + np.log(a) + special.betaln(a, b)) / a  # I_x(a, b) = x^a / (a B(a, b)) where x is tiny, DLMF 8.17.7
     tiny = log_x + np.log1p(b) < _TINY
@@ -85,7 +85,7 @@ def dirichlet(key: Key, alpha: Any, shape: Shape = None, dtype: Any = None) -> A
     shape, dtype = drawn_shape("dirichlet", shape, np.empty(alpha.shape[:-1])), drawn_dtype("dirichlet", dtype, alpha)
     alpha = np.broadcast_to(alpha.astype(float), (*shape, alpha.shape[-1]))
     rest = np.cumsum(alpha[..., ::-1], axis=-1)[..., ::-1]
-    parts = _betas(checked("dirichlet", key), alpha[..., :-1], rest[..., 1:], (*shape, alpha.shape[-1] - 1), "dirichlet")
+    parts = _betas(checked("dirichlet", key), alpha[..., :-1], rest[..., 1:], (*shape, alpha.shape[-1] - 1))
     ones = np.ones((*shape, 1))
     return cast(np.concatenate([parts, ones], axis=-1) * np.concatenate([ones, np.cumprod(1 - parts, axis=-1)], axis=-1), dtype)
 

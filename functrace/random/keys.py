@@ -164,6 +164,8 @@ def bits(key: Key, shape: Shape = ()) -> Any:
 def as_tuple(shape: Any) -> tuple[int, ...]:
     """A shape given as a number or as a sequence."""
     try:
-        return (operator.index(shape),)
+        return tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
     except TypeError:
-        return tuple(operator.index(n) for n in shape)
+        raise errors.InputTypeError(
+            f"random: a shape is an int or a sequence of ints, got {shape!r}.\n  At {errors.user_line()}.\n  Pass ints, as in (2, 3)."
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.scipy._linalg_systems import solve_banded
-
-
-def _float(x: Any) -> Any:
-    x = lift(x)
-    return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
+from functrace.scipy._shared import double
 
 
 def _after(d: Any, like: Any) -> Any:
@@ -27,23 +22,23 @@ def _after(d: Any, like: Any) -> Any:
     return np.reshape(d, (-1, *(1,) * (like.ndim - 1)))
 
 
-def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
-    x, y = _float(x), np.moveaxis(_float(y), axis, 0)
+def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    """The points, the values with their axis in front, and which it is."""
+    axis = normalize_axis_index(axis, lift(y).ndim)
+    x, y = double(x), np.moveaxis(double(y), axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:
         raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
     if bool(np.any(x[1:] <= x[:-1])):
         raise ValueError("`x` must be strictly increasing sequence.")
-    return x, y
+    return x, y, axis
 
 
 class _Interpolant:
     """What all have in common: points of any shape, the interpolated axis, and what holds outside."""
 
-    _class: Any = None
     axis = 0
     extrapolate: Any = True
     _ends: tuple[Any, Any]
-    _fallback: Callable[[], Any]
 
     def _at(self, x: Any, nu: int) -> Any:
         raise NotImplementedError
@@ -51,7 +46,7 @@ class _Interpolant:
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         if nu < 0:
             raise ValueError(f"{type(self).__name__}: the order of the derivative, {nu}, cannot be negative")
-        x = _float(x)
+        x = double(x)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         low, high = self._ends
         flat = np.reshape(x, -1)
@@ -82,7 +77,7 @@ class PPoly(_Interpolant):
     """`scipy.interpolate.PPoly`: pieces of polynomials, `c[k]` the coefficients of `(x - x[i])**(len(c) - 1 - k)`."""
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
-        self.c, self.x, self.axis = _float(c), _float(x), axis
+        self.c, self.x, self.axis = double(c), double(x), axis
         self.extrapolate = True if extrapolate is None else extrapolate
         self._ends = self.x[0], self.x[-1]
 
@@ -134,9 +129,8 @@ class CubicHermiteSpline(PPoly):
     """`scipy.interpolate.CubicHermiteSpline`: cubics with given values and slopes."""
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        axis = normalize_axis_index(axis, lift(y).ndim)
-        x, y = _knots(x, y, axis)
-        self._from(x, y, np.moveaxis(_float(dydx), axis, 0), axis, extrapolate)
+        x, y, axis = _knots(x, y, axis)
+        self._from(x, y, np.moveaxis(double(dydx), axis, 0), axis, extrapolate)
 
     def _from(self, x: Any, y: Any, slopes: Any, axis: int, extrapolate: Any) -> None:
         h = _after(x[1:] - x[:-1], y)
@@ -150,8 +144,7 @@ class CubicSpline(CubicHermiteSpline):
     """`scipy.interpolate.CubicSpline`, every boundary condition."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
-        axis = normalize_axis_index(axis, lift(y).ndim)
-        x, y = _knots(x, y, axis)
+        x, y, axis = _knots(x, y, axis)
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         slopes = _periodic_slopes(x, y) if periodic else _spline_slopes(x, y, bc_type)
         self._from(x, y, slopes, axis, "periodic" if periodic and extrapolate is None else extrapolate)
@@ -163,7 +156,7 @@ _CONDITIONS: dict[Any, Any] = {"clamped": (1, 0.0), "natural": (2, 0.0), "not-a-
 def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
     """Slopes at the points that make second derivatives continuous: a tridiagonal system."""
     both = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
-    first, last = (_CONDITIONS[bc] if isinstance(bc, str) else (int(bc[0]), _float(bc[1])) for bc in both)
+    first, last = (_CONDITIONS[bc] if isinstance(bc, str) else (int(bc[0]), double(bc[1])) for bc in both)
     n = x.shape[0]
     h = x[1:] - x[:-1]
     H = _after(h, y)
@@ -227,8 +220,7 @@ class PchipInterpolator(CubicHermiteSpline):
     """`scipy.interpolate.PchipInterpolator`."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        axis = normalize_axis_index(axis, lift(y).ndim)
-        x, y = _knots(x, y, axis)
+        x, y, axis = _knots(x, y, axis)
         self._from(x, y, _pchip_slopes(x, y), axis, extrapolate)
 
 
@@ -236,8 +228,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     """`scipy.interpolate.Akima1DInterpolator`, both methods."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
-        axis = normalize_axis_index(axis, lift(y).ndim)
-        x, y = _knots(x, y, axis)
+        x, y, axis = _knots(x, y, axis)
         m = (y[1:] - y[:-1]) / _after(x[1:] - x[:-1], y)
         if x.shape[0] == 2:
             slopes = np.concatenate([m, m], axis=0)
@@ -259,7 +250,7 @@ class BSpline(_Interpolant):
     """`scipy.interpolate.BSpline`: knots, coefficients and points may be traced."""
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
-        self.t, self.c, self.k, self.extrapolate = _float(t), _float(c), int(k), extrapolate
+        self.t, self.c, self.k, self.extrapolate = double(t), double(c), int(k), extrapolate
         self.axis = axis % self.c.ndim
         self.c = np.moveaxis(self.c, self.axis, 0)
         self._ends = self.t[self.k], self.t[-self.k - 1]
@@ -299,22 +290,15 @@ def _design(x: Any, t: Any, k: int, nu: int = 0) -> Any:
 
 def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
     """`scipy.interpolate.make_interp_spline`, with the conditions "not-a-knot" (the default), "natural" and "clamped"."""
-    axis = normalize_axis_index(axis, lift(y).ndim)
-    x, y = _knots(x, y, axis)
+    x, y, axis = _knots(x, y, axis)
     conditions = 0 if bc_type in (None, "not-a-knot") else {"clamped": 1, "natural": 2}.get(bc_type if isinstance(bc_type, str) else "", -1)
     if conditions < 0 or conditions and k != 3:
         refuse("make_interp_spline", bc_type=(bc_type, None))
     if t is None:
-        half = (k + 1) // 2
-        inner = (
-            x[1:-1]
-            if conditions
-            else (x[half : x.shape[0] - half] if k % 2 else (x[half : x.shape[0] - half] + x[half - 1 : x.shape[0] - half - 1]) / 2)
-        )
-        if not k % 2 and not conditions:
-            inner = ((x[1:] + x[:-1]) / 2)[k // 2 : x.shape[0] - 1 - k // 2]
+        half, between = (k + 1) // 2, x if k % 2 else (x[1:] + x[:-1]) / 2
+        inner = x[1:-1] if conditions else between[half : between.shape[0] - half]
         t = np.concatenate([np.repeat(x[:1], k + 1), inner, np.repeat(x[-1:], k + 1)])
-    t = _float(t)
+    t = double(t)
     rows, right = _design(x, t, k), np.reshape(y, (y.shape[0], -1))
     if conditions:
         ends = _design(np.stack([x[0], x[-1]]), t, k, conditions)
@@ -328,8 +312,8 @@ def make_lsq_spline(
 ) -> BSpline:
     """`scipy.interpolate.make_lsq_spline`."""
     axis = normalize_axis_index(axis, lift(y).ndim)
-    x, y, t = _float(x), np.moveaxis(_float(y), axis, 0), _float(t)
-    weight = np.ones(x.shape[0]) if w is None else _float(w)
+    x, y, t = double(x), np.moveaxis(double(y), axis, 0), double(t)
+    weight = np.ones(x.shape[0]) if w is None else double(w)
     rows, right = _design(x, t, k) * weight[:, None], np.reshape(y, (y.shape[0], -1)) * weight[:, None]
     c = np.linalg.pinv(rows) @ right
     return BSpline(t, np.moveaxis(np.reshape(c, (-1, *y.shape[1:])), 0, axis), k, axis=axis)

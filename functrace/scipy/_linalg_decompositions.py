@@ -12,7 +12,7 @@ from functrace.ops.decompositions import _eigh_pull, _eigh_push
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
 from functrace.ops.kinds import general
-from functrace.ops.registry import Sample, normal
+from functrace.ops.registry import Sample, one
 from functrace.optimize import opaque
 from functrace.scipy._linalg_systems import (
     _apart,
@@ -25,6 +25,7 @@ from functrace.scipy._linalg_systems import (
     declared,
     solve_triangular,
 )
+from functrace.scipy._shared import one_of
 
 # decompositions
 
@@ -128,7 +129,6 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, **_unused: Any) -> Any:
     _apart(4, 3, mode="economic", pivoting=True), note="full rank; extra columns only through their projector",
 )  # fmt: skip
 def qr(a: Any, mode: str = "full", pivoting: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.qr`."""
     refuse("qr", mode=(None if mode in ("full", "economic", "r") else mode, None))
     a, order = _array(a), list[Any]()
     if pivoting:
@@ -162,8 +162,7 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
 
 @declared("svd", _apart(3, 3), *(_apart(*s, full_matrices=False) for s in _SIZES), _apart(3, 2, compute_uv=False))
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, lapack_driver: str = "gesdd", **_unused: Any) -> Any:
-    """`scipy.linalg.svd`."""
-    refuse("svd", lapack_driver=("gesdd" if lapack_driver == "gesdd" else lapack_driver, "gesdd"))
+    refuse("svd", lapack_driver=(lapack_driver, "gesdd"))
     decompose: Any = np.linalg.svd
     out = decompose(_array(a), full_matrices, compute_uv)
     return tuple(out) if compute_uv else out
@@ -171,13 +170,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, lapack_driv
 
 @declared("svdvals", _apart(3, 2), _apart(2, 4))
 def svdvals(a: Any, **_unused: Any) -> Any:
-    """`scipy.linalg.svdvals`."""
     return np.linalg.svdvals(_array(a))
 
 
-@declared("diagsvd", Sample(normal((3,)), {"M": 3, "N": 4}), Sample(normal((3,)), {"M": 4, "N": 3}))
+@declared("diagsvd", one(3, M=3, N=4), one(3, M=4, N=3))
 def diagsvd(s: Any, M: int, N: int) -> Any:
-    """`scipy.linalg.diagsvd`."""
     s = lift(s)
     return (np.eye(M, s.shape[0], dtype=s.dtype) * s) @ np.eye(s.shape[0], N, dtype=s.dtype)
 
@@ -208,21 +205,21 @@ def _chosen(w: Any, v: Any, by_index: Any, by_value: Any, vectors: bool) -> Any:
     return (w[..., part], v[..., part]) if vectors else w[..., part]
 
 
-def _pencil(n: int, **kwargs: Any) -> Sample:
+def _pencil(**kwargs: Any) -> Sample:
     return Sample(
-        lambda rng: (np.diag(1.5 * np.arange(n)) + 0.3 * rng.normal(size=(n, n)), 0.2 * rng.normal(size=(n, n)) + 2 * np.eye(n)),
+        lambda rng: (np.diag(1.5 * np.arange(3)) + 0.3 * rng.normal(size=(3, 3)), 0.2 * rng.normal(size=(3, 3)) + 2 * np.eye(3)),
         kwargs,
         (0, 1),
     )
 
 
-_HERMITIAN = [_pencil(3), _pencil(3, type=2), _pencil(3, type=3)]
+_HERMITIAN = [_pencil(), _pencil(type=2), _pencil(type=3)]
 
 
 @declared(
     "eigh",
     *_HERMITIAN,
-    _pencil(3, lower=False),
+    _pencil(lower=False),
     *(_apart(3, 3, eigvals_only=True, **kw) for kw in ({}, {"lower": False}, {"subset_by_index": [0, 1]})),
     note="as numpy.linalg.eigh; also generalised",
 )
@@ -230,7 +227,6 @@ def eigh(
     a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, type: int = 1, subset_by_index: Any = None,
     subset_by_value: Any = None, driver: Any = None, **_unused: Any,
 ) -> Any:  # fmt: skip
-    """`scipy.linalg.eigh`."""
     refuse("eigh", driver=(driver, None))
     a = _array(a)
     a = full_hermitian(a if lower else adjoint(a))
@@ -263,12 +259,12 @@ def _same_sign(ours: Any, theirs: Any) -> Any:
 
 @declared("eigvalsh", *_HERMITIAN, _apart(3, 3), _apart(3, 3, lower=False, subset_by_index=[0, 1]))
 def eigvalsh(a: Any, b: Any = None, *, type: int = 1, lower: bool = True, **kwargs: Any) -> Any:
-    """`scipy.linalg.eigvalsh`."""
     return eigh(a, b, lower=lower, eigvals_only=True, type=type, **kwargs)
 
 
 def _part(select: Any, select_range: Any) -> tuple[Any, Any]:
-    kind = {0: "a", 1: "v", 2: "i", "all": "a", "value": "v", "index": "i"}.get(select, select)
+    one_of("select", select, 0, 1, 2, *"avi", "all", "value", "index")
+    kind = {0: "a", 1: "v", 2: "i"}.get(select) or select[0]
     return (select_range if kind == "i" else None), (select_range if kind == "v" else None)
 
 
@@ -279,7 +275,6 @@ _TRIDIAGONAL = [
 
 @declared("eigh_tridiagonal", *_TRIDIAGONAL)
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
-    """`scipy.linalg.eigh_tridiagonal`."""
     d, e = _array(d), _array(e)
     full = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
     w, v = _eigh(full, "tridiagonal")
@@ -293,7 +288,6 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: Any = "
 
 @declared("eigvalsh_tridiagonal", *_TRIDIAGONAL)
 def eigvalsh_tridiagonal(d: Any, e: Any, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
-    """`scipy.linalg.eigvalsh_tridiagonal`."""
     return eigh_tridiagonal(d, e, True, select, select_range)
 
 
@@ -302,7 +296,6 @@ def eig_banded(
     a_band: Any, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: Any = "a",
     select_range: Any = None, **_unused: Any,
 ) -> Any:  # fmt: skip
-    """`scipy.linalg.eig_banded`."""
     full = _dense(*_both_halves(_array(a_band), lower))
     w, v = _eigh(full, "banded")
     return _chosen(w, v, *_part(select, select_range), not eigvals_only)
@@ -312,7 +305,6 @@ def eig_banded(
 def eigvals_banded(
     a_band: Any, lower: bool = False, overwrite_a_band: bool = False, select: Any = "a", select_range: Any = None, **_more: Any
 ) -> Any:
-    """`scipy.linalg.eigvals_banded`."""
     return eig_banded(a_band, lower, True, select=select, select_range=select_range)
 
 
@@ -321,7 +313,6 @@ _TURNING = Sample(lambda rng: (np.array([[2.5, 4.0, 0.0], [-1.0, 2.4, 0.1], [0.2
 
 @declared("eig", _apart(3, 3), _TURNING, note="right vectors of one matrix")
 def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, homogeneous_eigvals: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.eig`."""
     refuse("eig", left=(left, False), homogeneous_eigvals=(homogeneous_eigvals, False))
     if b is not None or not right:
         refuse("eig", b=(b if right else None, None))
@@ -337,7 +328,6 @@ _LEVEL = Sample(
 
 @declared("eigvals", _apart(3, 3), _TURNING, _LEVEL)
 def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False) -> Any:
-    """`scipy.linalg.eigvals`."""
     refuse("eigvals", homogeneous_eigvals=(homogeneous_eigvals, False))
     a = _array(a)
     if b is None:

@@ -16,15 +16,10 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, transposed
 from functrace.ops.kinds import general
-from functrace.ops.registry import Sample
+from functrace.ops.registry import Sample, each
 from functrace.optimize import implicit
-from functrace.scipy._linalg_systems import _apart, _array, _drawn, declared
-
-
-def _double(x: Any) -> Any:
-    """An array in double precision, as some functions use whatever they are given."""
-    x = lift(x)
-    return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
+from functrace.scipy._linalg_systems import _apart, _array, declared
+from functrace.scipy._shared import double, one_of
 
 
 def _derivative(f: Any, x: Any, e: Any, *params: Any) -> Any:
@@ -39,8 +34,8 @@ def _function(name: str, fun: Any) -> Any:
     op: Any = general(
         f"scipy.linalg.{name}",
         fun,
-        lambda g, _ans, x, *params: fit(_derivative(op, transposed(_double(x)), _double(g), *params), x),
-        jvps=(lambda t, ans, x, *params: _derivative(op, _double(x), _double(t), *params).astype(ans.dtype),),
+        lambda g, _ans, x, *params: fit(_derivative(op, transposed(double(x)), double(g), *params), x),
+        jvps=(lambda t, ans, x, *params: _derivative(op, double(x), double(t), *params).astype(ans.dtype),),
         batch=lambda _size, _flags, args, params: op(args[0], *params),
     )
     return op
@@ -55,18 +50,17 @@ _POSITIVE = Sample(lambda rng: (0.3 * rng.normal(size=(3, 3)) + 2 * np.diag([1.0
 
 @declared("expm", *_SMALL, Sample(lambda rng: (0.5 * rng.normal(size=(2, 2, 2)),)))
 def expm(A: Any) -> Any:
-    """`scipy.linalg.expm`."""
     return _expm(_array(A))
 
 
 @declared(
     "expm_frechet",
     Sample(lambda rng: (0.5 * rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), wrt=(0, 1)),
-    _drawn((2, 2), (2, 2), compute_expm=False),
+    each((2, 2), (2, 2), compute_expm=False),
 )
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """`scipy.linalg.expm_frechet`."""
-    A, E = _double(A), _double(E)
+    one_of("method", method, None, "SPS", "blockEnlarge")
+    A, E = double(A), double(E)
     out = _derivative(_expm, A, E)
     return (_expm(A), out) if compute_expm else out
 
@@ -79,45 +73,17 @@ def _even_odd(A: Any, turn: complex) -> tuple[Any, Any]:
     return (even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else (even.real, odd.real)
 
 
-@declared("cosm", *_SMALL)
-def cosm(A: Any) -> Any:
-    """`scipy.linalg.cosm`."""
-    return _even_odd(A, 1j)[0]
+def _of_parts(take: Any, turn: complex) -> Any:
+    return lambda A: take(*_even_odd(A, turn))
 
 
-@declared("sinm", *_SMALL)
-def sinm(A: Any) -> Any:
-    """`scipy.linalg.sinm`."""
-    return _even_odd(A, 1j)[1]
-
-
-@declared("tanm", *_SMALL)
-def tanm(A: Any) -> Any:
-    """`scipy.linalg.tanm`."""
-    return np.linalg.solve(*_even_odd(A, 1j))
-
-
-@declared("coshm", *_SMALL)
-def coshm(A: Any) -> Any:
-    """`scipy.linalg.coshm`."""
-    return _even_odd(A, 1)[0]
-
-
-@declared("sinhm", *_SMALL)
-def sinhm(A: Any) -> Any:
-    """`scipy.linalg.sinhm`."""
-    return _even_odd(A, 1)[1]
-
-
-@declared("tanhm", *_SMALL)
-def tanhm(A: Any) -> Any:
-    """`scipy.linalg.tanhm`."""
-    return np.linalg.solve(*_even_odd(A, 1))
+for _turn, _names in ((1j, "cosm sinm tanm"), (1, "coshm sinhm tanhm")):
+    for _name, _take in zip(_names.split(), (lambda even, _odd: even, lambda _even, odd: odd, np.linalg.solve)):
+        declared(_name, *_SMALL)(_of_parts(_take, _turn))
 
 
 @declared("logm", _POSITIVE)
 def logm(A: Any, *disp: Any) -> Any:
-    """`scipy.linalg.logm`."""
     return _logm(_array(A))
 
 
@@ -132,7 +98,6 @@ _sqrtm: Any = general(
 
 @declared("sqrtm", _POSITIVE)
 def sqrtm(A: Any, *disp: Any) -> Any:
-    """`scipy.linalg.sqrtm`."""
     return _sqrtm(_array(A))
 
 
@@ -150,7 +115,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 @declared("polar", _apart(3, 3), _apart(3, 3, side="left"), _apart(4, 2), _apart(2, 4, side="left"))
 def polar(a: Any, side: str = "right") -> Any:
-    """`scipy.linalg.polar`."""
+    one_of("side", side, "right", "left")
     w, s, vh = np.linalg.svd(_array(a), full_matrices=False)
     left = side == "left"
     return w @ vh, (w * s[..., None, :]) @ adjoint(w) if left else (adjoint(vh) * s[..., None, :]) @ vh
@@ -180,7 +145,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
     return int(np.sum(s > np.max(s) * rcond))
 
 
-@declared("subspace_angles", _drawn((4, 2), (4, 2)), _drawn((5, 2), (5, 1)))
+@declared("subspace_angles", each((4, 2), (4, 2)), each((5, 2), (5, 1)))
 def subspace_angles(A: Any, B: Any) -> Any:
     """`scipy.linalg.subspace_angles` (Knyazev and Argentati 2002)."""
     a, b = orth(A), orth(B)
@@ -194,9 +159,8 @@ def subspace_angles(A: Any, B: Any) -> Any:
     return np.where(near, near_angles[::-1], np.arccos(np.where(near, one, np.minimum(cosines, 1.0))))[::-1]
 
 
-@declared("orthogonal_procrustes", _apart(3, 3, (3, 3)), _drawn((4, 2), (4, 2)))
+@declared("orthogonal_procrustes", _apart(3, 3, (3, 3)), each((4, 2), (4, 2)))
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
-    """`scipy.linalg.orthogonal_procrustes`."""
     u, w, vt = np.linalg.svd(transposed(transposed(_array(B)) @ conj(_array(A))))
     return u @ vt, np.sum(w)
 
@@ -231,7 +195,6 @@ def _stable(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
     Sample(lambda rng: (rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 2)), rng.normal(size=(3, 2))), wrt=(0, 1, 2)),
 )
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """`scipy.linalg.solve_sylvester`."""
     return _sylvester(*(_array(x) for x in (a, b, q)))
 
 
@@ -242,13 +205,14 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     return _sylvester(a, adjoint(a), _array(q))
 
 
-implements_lyapunov = declared("solve_lyapunov", _stable((3, 3), (3, 3)))(lambda a, q: solve_continuous_lyapunov(a, q))
+declared("solve_lyapunov", _stable((3, 3), (3, 3)))(lambda a, q: solve_continuous_lyapunov(a, q))
 
 
 @declared("solve_discrete_lyapunov", _stable((3, 3), (3, 3)), _stable((3, 3), (3, 3), method="bilinear"))
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """`scipy.linalg.solve_discrete_lyapunov`: A X A^H - X + Q = 0."""
-    a, q = _double(a), _double(q)
+    one_of("method", method, None, "direct", "bilinear")
+    a, q = double(a), double(q)
     n = a.shape[0]
     eye = np.eye(n, dtype=a.dtype)
     if method == "direct" or method is None and n < 10:
@@ -259,8 +223,8 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     return _sylvester(adjoint(b), b, -2 * np.linalg.inv(a + eye) @ q @ right)
 
 
-def _riccati(name: str, residual: Any) -> Any:
-    """A Riccati equation, whose solution SciPy finds and whose derivative follows from its `residual(x, a, b, q, r)`."""
+def _riccati(name: str, residual: Any) -> None:
+    """Declare a Riccati equation, whose solution SciPy finds and whose derivative follows from its `residual(x, a, b, q, r)`."""
     solver = getattr(_scipy, name)
 
     def solve(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
@@ -277,11 +241,11 @@ def _riccati(name: str, residual: Any) -> Any:
         )
         return np.reshape(flat, (n, n))
 
-    solve.__name__, solve.__doc__ = name, f"`scipy.linalg.{name}`, of real matrices, without `e` and `s`."
+    solve.__doc__ = f"`scipy.linalg.{name}`, of real matrices, without `e` and `s`."
     sample = Sample(
         lambda rng: (0.5 * rng.normal(size=(2, 2)), rng.normal(size=(2, 1)), np.diag([1.0, 2.0]), np.array([[1.5]])), wrt=(0, 1)
     )
-    return declared(name, sample)(solve)
+    declared(name, sample)(solve)
 
 
 def _discrete(x: Any, a: Any, b: Any, q: Any, r: Any) -> Any:
@@ -289,8 +253,8 @@ def _discrete(x: Any, a: Any, b: Any, q: Any, r: Any) -> Any:
     return a.T @ x @ a - x - (a.T @ x @ b) @ np.linalg.solve(r + b.T @ x @ b, inner) + q
 
 
-solve_continuous_are = _riccati("solve_continuous_are", lambda x, a, b, q, r: a.T @ x + x @ a - x @ b @ np.linalg.solve(r, b.T @ x) + q)
-solve_discrete_are = _riccati("solve_discrete_are", _discrete)
+_riccati("solve_continuous_are", lambda x, a, b, q, r: a.T @ x + x @ a - x @ b @ np.linalg.solve(r, b.T @ x) + q)
+_riccati("solve_discrete_are", _discrete)
 
 
 # matrices made of vectors
@@ -300,26 +264,23 @@ def _cat(*parts: Any) -> Any:
     return np.concatenate(parts, axis=-1)
 
 
-@declared("toeplitz", _drawn((3,)), _drawn((3,), (4,)))
+@declared("toeplitz", each((3,)), each((3,), (4,)))
 def toeplitz(c: Any, r: Any = None) -> Any:
-    """`scipy.linalg.toeplitz`."""
     c = lift(c)
     r = conj(c) if r is None else lift(r)
     m, n = c.shape[-1], r.shape[-1]
     return _cat(c[..., ::-1], r[..., 1:])[..., m - 1 + np.arange(n) - np.arange(m)[:, None]]
 
 
-@declared("circulant", _drawn((3,)), _drawn((2, 3)))
+@declared("circulant", each((3,)), each((2, 3)))
 def circulant(c: Any) -> Any:
-    """`scipy.linalg.circulant`."""
     c = lift(c)
     k = np.arange(c.shape[-1])
     return c[..., (k[:, None] - k) % max(len(k), 1)]
 
 
-@declared("hankel", _drawn((3,)), _drawn((3,), (4,)))
+@declared("hankel", each((3,)), each((3,), (4,)))
 def hankel(c: Any, r: Any = None) -> Any:
-    """`scipy.linalg.hankel`."""
     c = lift(c)
     r = 0 * c if r is None else lift(r)
     return _cat(c, r[..., 1:])[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
@@ -335,29 +296,25 @@ def _placed(n: int, row: Any, below: Any) -> Any:
 
 @declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)))
 def companion(a: Any) -> Any:
-    """`scipy.linalg.companion`."""
     a = lift(a)
     n = a.shape[-1] - 1
     return _placed(n, -a[..., 1:] / (1.0 * a[..., :1]), np.ones(n - 1, a.dtype))
 
 
-@declared("leslie", _drawn((3,), (2,)))
+@declared("leslie", each((3,), (2,)))
 def leslie(f: Any, s: Any) -> Any:
-    """`scipy.linalg.leslie`."""
     f = lift(f)
     return _placed(f.shape[-1], f, lift(s))
 
 
-@declared("fiedler", _drawn((3,)))
+@declared("fiedler", each((3,)))
 def fiedler(a: Any) -> Any:
-    """`scipy.linalg.fiedler`."""
     a = lift(a)
     return np.abs(a[..., :, None] - a[..., None, :])
 
 
 @declared("fiedler_companion", Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)))
 def fiedler_companion(a: Any) -> Any:
-    """`scipy.linalg.fiedler_companion`."""
     a = lift(a)
     n = a.shape[0] - 1
     if n < 2:
@@ -370,9 +327,8 @@ def fiedler_companion(a: Any) -> Any:
     return (np.zeros((n, n), a.dtype) * a[0]).at[np.concatenate(rows), np.concatenate(columns)].set(np.concatenate(values))
 
 
-@declared("convolution_matrix", *(_drawn((3,), n=5, mode=mode) for mode in ("full", "same", "valid")))
+@declared("convolution_matrix", *(each((3,), n=5, mode=mode) for mode in ("full", "same", "valid")))
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """`scipy.linalg.convolution_matrix`."""
     a = lift(a)
     m = a.shape[-1]
     k = np.arange(m + n - 1)[:, None] - np.arange(n)
@@ -381,9 +337,8 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     return full[..., start : start + {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode], :]
 
 
-@declared("block_diag", _drawn((2, 2), (1, 3)), _drawn((2,), (2, 1), ()))
+@declared("block_diag", each((2, 2), (1, 3)), each((2,), (2, 1), ()))
 def block_diag(*arrs: Any) -> Any:
-    """`scipy.linalg.block_diag`."""
     blocks = [np.atleast_2d(lift(a)) for a in arrs or ([],)]
     width = sum(b.shape[-1] for b in blocks)
     rows, start = [], 0
@@ -394,7 +349,7 @@ def block_diag(*arrs: Any) -> Any:
     return np.concatenate(rows, axis=-2)
 
 
-@declared("khatri_rao", _drawn((3, 2), (4, 2)))
+@declared("khatri_rao", each((3, 2), (4, 2)))
 def khatri_rao(a: Any, b: Any) -> Any:
     """`scipy.linalg.khatri_rao`: the Kronecker products of the columns."""
     a, b = lift(a), lift(b)
@@ -414,13 +369,13 @@ _TOEPLITZ = [
 @declared("solve_toeplitz", *_TOEPLITZ)
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     """`scipy.linalg.solve_toeplitz`, by the dense matrix."""
-    return np.linalg.solve(_double(toeplitz(*_pair(c_or_cr))), _double(b))
+    return np.linalg.solve(double(toeplitz(*_pair(c_or_cr))), double(b))
 
 
 @declared("matmul_toeplitz", *_TOEPLITZ)
 def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
     """`scipy.linalg.matmul_toeplitz`, by the dense matrix."""
-    return _double(toeplitz(*_pair(c_or_cr))) @ _double(x)
+    return double(toeplitz(*_pair(c_or_cr))) @ double(x)
 
 
 @declared("solve_circulant", Sample(lambda rng: (rng.normal(size=3) + np.array([4, 0, 0]), rng.normal(size=3)), wrt=(0, 1)))

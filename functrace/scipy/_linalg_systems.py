@@ -9,80 +9,24 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as _scipy
-from numpy.lib.array_utils import normalize_axis_index
 
-from functrace import errors
-from functrace.core.reverse import fit
 from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
-from functrace.ops.kinds import general, linear
+from functrace.ops.kinds import general
 from functrace.ops.linalg import regular
-from functrace.ops.registry import TABLE, Sample, holds_tracer, implements, normal
-from functrace.scipy import refuse as refuse_with
+from functrace.ops.registry import Sample, each
+from functrace.scipy._shared import bound, declarer, double
+
+_declared = declarer(_scipy)
 
 
-def late(prefix: str, module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: what is declared under `prefix`; what is refused, with its reason; SciPy's own else."""
-    raising = refuse_with(module, refused)
-
-    def find(name: str) -> Any:
-        if prefix + name in TABLE:
-            return TABLE[prefix + name].function
-        return raising[name] if name in raising else getattr(module, name)
-
-    return find
-
-
-def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any) -> Any:
-    matrix = f(np.eye(x.shape[axis]), 0)
-    return fit(np.moveaxis(np.tensordot(matrix, g, axes=(0, axis)), 0, axis), x)
-
-
-_along: Any = linear(
-    "scipy.along",
-    lambda x, axis, f: f(x, axis),
-    _transposed_along,
-    batch=lambda _size, x, axis, f: _along(x, axis, f),  # axis is negative
-)
-
-
-def along(x: Any, axis: int, f: Callable[[Any, int], Any]) -> Any:
-    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length."""
-    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f)
-
-
-def linear_along(module: Any, prefix: str, name: str, *samples: Sample, check: Callable[..., None] | None = None) -> Any:
-    """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants."""
-    own = getattr(module, name)
-    signature = inspect.signature(own)
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        (_, x), *others = bound.arguments.items()
-        rest = dict(others)
-        axis = rest.pop("axis", -1)
-        if holds_tracer(list(rest.values())):
-            raise errors.UnsupportedError(
-                f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}."
-            )
-        if check is not None:
-            check(**rest)
-        named = {"axis": axis} if "axis" in signature.parameters else {}
-        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})))
-
-    function.__name__, function.__doc__ = name, f"`{module.__name__}.{name}`, linear in its first argument."
-    return implements(own, samples, name=f"{prefix}{name}")(function)
-
-
-def declared(name: str, *samples: Sample, **kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`implements` for a function of `scipy.linalg`; it is given what is optional by name, however it was passed."""
-    own = getattr(_scipy, name, None)
+def declared(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for functions that are given what is optional by name, however it was passed."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        implements(own, samples, name=f"scipy.linalg.{name}", **kwargs)(_by_name(own, function))
+        _declared(name, *samples, **more)(_by_name(getattr(_scipy, name, None), function))
         return function
 
     return enter
@@ -95,11 +39,11 @@ def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
+        given = bound(call.__name__, signature, args, kwargs).arguments
         needed = [given.pop(p.name) for p in parameters if p.default is p.empty]
         return function(*needed, **given)
 
-    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
     return call
 
 
@@ -107,10 +51,6 @@ def _array(x: Any) -> Any:
     """An array of a dtype that LAPACK has."""
     x = lift(x)
     return x if x.dtype.kind in "fc" and x.dtype != np.float16 else x.astype(np.float32 if x.dtype == np.float16 else float)
-
-
-def _drawn(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
-    return Sample(normal(*shapes), kwargs, tuple(range(len(shapes))))
 
 
 def _definite(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
@@ -172,7 +112,6 @@ def _vector(b: Any, solve: Callable[[Any], Any]) -> Any:
     _definite(3, (3,), trans="C", lower=True),
 )
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.solve_triangular`."""
     a = _array(a)
     code = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}[trans]
     if code:
@@ -220,31 +159,26 @@ def solve(a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed:
 
 @declared("inv", regular((3, 3)), regular((2, 3, 3)), _definite(3, assume_a="pos"), _definite(3, assume_a="pos", lower=True))
 def inv(a: Any, assume_a: Any = None, lower: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.inv`."""
     return np.linalg.inv(_structured(_array(a), assume_a, lower))
 
 
 @declared("det", regular((3, 3)), regular((2, 3, 3)), Sample(lambda rng: (np.arange(9.0).reshape(3, 3),)))
 def det(a: Any, **_unused: Any) -> Any:
-    """`scipy.linalg.det`."""
-    a = lift(a)
-    return np.linalg.det(a.astype(np.complex128 if a.dtype.kind == "c" else float))
+    return np.linalg.det(double(a))
 
 
 @declared(
     "norm",
     Sample(lambda rng: (rng.normal(size=3).tolist(),)),
     *(Sample(lambda rng: (rng.normal(size=(3, 2)).tolist(),), {"ord": p}) for p in (None, 1, 2, "fro", "nuc", np.inf)),
-    _drawn((3, 2), axis=1),
+    each((3, 2), axis=1),
 )
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.norm`."""
     return np.linalg.norm(lift(a), ord, axis, keepdims)
 
 
-@declared("lstsq", _drawn((4, 2), (4,)), _drawn((4, 2), (4, 3)), _drawn((2, 3), (2,)), note="the derivative at constant rank")
+@declared("lstsq", each((4, 2), (4,)), each((4, 2), (4, 3)), each((2, 3), (2,)), note="the derivative at constant rank")
 def lstsq(a: Any, b: Any, cond: Any = None, lapack_driver: Any = None, **_unused: Any) -> Any:
-    """`scipy.linalg.lstsq`."""
     refuse("lstsq", lapack_driver=(lapack_driver if lapack_driver not in ("gelsd", "gelss") else None, None))
     a, b = _array(a), _array(b)
     cond = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps) if cond is None else cond
@@ -258,9 +192,8 @@ def _cutoff(s: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
     return (0.0 if atol is None else atol) + np.max(value(s), initial=0.0) * rtol
 
 
-@declared("pinv", _drawn((3, 2)), _drawn((2, 3)), regular((3, 3)), _drawn((3, 2), atol=0.01), note="the derivative at constant rank")
+@declared("pinv", each((3, 2)), each((2, 3)), regular((3, 3)), each((3, 2), atol=0.01), note="the derivative at constant rank")
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.pinv`."""
     a = _array(a)
     s = value(np.linalg.svdvals(a))
     threshold = _cutoff(s, a.shape, atol, rtol)
@@ -270,20 +203,17 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 @declared("pinvh", _definite(3), _definite(3, lower=False))
 def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.pinvh`."""
     a = _array(a)
     return pinv(full_hermitian(a if lower else adjoint(a)), atol=atol, rtol=rtol, return_rank=return_rank)
 
 
 @declared("cholesky", _definite(3), _definite(3, lower=True), note="one triangle is read")
 def cholesky(a: Any, lower: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.cholesky`."""
     return np.linalg.cholesky(_array(a), upper=not lower)
 
 
 @declared("cho_factor", _definite(3), _definite(3, lower=True))
 def cho_factor(a: Any, lower: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.cho_factor`."""
     a = _array(a)
     return np.where(_mask(bool(lower), False, a.shape[-1]), cholesky(a, lower), a), np.bool_(lower)
 
@@ -297,7 +227,6 @@ def _factored(draw: Callable[[Any, bool], Any]) -> list[Sample]:
 
 @declared("cho_solve", *_factored(lambda rng, _low: rng.normal(size=(4, 4)) + 4 * np.eye(4)))
 def cho_solve(c_and_lower: Any, b: Any, **_unused: Any) -> Any:
-    """`scipy.linalg.cho_solve`."""
     c, lower = c_and_lower
     first, second = ("N", "C") if lower else ("C", "N")
     return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)
@@ -367,7 +296,6 @@ def _half(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
 
 @declared("solveh_banded", _half(4, (4,)), _half(4, (4, 2), lower=True))
 def solveh_banded(ab: Any, b: Any, lower: bool = False, **_unused: Any) -> Any:
-    """`scipy.linalg.solveh_banded`."""
     full, k = _both_halves(_array(ab), lower)
     return solve_banded((k, k), full, b)
 
@@ -383,7 +311,6 @@ def cholesky_banded(ab: Any, lower: bool = False, **_unused: Any) -> Any:
 
 @declared("cho_solve_banded", *_factored(lambda rng, low: rng.normal(size=(2, 4)) + np.eye(2)[[0 if low else 1]].T * 4))
 def cho_solve_banded(cb_and_lower: Any, b: Any, **_unused: Any) -> Any:
-    """`scipy.linalg.cho_solve_banded`."""
     cb, lower = _array(cb_and_lower[0]), cb_and_lower[1]
     k = cb.shape[0] - 1
     shape = (k, 0) if lower else (0, k)

@@ -10,16 +10,14 @@ import numpy as np
 import scipy.ndimage as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
-from functrace import errors
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Sample, holds_tracer, implements, normal
-from functrace.scipy._linalg_systems import along
+from functrace.ops.registry import Sample, each, one
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import along, declarer, only_first
 from functrace.scipy.signal import _product
 
-
-def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"scipy.ndimage.{name}", **more)
+_declared = declarer(_scipy)
 
 
 _MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
@@ -28,15 +26,6 @@ _PADS = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge",
     "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
 }  # fmt: skip
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
-
-
-def _float(x: Any) -> Any:
-    x = lift(x)
-    return x if x.dtype.kind in "fc" else x.astype(float)
 
 
 def _each(value: Any, axes: Any) -> list[Any]:
@@ -58,8 +47,7 @@ def _all_axes(x: Any, axes: Any) -> tuple[int, ...]:
 def _along(name: str, x: Any, axis: int, mode: str, cval: Any, **params: Any) -> Any:
     """A filter of SciPy's along one axis: linear, but for what `cval` adds."""
     own = getattr(_scipy, name)
-    if holds_tracer(list(params.values())):
-        raise errors.UnsupportedError(f"{name}: only the image has a derivative rule in functrace.\n  At {errors.user_line()}.")
+    only_first(name, *params.values())
     out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params))
     return (
         out
@@ -72,76 +60,57 @@ def _no_output(name: str, output: Any) -> None:
     refuse(name, output=(output, None))
 
 
-@_declare(
+@_declared(
     "gaussian_filter1d",
-    *(_x(2, 6, sigma=1.2, mode=m) for m in _MODES),
-    _x(6, 2, sigma=0.8, axis=0, order=1),
-    _x(5, sigma=0.8, mode="constant", cval=2.0),
+    *(one(2, 6, sigma=1.2, mode=m) for m in _MODES),
+    one(6, 2, sigma=0.8, axis=0, order=1),
+    one(5, sigma=0.8, mode="constant", cval=2.0),
 )
 def gaussian_filter1d(
-    input: Any,
-    sigma: Any,
-    axis: int = -1,
-    order: int = 0,
-    output: Any = None,
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    truncate: float = 4.0,
-    *,
-    radius: Any = None,
-) -> Any:
-    """`scipy.ndimage.gaussian_filter1d`."""
+    input: Any, sigma: Any, axis: int = -1, order: int = 0, output: Any = None, mode: str = "reflect", cval: Any = 0.0,
+    truncate: float = 4.0, *, radius: Any = None,
+) -> Any:  # fmt: skip
     _no_output("gaussian_filter1d", output)
-    return _along("gaussian_filter1d", _float(input), axis, mode, cval, sigma=sigma, order=order, truncate=truncate, radius=radius)
+    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, sigma=sigma, order=order, truncate=truncate, radius=radius)
 
 
-@_declare("uniform_filter1d", _x(2, 6, size=3), _x(6, 2, size=4, axis=0, mode="wrap", origin=1))
+@_declared("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
 def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
-    """`scipy.ndimage.uniform_filter1d`."""
     _no_output("uniform_filter1d", output)
-    return _along("uniform_filter1d", _float(input), axis, mode, cval, size=size, origin=origin)
+    return _along("uniform_filter1d", as_float(input), axis, mode, cval, size=size, origin=origin)
 
 
-@_declare("spline_filter1d", *(_x(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), _x(6, 2, axis=0, order=2))
+@_declared("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2))
 def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
-    """`scipy.ndimage.spline_filter1d`."""
+    if not 0 <= order <= 5:
+        raise RuntimeError("spline order not supported")
     x = lift(input)
     x = x.astype(np.complex128 if x.dtype.kind == "c" else float)
     return along(x, axis, lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)) if order > 1 else x
 
 
-@_declare("spline_filter", _x(4, 5), _x(4, 5, order=2, mode="reflect"))
+@_declared("spline_filter", one(4, 5), one(4, 5, order=2, mode="reflect"))
 def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
-    """`scipy.ndimage.spline_filter`."""
     x = lift(input)
     for axis in range(x.ndim):
         x = spline_filter1d(x, order, axis, mode=mode)
     return x
 
 
-@_declare(
+@_declared(
     "gaussian_filter",
-    *(_x(4, 5, sigma=0.9, mode=m) for m in _MODES),
-    _x(4, 5, sigma=(0.8, 1.1), order=(0, 1)),
-    _x(4, 5, sigma=0.8, axes=(1,)),
+    *(one(4, 5, sigma=0.9, mode=m) for m in _MODES),
+    one(4, 5, sigma=(0.8, 1.1), order=(0, 1)),
+    one(4, 5, sigma=0.8, axes=(1,)),
 )
 def gaussian_filter(
-    input: Any,
-    sigma: Any,
-    order: Any = 0,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    truncate: float = 4.0,
-    *,
-    radius: Any = None,
-    axes: Any = None,
-) -> Any:
-    """`scipy.ndimage.gaussian_filter`."""
+    input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, truncate: float = 4.0, *,
+    radius: Any = None, axes: Any = None,
+) -> Any:  # fmt: skip
     _no_output("gaussian_filter", output)
-    x = _float(input)
+    x = as_float(input)
     axes = _all_axes(x, axes)
     for axis, s, n, m, r in zip(axes, *(_each(v, axes) for v in (sigma, order, mode, radius))):
         if s > 1e-15:
@@ -149,13 +118,12 @@ def gaussian_filter(
     return x
 
 
-@_declare("uniform_filter", *(_x(4, 5, mode=m) for m in _MODES), _x(4, 5, size=(2, 3)))
+@_declared("uniform_filter", *(one(4, 5, mode=m) for m in _MODES), one(4, 5, size=(2, 3)))
 def uniform_filter(
     input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
-    """`scipy.ndimage.uniform_filter`."""
     _no_output("uniform_filter", output)
-    x = _float(input)
+    x = as_float(input)
     axes = _all_axes(x, axes)
     for axis, n, m, o in zip(axes, *(_each(v, axes) for v in (size, mode, origin))):
         x = uniform_filter1d(x, int(n), axis, None, m, cval, o) if n > 1 else x
@@ -165,7 +133,7 @@ def uniform_filter(
 def _edge_filter(name: str, smooth: list[float]) -> Any:
     def function(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
         _no_output(name, output)
-        x = _float(input)
+        x = as_float(input)
         axis = normalize_axis_index(axis, x.ndim)
         modes = _each(mode, range(x.ndim))
         out = _along("correlate1d", x, axis, modes[axis], cval, weights=[-1, 0, 1])
@@ -173,8 +141,7 @@ def _edge_filter(name: str, smooth: list[float]) -> Any:
             out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, weights=smooth)
         return out
 
-    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
-    return _declare(name, *(_x(4, 5, mode=m) for m in _MODES), _x(4, 5, axis=0))(function)
+    return _declared(name, *(one(4, 5, mode=m) for m in _MODES), one(4, 5, axis=0))(function)
 
 
 sobel, prewitt = _edge_filter("sobel", [1, 2, 1]), _edge_filter("prewitt", [1, 1, 1])
@@ -185,11 +152,10 @@ def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) ->
     return sum((part(k, m) for k, m in zip(axes, _each(mode, axes))), 0 * x)
 
 
-@_declare("laplace", *(_x(4, 5, mode=m) for m in _MODES))
+@_declared("laplace", *(one(4, 5, mode=m) for m in _MODES))
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
-    """`scipy.ndimage.laplace`."""
     _no_output("laplace", output)
-    x = _float(input)
+    x = as_float(input)
     return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, weights=[1, -2, 1]))
 
 
@@ -197,25 +163,21 @@ def _slope_order(x: Any, axis: int, order: int) -> list[int]:
     return [order if k == axis else 0 for k in range(x.ndim)]
 
 
-@_declare("gaussian_laplace", _x(4, 5, sigma=0.9))
+@_declared("gaussian_laplace", one(4, 5, sigma=0.9))
 def gaussian_laplace(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
 ) -> Any:
-    """`scipy.ndimage.gaussian_laplace`."""
-    _no_output("gaussian_laplace", output)
-    refuse("gaussian_laplace", axes=(axes, None))
-    x = _float(input)
+    refuse("gaussian_laplace", output=(output, None), axes=(axes, None))
+    x = as_float(input)
     return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 2), None, m, cval, **kwargs))
 
 
-@_declare("gaussian_gradient_magnitude", _x(4, 5, sigma=0.9))
+@_declared("gaussian_gradient_magnitude", one(4, 5, sigma=0.9))
 def gaussian_gradient_magnitude(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
 ) -> Any:
-    """`scipy.ndimage.gaussian_gradient_magnitude`."""
-    _no_output("gaussian_gradient_magnitude", output)
-    refuse("gaussian_gradient_magnitude", axes=(axes, None))
-    x = _float(input)
+    refuse("gaussian_gradient_magnitude", output=(output, None), axes=(axes, None))
+    x = as_float(input)
     return np.sqrt(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 1), None, m, cval, **kwargs) ** 2))
 
 
@@ -243,39 +205,37 @@ def _correlated(x: Any, w: Any, mode: Any, cval: Any, origin: Any) -> Any:
 
 
 _KERNELS = [
-    *(Sample(normal((4, 5), (3, 2)), {"mode": m}, (0, 1)) for m in _MODES),
-    Sample(normal((5,), (3,)), {"origin": 1}, (0, 1)),
-    Sample(normal((5,), (2,)), {"mode": "constant", "cval": 2.0}, (0, 1)),
+    *(each((4, 5), (3, 2), mode=m) for m in _MODES),
+    each((5,), (3,), origin=1),
+    each((5,), (2,), mode="constant", cval=2.0),
 ]
 
 
-@_declare("correlate", *_KERNELS)
+@_declared("correlate", *_KERNELS)
 def correlate(
     input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
     """`scipy.ndimage.correlate`; the weights may be traced too."""
-    _no_output("correlate", output)
-    refuse("correlate", axes=(axes, None))
-    return _correlated(_float(input), _float(weights), mode, cval, origin)
+    refuse("correlate", output=(output, None), axes=(axes, None))
+    return _correlated(as_float(input), as_float(weights), mode, cval, origin)
 
 
-@_declare("convolve", *_KERNELS)
+@_declared("convolve", *_KERNELS)
 def convolve(
     input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
     """`scipy.ndimage.convolve`; the weights may be traced too."""
-    _no_output("convolve", output)
-    refuse("convolve", axes=(axes, None))
-    w = _float(weights)
+    refuse("convolve", output=(output, None), axes=(axes, None))
+    w = as_float(weights)
     origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
-    return _correlated(_float(input), w[(slice(None, None, -1),) * w.ndim], mode, cval, origins)
+    return _correlated(as_float(input), w[(slice(None, None, -1),) * w.ndim], mode, cval, origins)
 
 
 def _line(function: Callable[..., Any]) -> Callable[..., Any]:
     def along_axis(
         input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
     ) -> Any:
-        x, w = _float(input), _float(weights)
+        x, w = as_float(input), as_float(weights)
         axis = normalize_axis_index(axis, x.ndim)
         shape, origins = [1] * x.ndim, [0] * x.ndim
         shape[axis], origins[axis] = w.shape[0], origin
@@ -285,9 +245,7 @@ def _line(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name, _function in (("correlate1d", correlate), ("convolve1d", convolve)):
-    _declare(_name, Sample(normal((2, 5), (3,)), {}, (0, 1)), Sample(normal((5, 2), (2,)), {"axis": 0, "mode": "wrap"}, (0, 1)))(
-        _line(_function)
-    )
+    _declared(_name, each((2, 5), (3,)), each((5, 2), (2,), axis=0, mode="wrap"))(_line(_function))
 
 
 def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any) -> Any:
@@ -314,17 +272,9 @@ def _window_filter(name: str, pick: Callable[..., Any], *samples: Sample) -> Any
     first = {"rank_filter": "rank", "percentile_filter": "percentile"}.get(name)
 
     def function(
-        input: Any,
-        *args: Any,
-        size: Any = None,
-        footprint: Any = None,
-        output: Any = None,
-        mode: Any = "reflect",
-        cval: Any = 0.0,
-        origin: Any = 0,
-        axes: Any = None,
-        **more: Any,
-    ) -> Any:
+        input: Any, *args: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
+        origin: Any = 0, axes: Any = None, **more: Any,
+    ) -> Any:  # fmt: skip
         refuse(name, output=(output, None), axes=(axes, None))
         parameter = None
         if first:
@@ -334,10 +284,9 @@ def _window_filter(name: str, pick: Callable[..., Any], *samples: Sample) -> Any
         size, footprint = (*args, *(size, footprint)[len(args) :])
         if size is None and footprint is None:
             raise RuntimeError("no footprint or filter size provided")
-        return pick(_windows(_float(input), size, footprint, mode, cval, origin), parameter)
+        return pick(_windows(as_float(input), size, footprint, mode, cval, origin), parameter)
 
-    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
-    return _declare(name, *(samples or (_SPREAD, _CROSS, _VALID)))(function)
+    return _declared(name, *(samples or (_SPREAD, _CROSS, _VALID)))(function)
 
 
 def _ranked(windows: Any, rank: int) -> Any:
@@ -362,14 +311,13 @@ percentile_filter = _window_filter("percentile_filter", _percentile, Sample(_SPR
 def _extreme_along(name: str, pick: Callable[..., Any]) -> None:
     def function(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
         _no_output(name, output)
-        x = _float(input)
+        x = as_float(input)
         axis = normalize_axis_index(axis, x.ndim)
         sizes, origins = [1] * x.ndim, [0] * x.ndim
         sizes[axis], origins[axis] = size, origin
         return pick(_windows(x, sizes, None, mode, cval, origins), axis=-1)
 
-    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
-    _declare(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)
+    _declared(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)
 
 
 _extreme_along("maximum_filter1d", np.max)

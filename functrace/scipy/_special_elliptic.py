@@ -10,9 +10,11 @@ import scipy.special as s
 
 from functrace import errors
 from functrace.core.tracer import value
-from functrace.ops.registry import implements
-from functrace.scipy._special_kinds import INTEGER, POSITIVE, PROBABILITY, UNIT, WIDE, Map, along, drawn, hidden, multi, only, op
+from functrace.ops.functions import refuse
+from functrace.scipy._shared import declarer
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, PROBABILITY, UNIT, WIDE, Map, along, drawn, hidden, multi, op, pole_rate
 
+_declared = declarer(s)
 _PI = float(np.pi)
 
 
@@ -55,7 +57,7 @@ op("elliprj", *_carlson(1.5, 0, 0.5, 0.5, 0.5, 1.0), domain=POSITIVE)
 # Legendre's integrals: DLMF 19.25, so that nothing is special at m = 0
 def _reduced(phi: Any) -> tuple[Any, Any, Any]:
     """The number of half turns in phi, and sine and squared cosine of what is left."""
-    turns = np.round(value(phi) / _PI)
+    turns = np.round(phi / _PI)
     rest = phi - _PI * turns
     return turns, np.sin(rest), np.cos(rest) ** 2
 
@@ -120,11 +122,6 @@ op("agm", _agm, lambda t, ans, a, b: _agm(t, ans, b, a), domain=POSITIVE)
 
 
 # Hypergeometric functions: DLMF 13.3.15, 13.3.22, 15.5.1, 16.3.1
-def _pole(b: Any) -> Any:
-    """Three over the distance to the nearest of 0, -1, -2, ..."""
-    return 1 + 3 / abs(b - np.minimum(np.round(b), 0))
-
-
 def _tricomi(part: Map) -> Map:
     """A derivative of U in a parameter by DLMF 13.4.4, the trapezoid rule in log t; SciPy's values are too rough to be differenced."""
 
@@ -141,11 +138,16 @@ def _tricomi(part: Map) -> Map:
     return rule
 
 
-op("hyp0f1", along(s.hyp0f1, 0, lambda v, z: _pole(v) + abs(z) ** 0.5), lambda t, _ans, v, z: t * s.hyp0f1(v + 1, z) / v, domain=POSITIVE)
+op(
+    "hyp0f1",
+    along(s.hyp0f1, 0, lambda v, z: pole_rate(v) + abs(z) ** 0.5),
+    lambda t, _ans, v, z: t * s.hyp0f1(v + 1, z) / v,
+    domain=POSITIVE,
+)
 op(
     "hyp1f1",
     along(s.hyp1f1, 0, lambda a, b, x: 1 + np.log1p(abs(x))),
-    along(s.hyp1f1, 1, lambda a, b, x: _pole(b) + np.log1p(abs(x))),
+    along(s.hyp1f1, 1, lambda a, b, x: pole_rate(b) + np.log1p(abs(x))),
     lambda t, _ans, a, b, x: t * a / b * s.hyp1f1(a + 1, b + 1, x),
     domain=POSITIVE,
 )
@@ -153,7 +155,7 @@ op(
     "hyp2f1",
     along(s.hyp2f1, 0, lambda a, b, c, z: 2 + abs(np.log(abs(1 - z)))),
     along(s.hyp2f1, 1, lambda a, b, c, z: 2 + abs(np.log(abs(1 - z)))),
-    along(s.hyp2f1, 2, lambda a, b, c, z: _pole(c) + abs(np.log(abs(1 - z)))),
+    along(s.hyp2f1, 2, lambda a, b, c, z: pole_rate(c) + abs(np.log(abs(1 - z)))),
     lambda t, _ans, a, b, c, z: t * (a * b / c) * s.hyp2f1(a + 1, b + 1, c + 1, z),
     domain=(POSITIVE, POSITIVE, POSITIVE, (-0.8, 0.6)),
 )
@@ -186,8 +188,18 @@ def _of(x: Any) -> Map:
     return lambda *_args: x
 
 
-def _gegenbauer(scale: float, alpha: float, shift: Map = lambda x: x) -> Map:
-    return lambda t, _ans, n, x: t * scale * s.eval_gegenbauer(n - 1, alpha, shift(x))
+def _lower(n: Any, alpha: Any, x: Any) -> Any:
+    """Gegenbauer's polynomial of degree n - 1: 0 where that is a negative integer, at some of which SciPy's is NaN."""
+    gone = (n <= 0) & (n == np.floor(n))
+    return np.where(gone, 0, s.eval_gegenbauer(np.where(gone, 1, n) - 1, alpha, x))
+
+
+def _gegenbauer(scale: float, twice: int, shift: Map = lambda x: x) -> Map:
+    def rule(t: Any, _ans: Any, n: Any, x: Any) -> Any:  # those of degrees n and 2 - twice - n are one, but for the sign
+        low = 2 * n < 2 - twice
+        return t * scale * np.where(low, (-1.0) ** (twice - 3), 1) * _lower(np.where(low, 2 - twice - n, n), twice / 2, shift(x))
+
+    return rule
 
 
 def _jacobi(t: Any, _ans: Any, n: Any, a: Any, b: Any, x: Any) -> Any:
@@ -202,20 +214,20 @@ _half, _shifted = (lambda x: x / 2), (lambda x: 2 * x - 1)
 _in_x: Any
 for _name, _in_x, _domain in (
     ("eval_chebyt", lambda t, _ans, n, x: t * n * s.eval_chebyu(n - 1, x), UNIT),
-    ("eval_chebyu", _gegenbauer(2, 2.0), UNIT),
+    ("eval_chebyu", _gegenbauer(2, 4), UNIT),
     ("eval_chebyc", lambda t, _ans, n, x: t * n * s.eval_chebyu(n - 1, x / 2), UNIT),
-    ("eval_chebys", _gegenbauer(1, 2.0, _half), UNIT),
+    ("eval_chebys", _gegenbauer(1, 4, _half), UNIT),
     ("eval_sh_chebyt", lambda t, _ans, n, x: t * 2 * n * s.eval_chebyu(n - 1, 2 * x - 1), PROBABILITY),
-    ("eval_sh_chebyu", _gegenbauer(4, 2.0, _shifted), PROBABILITY),
-    ("eval_legendre", _gegenbauer(1, 1.5), UNIT),
-    ("eval_sh_legendre", _gegenbauer(2, 1.5, _shifted), PROBABILITY),
+    ("eval_sh_chebyu", _gegenbauer(4, 4, _shifted), PROBABILITY),
+    ("eval_legendre", _gegenbauer(1, 3), UNIT),
+    ("eval_sh_legendre", _gegenbauer(2, 3, _shifted), PROBABILITY),
     ("eval_laguerre", lambda t, _ans, n, x: -t * s.eval_genlaguerre(n - 1, 1.0, x), POSITIVE),
 ):
     op(_name, along(getattr(s, _name), 0, _of(2.0)), _in_x, domain=((1.2, 4.0), _domain), samples=[drawn((0, 4), _domain)])
 op("eval_hermite", INTEGER, lambda t, _ans, n, x: t * 2 * n * s.eval_hermite(np.maximum(n - 1, 0), x), domain=((0, 5), WIDE))
 op("eval_hermitenorm", INTEGER, lambda t, _ans, n, x: t * n * s.eval_hermitenorm(np.maximum(n - 1, 0), x), domain=((0, 5), WIDE))
 for _name, _count, _in_x, _domain in (
-    ("eval_gegenbauer", 2, lambda t, _ans, n, a, x: t * 2 * a * s.eval_gegenbauer(n - 1, a + 1, x), UNIT),
+    ("eval_gegenbauer", 2, lambda t, _ans, n, a, x: t * 2 * a * _lower(n, a + 1, x), UNIT),
     ("eval_genlaguerre", 2, lambda t, _ans, n, a, x: -t * s.eval_genlaguerre(n - 1, a + 1, x), POSITIVE),
     ("eval_jacobi", 3, _jacobi, UNIT),
     ("eval_sh_jacobi", 3, _sh_jacobi, PROBABILITY),
@@ -257,13 +269,13 @@ def _harmonic(which: int) -> Map:
 if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     _harmonics = hidden("sph_harm_y", s.sph_harm_y, INTEGER, INTEGER, _harmonic(0), _harmonic(1))
 
-    @implements(s.sph_harm_y, [drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE)], name="scipy.special.sph_harm_y")
+    @_declared("sph_harm_y", drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE))
     def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_harm_y`, differentiable in the angles."""
-        only("sph_harm_y", diff_n=diff_n or None)
+        refuse("scipy.special.sph_harm_y", diff_n=(diff_n, 0))
         return _harmonics(n, m, theta, phi)
 
-    @implements(s.legendre_p, [drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2)], name="scipy.special.legendre_p")
+    @_declared("legendre_p", drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2))
     def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.legendre_p`: the polynomial and its derivatives up to `diff_n`, stacked. DLMF 18.9.19."""
         rows = [float(prod(range(1, 2 * k, 2))) * s.eval_gegenbauer(n - k, k + 0.5, z) for k in range(1, diff_n + 1)]
@@ -280,11 +292,7 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     def _polar_nth(n: Any, m: Any, theta: Any, k: int) -> Any:
         return _ladder(_polar_nth(n, m + 1, theta, k - 1), _polar_nth(n, m - 1, theta, k - 1), n, m) if k else _polar(n, m, theta)
 
-    @implements(
-        s.sph_legendre_p,
-        [drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (0.2, 2.9), diff_n=2)],
-        name="scipy.special.sph_legendre_p",
-    )
+    @_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (0.2, 2.9), diff_n=2))
     def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_legendre_p`, differentiable in the angle."""
         return np.stack([_polar_nth(n, m, theta, k) for k in range(diff_n + 1)])
@@ -298,12 +306,13 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
         f = hidden("assoc_legendre_p", fun, INTEGER, INTEGER, in_z)
         return f
 
-    @implements(
-        s.assoc_legendre_p,
-        [drawn((2, 4), (-2, 2), UNIT), drawn((2, 4), (0, 2), UNIT, norm=True), drawn((2, 4), (0, 2), (1.2, 2.0), branch_cut=3)],
-        name="scipy.special.assoc_legendre_p",
+    @_declared(
+        "assoc_legendre_p",
+        drawn((2, 4), (-2, 2), UNIT),
+        drawn((2, 4), (0, 2), UNIT, norm=True),
+        drawn((2, 4), (0, 2), (1.2, 2.0), branch_cut=3),
     )
     def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
         """`scipy.special.assoc_legendre_p`, differentiable in z."""
-        only("assoc_legendre_p", diff_n=diff_n or None)
+        refuse("scipy.special.assoc_legendre_p", diff_n=(diff_n, 0))
         return np.stack([_associated(norm, branch_cut)(n, m, z)])

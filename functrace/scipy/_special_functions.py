@@ -8,11 +8,14 @@ import numpy as np
 import scipy.special as s
 
 from functrace import errors
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number
 from functrace.ops.kinds import general, negative_axes
-from functrace.ops.registry import Sample, implements, normal
+from functrace.ops.registry import Sample, one
 from functrace.ops.statistics import as_float
+from functrace.scipy._shared import declarer
 from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op, safe
+
+_declared = declarer(s)
 
 
 # log of a sum of exponentials, axes counted from the end and kept
@@ -54,18 +57,15 @@ _logsumexp = general(
 _TAIL = Sample(lambda rng: (np.array([[0.5, -np.inf, 1.0], [0.1, 0.2, -np.inf]]),), {"axis": 1})
 
 
-@implements(
-    s.logsumexp,
-    [
-        Sample(normal((2, 3))),
-        Sample(normal((2, 3)), {"axis": 0}),
-        Sample(normal((2, 3)), {"axis": (-1, 0), "keepdims": True}),
-        Sample(normal((2, 3, 2)), {"axis": 1, "return_sign": True}),
-        Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(0.5, 2, size=(3,))), wrt=(0, 2)),
-        Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(-2, -0.5, size=(2, 3)), True, True), wrt=(0, 2)),
-        _TAIL,
-    ],
-    name="scipy.special.logsumexp",
+@_declared(
+    "logsumexp",
+    one(2, 3),
+    one(2, 3, axis=0),
+    one(2, 3, axis=(-1, 0), keepdims=True),
+    one(2, 3, 2, axis=1, return_sign=True),
+    Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(0.5, 2, size=(3,))), wrt=(0, 2)),
+    Sample(lambda rng: (rng.normal(size=(2, 3)), 1, rng.uniform(-2, -0.5, size=(2, 3)), True, True), wrt=(0, 2)),
+    _TAIL,
     note="shares sum to 1, at infinite ties too",
 )
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
@@ -85,38 +85,34 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         sign = np.sign(np.sum(b * np.exp(a - np.where(np.isinf(top), 0, top)), axis=axes, keepdims=True))
         out = out if return_sign else np.where(sign < 0, np.nan, out)
     if not keepdims:
-        out, sign = np.squeeze(out, axis=axes), np.squeeze(sign, axis=axes)
+        out, sign = (number(np.squeeze(y, axis=axes)) for y in (out, sign))
     return (out, sign) if return_sign else out
 
 
-_ROWS = [Sample(normal((2, 3))), Sample(normal((2, 3)), {"axis": -1}), Sample(normal((2, 3, 2)), {"axis": (0, 1)})]
+_ROWS = [one(2, 3), one(2, 3, axis=-1), one(2, 3, 2, axis=(0, 1))]
 
 
-@implements(s.log_softmax, _ROWS, name="scipy.special.log_softmax")
+@_declared("log_softmax", *_ROWS)
 def log_softmax(x: Any, axis: Any = None) -> Any:
-    """`scipy.special.log_softmax`."""
     x = as_float(lift(x))
     return x - logsumexp(x, axis, keepdims=True)
 
 
-@implements(s.softmax, _ROWS, name="scipy.special.softmax")
+@_declared("softmax", *_ROWS)
 def softmax(x: Any, axis: Any = None) -> Any:
-    """`scipy.special.softmax`."""
     return np.exp(log_softmax(x, axis))
 
 
 if hasattr(s, "softplus"):  # SciPy 1.15
 
-    @implements(s.softplus, [Sample(normal((2, 3)))], name="scipy.special.softplus")
+    @_declared("softplus", one(2, 3))
     def softplus(x: Any, **kwargs: Any) -> Any:
-        """`scipy.special.softplus`."""
         return np.logaddexp(0, x, **kwargs)
 
 
 # gamma functions of whole arguments
-@implements(s.multigammaln, [Sample(lambda rng: (rng.uniform(2, 4, size=2), 3))], name="scipy.special.multigammaln")
+@_declared("multigammaln", Sample(lambda rng: (rng.uniform(2, 4, size=2), 3)))
 def multigammaln(a: Any, d: Any) -> Any:
-    """`scipy.special.multigammaln`."""
     a = lift(a)
     if not isinstance(d, (int, float, np.number)) or d != int(d):
         raise ValueError("d should be a positive integer (dimension)")
@@ -130,7 +126,7 @@ def _inexact(name: str, exact: Any) -> None:
         raise errors.UnsupportedError(f"{name}(exact=True) takes integers only.\n  At {errors.user_line()}.\n  Use exact=False.")
 
 
-@implements(s.comb, [drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True)], name="scipy.special.comb")
+@_declared("comb", drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True))
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """`scipy.special.comb` with `exact=False`."""
     _inexact("comb", exact)
@@ -141,7 +137,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     return np.where(inside, s.binom(safe(N, ~inside, 1.0), safe(k, ~inside, 0.0)), 0)
 
 
-@implements(s.perm, [drawn((4.0, 6.0), POSITIVE)], name="scipy.special.perm")
+@_declared("perm", drawn((4.0, 6.0), POSITIVE))
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     """`scipy.special.perm` with `exact=False`."""
     _inexact("perm", exact)
@@ -150,7 +146,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     return np.where(inside, s.poch(safe(N, ~inside, 1.0) - safe(k, ~inside, 0.0) + 1, safe(k, ~inside, 0.0)), 0)
 
 
-@implements(s.factorial, [drawn(POSITIVE)], name="scipy.special.factorial")
+@_declared("factorial", drawn(POSITIVE))
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """`scipy.special.factorial` of real numbers, with `exact=False`."""
     _inexact("factorial", exact)
@@ -162,9 +158,8 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     return np.where(n < 0, 0, s.gamma(safe(n, n < 0, 0.0) + 1))
 
 
-@implements(s.assoc_laguerre, [drawn(POSITIVE, (0, 4), (0.5, 2.0))], name="scipy.special.assoc_laguerre")
+@_declared("assoc_laguerre", drawn(POSITIVE, (0, 4), (0.5, 2.0)))
 def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
-    """`scipy.special.assoc_laguerre`."""
     return s.eval_genlaguerre(n, k, x)
 
 
@@ -172,9 +167,7 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
 _lambertw = hidden("lambertw", s.lambertw, lambda t, ans, z, k, _tol: t * np.exp(-ans) / (1 + ans), INTEGER, "it is a tolerance")
 
 
-@implements(
-    s.lambertw, [drawn(POSITIVE), drawn(POSITIVE, k=-1), Sample(lambda rng: (np.array([0.0, 1e-3]),))], name="scipy.special.lambertw"
-)
+@_declared("lambertw", drawn(POSITIVE), drawn(POSITIVE, k=-1), Sample(lambda rng: (np.array([0.0, 1e-3]),)))
 def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
     """`scipy.special.lambertw`; complex, also of real numbers."""
     return _lambertw(z, k, tol)

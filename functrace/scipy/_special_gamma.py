@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.special as s
 
-from functrace.ops.registry import Sample, implements, rules
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Sample, rules
+from functrace.scipy._shared import declarer
 from functrace.scipy._special_kinds import (
     INTEGER,
     POSITIVE,
@@ -19,8 +21,8 @@ from functrace.scipy._special_kinds import (
     flat,
     hidden,
     inverse,
-    only,
     op,
+    pole_rate,
     powers,
     safe,
     slope,
@@ -31,14 +33,9 @@ _PI, _SQRT_PI, _SQRT_2 = float(np.pi), float(np.sqrt(np.pi)), float(np.sqrt(2.0)
 _LN2, _LN10, _DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
 
 
-def _poles(x: Any) -> Any:
-    """The rate of psi: three over the distance to the nearest pole, 0, -1, -2, ..."""
-    return 1 + 3 / abs(x - np.minimum(np.round(np.real(x)), 0))
-
-
 # gamma functions: DLMF 5.2, 5.5, 5.15
 def _psi1(t: Any, _ans: Any, x: Any) -> Any:
-    return t * (slope(s.psi, 0, _poles, x) if x.dtype.kind == "c" else polygamma_(1, x))
+    return t * (slope(s.psi, 0, pole_rate, x) if x.dtype.kind == "c" else polygamma_(1, x))
 
 
 def _rgamma(t: Any, ans: Any, x: Any) -> Any:
@@ -63,20 +60,36 @@ def _poch_x(t: Any, ans: Any, x: Any, m: Any) -> Any:
     return t * np.where(odd, ans * s.psi(safe(x + m, ~odd, 1.0)) + s.gamma(z + m) * _drgamma(z), ans * (s.psi(y + m) - s.psi(y)))
 
 
+def _binom_beyond(n: Any, k: Any) -> tuple[Any, Any]:
+    """The derivatives of binom(n, k) = beta(n + 1, k - n) sin(pi (k - n)) / pi, where n > -1 and k > n (DLMF 5.5.3)."""
+    size, turn = np.exp(s.betaln(n + 1, k - n)), np.pi * np.mod(k - n, 2)
+    wave, slope = np.sin(turn) / np.pi, np.cos(turn)
+    return (
+        size * (wave * (s.psi(n + 1) - s.psi(k - n)) - slope),
+        size * (wave * (s.psi(k - n) - s.psi(k + 1)) + slope),
+    )
+
+
 def _binom(in_n: bool) -> Any:
     """binom(n, k) = gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1), of which the last two may have poles."""
 
     def rule(t: Any, ans: Any, n: Any, k: Any) -> Any:
         odd = (k < -0.5) | (n - k < -0.5)
+        far = odd & (n > -1)
         p, q = safe(n, odd, 1.0), safe(k, odd, 0.0)
-        u, v = safe(n, ~odd, 1.0), safe(k, ~odd, 0.25)
+        u, v = safe(n, ~odd | far, 1.0), safe(k, ~odd | far, 0.25)
+        x, y = safe(n, ~far, 1.0), safe(k, ~far, 2.5)
+        below = y < 0  # binom(n, k) = binom(n, n - k)
+        by_n, by_k = _binom_beyond(x, np.where(below, x - y, y))
         if in_n:
             regular = s.psi(p + 1) - s.psi(p - q + 1)
             direct = s.psi(u + 1) * ans + s.gamma(u + 1) * s.rgamma(v + 1) * _drgamma(u - v + 1)
+            beyond = by_n + np.where(below, by_k, 0)
         else:
             regular = s.psi(p - q + 1) - s.psi(q + 1)
             direct = s.gamma(u + 1) * (_drgamma(v + 1) * s.rgamma(u - v + 1) - s.rgamma(v + 1) * _drgamma(u - v + 1))
-        return t * np.where(odd, direct, ans * regular)
+            beyond = np.where(below, -by_k, by_k)
+        return t * np.where(far, beyond, np.where(odd, direct, ans * regular))
 
     return rule
 
@@ -168,10 +181,10 @@ _hurwitz: Any = hidden(
 )
 
 
-@implements(s.zeta, [drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5))], name="scipy.special.zeta")
+@declarer(s)("zeta", drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5)))
 def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     """`scipy.special.zeta`; of complex numbers without `q`."""
-    only("zeta", out=out)
+    refuse("scipy.special.zeta", out=(out, None))
     return _riemann(x) if q is None else _hurwitz(x, q)
 
 
@@ -331,7 +344,7 @@ op("powm1", lambda t, ans, x, y: _POWER[0](t, ans + 1, x, y), lambda t, ans, x, 
 def _boxcox_p(t: Any, log: Any, p: Any) -> Any:
     zero = log == -np.inf
     log = safe(log, zero, 0.0)
-    return t * np.where(zero, 1 / safe(p * p, ~zero, 1.0), log * log * _exprel1(p * log))
+    return t * np.where(zero, 1 / safe(np.maximum(p, 0) ** 2, ~zero, 1.0), log * log * _exprel1(p * log))
 
 
 op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: _boxcox_p(t, np.log(x), p), domain=POSITIVE)

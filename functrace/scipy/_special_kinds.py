@@ -20,6 +20,7 @@ from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
 from functrace.ops.kinds import align, constant, general, undeclared
 from functrace.ops.registry import Declared, Sample, declare, plain_first, rules
+from functrace.scipy._shared import bound
 
 Map = Callable[..., Any]
 Domain = Sequence[Any]
@@ -76,33 +77,27 @@ def _by_name(theirs: Any, function: Any) -> Any:
     signature = inspect.signature(theirs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*signature.bind(*args, **kwargs).args)
+        return function(*bound(theirs.__name__, signature, args, kwargs).args)
 
     call.__name__ = call.__qualname__ = theirs.__name__
     return call
 
 
 def op(
-    name: str,
-    *maps: Map | str,
-    domain: Domain = WIDE,
-    jvps: tuple[Map, ...] | None = None,
-    samples: Sequence[Sample] = (),
-    note: str = "",
+    name: str, *maps: Map | str, domain: Domain = WIDE, jvps: tuple[Map, ...] | None = None, samples: Sequence[Sample] = (), note: str = ""
 ) -> Any:
     """Declare an elementwise function of `scipy.special`, unless this SciPy does not have it."""
     theirs = getattr(s, name, None)
     if theirs is None:
         return None
     function = hidden(name, theirs, *maps, jvps=jvps)
-    MAPS[name] = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
     _enter(name, function, maps, domain, samples, note)
     return function
 
 
 def hidden(name: str, fun: Any, *maps: Map | str, jvps: tuple[Map, ...] | None = None) -> Any:
     """The op that `op` declares, for use in other functions."""
-    partials = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
+    partials = MAPS[name] = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
     pulls = (_fitted(partials[0]),) if len(maps) == 1 else partials
     return undeclared(f"scipy.special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
 
@@ -144,7 +139,7 @@ def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None,
         theirs,
         *(pulls or [pull(k, m) for k, m in enumerate(maps)]),
         jvps=pushes or tuple(push(k, m) for k, m in enumerate(maps)),
-        batch=lambda size, flags, args, params: function(*align(size, flags, args), *params),
+        stacks=True,
         multi=True,
     )
     _enter(name, function, maps, domain, ())
@@ -233,19 +228,15 @@ def safe(x: Any, bad: Any, instead: float) -> Any:
     return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
 
 
-def only(name: str, **keywords: Any) -> None:
-    """Raise for keywords that are given, but not honoured."""
-    for keyword, x in keywords.items():
-        if x is not None:
-            raise errors.UnsupportedError(
-                f"scipy.special.{name}: the keyword {keyword}= is not supported on traced values.\n  At {errors.user_line()}."
-            )
-
-
 def drawn(*domain: tuple[Any, Any], wrt: tuple[int, ...] | None = None, shape: tuple[int, ...] = (2,), **kwargs: Any) -> Sample:
     """Arguments of one shape, drawn from these intervals; integers where the ends are integers."""
     inexact = tuple(k for k, (lo, _) in enumerate(domain) if type(lo) is not int)
     return Sample(_draw(domain, [shape] * len(domain)), kwargs, inexact if wrt is None else wrt)
+
+
+def pole_rate(x: Any) -> Any:
+    """One, and three over the distance to the nearest of 0, -1, -2, ..."""
+    return 1 + 3 / abs(x - np.minimum(np.round(np.real(x)), 0))
 
 
 def powers(rest: Any, *pairs: tuple[Any, Any]) -> Any:

@@ -47,14 +47,13 @@ op("gdtrix", *inverse("gdtr", 2, 0, 1, None), domain=(POSITIVE, POSITIVE, _P))
 def _discrete(name: str, of: str, other: str, inner: Map, *partials: Any) -> None:
     """The distribution function, its complement, and its inverse in the last argument."""
     count = len(partials)
-    MAPS[name] = _through(of, inner, *partials)
     floored = lambda k, *rest: inner(np.floor(k), *rest)
     counts, domain = (INTEGER,) * (count - 1), ((1, 3), (4, 6))[: count - 1]
     last = POSITIVE if count == 2 else _P
-    op(f"{name}", *counts, _through(of, floored, *partials)[-1], domain=(*domain, last))
+    op(name, *counts, _through(of, floored, *partials)[-1], domain=(*domain, last))
     op(f"{name}c", *counts, _through(other, floored, *partials)[-1], domain=(*domain, last))
-    op(f"{name}i", *counts, inverse(name, count - 1, *range(count - 1), None)[-1], domain=(*domain, _P))
     MAPS[name] = _through(of, inner, *partials)
+    op(f"{name}i", *counts, inverse(name, count - 1, *range(count - 1), None)[-1], domain=(*domain, _P))
 
 
 _one = ((0, 1.0),), ((1, 1.0),), ((2, 1.0),)

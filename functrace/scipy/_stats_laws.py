@@ -313,10 +313,7 @@ LAWS: dict[str, Law] = {
         "c", (0.6, 0.4), lambda z, c: -(c + 1) * _log1p_ratio(c, z), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
         cdf=lambda z, c: -np.expm1(-_log1p_ratio(c, z)), logsf=lambda z, c: -_log1p_ratio(c, z), valid=_any,
     ),
-    "gompertz": _law(
-        "c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE,
-        logsf=lambda z, c: -c * np.expm1(z),
-    ),
+    "gompertz": _law("c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE, logsf=lambda z, c: -c * np.expm1(z)),
     "gumbel_l": _mirror(_gumbel),
     "gumbel_r": _gumbel,
     "halfcauchy": _law(
@@ -360,9 +357,7 @@ LAWS: dict[str, Law] = {
     "kappa3": _law(
         "a", (0.7, 1.6), lambda z, a: np.log(a) - (1 / a + 1) * np.log(a + z**a), _POSITIVE, cdf=lambda z, a: z * (a + z**a) ** (-1 / a),
     ),
-    "laplace": _law(
-        "", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=_laplace, sf=lambda z: _laplace(-z), knots=_at_zero,
-    ),
+    "laplace": _law("", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=_laplace, sf=lambda z: _laplace(-z), knots=_at_zero),
     "laplace_asymmetric": _law(
         "kappa", (0.7, 1.4), lambda z, k: np.where(z >= 0, -k, 1 / k) * z - np.log(k + 1 / k),
         cdf=lambda z, k: np.where(z >= 0, 1 - _skewed_tail(z, k), _skewed_tail(z, k)),
@@ -376,7 +371,7 @@ LAWS: dict[str, Law] = {
     ),
     "logistic": _law(
         "", 0.7, lambda z: sp.log_expit(z) + sp.log_expit(-z),
-        cdf=lambda z: sp.expit(z), sf=lambda z: sp.expit(-z), logcdf=lambda z: sp.log_expit(z), logsf=lambda z: sp.log_expit(-z),
+        cdf=sp.expit, sf=lambda z: sp.expit(-z), logcdf=sp.log_expit, logsf=lambda z: sp.log_expit(-z),
     ),
     "loglaplace": _law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 - np.log(z) - c * np.abs(np.log(z)), _POSITIVE,
@@ -388,9 +383,7 @@ LAWS: dict[str, Law] = {
         cdf=lambda z, s: sp.ndtr(np.log(z) / s), sf=lambda z, s: sp.ndtr(-np.log(z) / s),
         logcdf=lambda z, s: sp.log_ndtr(np.log(z) / s), logsf=lambda z, s: sp.log_ndtr(-np.log(z) / s),
     ),
-    "lomax": _law(
-        "c", (0.7, 1.6), lambda z, c: np.log(c) - (c + 1) * np.log1p(z), _POSITIVE, logsf=lambda z, c: -c * np.log1p(z),
-    ),
+    "lomax": _law("c", (0.7, 1.6), lambda z, c: np.log(c) - (c + 1) * np.log1p(z), _POSITIVE, logsf=lambda z, c: -c * np.log1p(z)),
     "loguniform": _loguniform,
     "maxwell": _law(
         "", 0.9, lambda z: _LOG2 - _LOG_ROOT_2PI + 2 * np.log(z) - z * z / 2, _POSITIVE,
@@ -404,10 +397,7 @@ LAWS: dict[str, Law] = {
         "nu", (0.8, 1.7), lambda z, nu: _LOG2 + sp.xlogy(nu, nu) - sp.gammaln(nu) + sp.xlogy(2 * nu - 1, z) - nu * z * z, _POSITIVE,
         cdf=lambda z, nu: sp.gammainc(nu, nu * z * z), sf=lambda z, nu: sp.gammaincc(nu, nu * z * z),
     ),
-    "norm": _law(
-        "", 0.7, _normal, cdf=lambda z: sp.ndtr(z), sf=lambda z: sp.ndtr(-z), logcdf=lambda z: sp.log_ndtr(z),
-        logsf=lambda z: sp.log_ndtr(-z)
-    ),
+    "norm": _law("", 0.7, _normal, cdf=sp.ndtr, sf=lambda z: sp.ndtr(-z), logcdf=sp.log_ndtr, logsf=lambda z: sp.log_ndtr(-z)),
     "pareto": _law(
         "b", (1.7, 1.6), lambda z, b: np.log(b) - (b + 1) * np.log(z), (1.0, _INF),
         cdf=lambda z, b: 1 - z**-b, sf=lambda z, b: z**-b, logsf=lambda z, b: -b * np.log(z),
@@ -424,15 +414,16 @@ LAWS: dict[str, Law] = {
     "powernorm": _law(
         "c", (0.5, 1.4), lambda z, c: np.log(c) + _normal(z) + (c - 1) * sp.log_ndtr(-z), logsf=lambda z, c: c * sp.log_ndtr(-z),
     ),
-    "rayleigh": _law(
-        "", 0.8, lambda z: np.log(z) - z * z / 2, _POSITIVE, logsf=lambda z: -z * z / 2
-    ),
+    "rayleigh": _law("", 0.8, lambda z: np.log(z) - z * z / 2, _POSITIVE, logsf=lambda z: -z * z / 2),
     "rdist": _law(
         "c", (0.3, 2.6), lambda z, c: (c / 2 - 1) * np.log1p(-z * z) - sp.betaln(0.5, c / 2), (-1.0, 1.0),
         cdf=lambda z, c: sp.betainc(c / 2, c / 2, (1 + z) / 2), sf=lambda z, c: sp.betainc(c / 2, c / 2, (1 - z) / 2),
     ),
     "reciprocal": _loguniform,
-    "rice": _law("b", (0.9, 1.2), lambda z, b: np.log(z) - (z - b) ** 2 / 2 + np.log(sp.i0e(z * b)), _POSITIVE, valid=lambda b: b >= 0),
+    "rice": _law(
+        "b", (0.9, 1.2), lambda z, b: np.log(z) - (z - b) ** 2 / 2 + np.log(sp.i0e(z * b)), _POSITIVE,
+        cdf=lambda z, b: sp.chndtr(z * z, 2.0, b * b), valid=lambda b: b >= 0,
+    ),
     "semicircular": _law(
         "", 0.4, lambda z: np.log(2 / _PI) + np.log((1 - z) * (1 + z)) / 2, (-1.0, 1.0),
         cdf=lambda z: 0.5 + (z * np.sqrt(1 - z * z) + np.arcsin(z)) / _PI, rough="cdf"
@@ -473,14 +464,4 @@ LAWS: dict[str, Law] = {
         logsf=lambda z: _gaussian_tail(z, 1.0)),
     "weibull_max": _mirror(_weibull),
     "weibull_min": _weibull,
-    "wrapcauchy": _law(
-        "c", (0.9, 0.4), lambda z, c: np.log((1 - c * c) / (2 * _PI * (1 + c * c - 2 * c * np.cos(z)))), (0.0, 2 * _PI),
-        valid=lambda c: (c > 0) & (c < 1),
-    ),
-    "crystalball": _law(
-        "beta m", (0.4, 1.2, 2.6),
-        lambda z, b, m: np.where(z > -b, -z * z / 2, m * np.log(m / b) - b * b / 2 - m * np.log(np.where(z > -b, 1.0, m / b - b - z)))
-        - np.log(m / b / (m - 1) * np.exp(-b * b / 2) + np.sqrt(2 * _PI) * sp.ndtr(b)),
-        valid=lambda b, m: (m > 1) & (b > 0), knots=lambda b, _m: (-b,),
-    ),
 }  # fmt: skip

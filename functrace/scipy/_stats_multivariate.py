@@ -9,27 +9,20 @@ import numpy as np
 import scipy.special as sp
 import scipy.stats as _scipy
 
-from functrace import errors
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import diagonal, full_hermitian, transposed
 from functrace.ops.registry import Sample, implements
 from functrace.scipy._linalg_systems import solve_triangular
+from functrace.scipy._shared import real
 
 _LOG2, _LOG_2PI = float(np.log(2.0)), float(np.log(2 * np.pi))
 
 
-def _real(x: Any) -> Any:
-    x = lift(x)
-    if x.dtype.kind == "c":
-        raise errors.InputTypeError(f"complex arguments ({errors.describe(x)}) are not supported.\n  At {errors.user_line()}.")
-    return x if x.dtype == np.float64 else x.astype(float)
-
-
 def _float(x: Any) -> Any:
-    """As `_real`, but single precision stays."""
+    """As `real`, but single precision stays."""
     x = lift(x)
-    return x if x.dtype in (np.float32, np.float16) else _real(x)
+    return x if x.dtype in (np.float32, np.float16) else real(x)
 
 
 def _declare(name: str, methods: str, args: Callable[..., Any], wrt: tuple[int, ...]) -> Callable[[Any], Any]:
@@ -39,7 +32,7 @@ def _declare(name: str, methods: str, args: Callable[..., Any], wrt: tuple[int, 
         own = getattr(_scipy, name, None)
         for method in methods.split() if own is not None else ():
             plain = function if method.startswith("log") or " " not in methods else (lambda *a, **k: np.exp(function(*a, **k)))
-            plain.__name__, plain.__doc__ = method, f"`scipy.stats.{name}.{method}`."
+            plain.__name__ = method
             implements(getattr(own, method), [Sample(args, wrt=wrt)], name=f"scipy.stats.{name}.{method}")(plain)
         return function
 
@@ -52,7 +45,7 @@ def _spd(rng: Any, n: int) -> Any:
 
 def _factor(cov: Any) -> tuple[Any, Any]:
     """The Cholesky factor of a covariance matrix, and the logarithm of its determinant."""
-    factor = np.linalg.cholesky(full_hermitian(_real(cov)))
+    factor = np.linalg.cholesky(full_hermitian(real(cov)))
     return factor, 2 * np.sum(np.log(diagonal(factor)))
 
 
@@ -62,12 +55,12 @@ def _half(factor: Any, x: Any) -> Any:
 
 def _gaussian(x: Any, mean: Any, cov: Any) -> tuple[Any, Any, int]:
     """Squared Mahalanobis distances, log det, and the dimension, for the forms of arguments that SciPy takes."""
-    cov = _real(1.0 if cov is None else cov)
-    mean = None if mean is None else np.reshape(_real(mean), -1)
+    cov = real(1.0 if cov is None else cov)
+    mean = None if mean is None else np.reshape(real(mean), -1)
     dim = mean.shape[0] if mean is not None else cov.shape[0] if cov.ndim else 1
     if cov.ndim < 2:
         cov = cov * np.eye(dim) if cov.ndim == 0 or dim == 1 else np.diag(cov)
-    x = _real(x)
+    x = real(x)
     x = np.reshape(x, (1, *x.shape)) if x.ndim == 0 or x.ndim == 1 and dim > 1 else x[:, None] if x.ndim == 1 else x
     deviation = np.reshape(x if mean is None else x - mean, (-1, dim))
     factor, logdet = _factor(np.reshape(cov, (dim, dim)))
@@ -80,7 +73,7 @@ _MVN: Any = lambda rng: (rng.normal(size=(3, 2)), rng.normal(size=2), _spd(rng, 
 
 @_declare("multivariate_normal", "logpdf pdf", _MVN, (0, 1, 2))
 def _multivariate_normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    refuse("multivariate_normal", allow_singular=(bool(allow_singular), False))
+    refuse("multivariate_normal", allow_singular=(allow_singular or False, False))
     squares, logdet, dim = _gaussian(x, mean, cov)
     return -(dim * _LOG_2PI + logdet + squares) / 2
 
@@ -94,8 +87,8 @@ def _multivariate_normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
 
 @_declare("multivariate_t", "logpdf pdf", lambda rng: (*_MVN(rng), 3.3), (0, 1, 2))
 def _multivariate_t(x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
-    refuse("multivariate_t", allow_singular=(bool(allow_singular), False))
-    df = _real(df)
+    refuse("multivariate_t", allow_singular=(allow_singular or False, False))
+    df = real(df)
     squares, logdet, dim = _gaussian(x, loc, shape)
     half = (df + dim) / 2
     return sp.gammaln(half) - sp.gammaln(df / 2) - dim / 2 * np.log(df * np.pi) - logdet / 2 - half * np.log1p(squares / df)
@@ -137,20 +130,20 @@ def _dirichlet_entropy(alpha: Any) -> Any:
 
 @_declare("multinomial", "logpmf pmf", lambda rng: (np.array([1.0, 3.0, 2.0]), 6, np.array([0.2, 0.5, 0.3])), ())
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
-    x, n, p = (_real(a) for a in (x, n, p))
+    x, n, p = (real(a) for a in (x, n, p))
     p = np.concatenate([p[..., :-1], 1 - np.sum(p[..., :-1], axis=-1, keepdims=True)], axis=-1)  # as SciPy does
     out = sp.gammaln(n + 1) + np.sum(sp.xlogy(x, p) - sp.gammaln(x + 1), axis=-1)
     good = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
-    return np.where(np.all((p >= 0) & (p <= 1), axis=-1), np.where(good, out, -np.inf), np.nan)
+    return number(np.where(np.all((p >= 0) & (p <= 1), axis=-1), np.where(good, out, -np.inf), np.nan))
 
 
 @_declare("dirichlet_multinomial", "logpmf pmf", lambda rng: (np.array([1, 3, 2]), rng.uniform(1.2, 3.0, size=3), 6), (1,))
 def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:
-    x, alpha, n = (_real(a) for a in (x, alpha, n))
+    x, alpha, n = (real(a) for a in (x, alpha, n))
     total = np.sum(alpha, axis=-1)
     out = sp.gammaln(total) + sp.gammaln(n + 1) - sp.gammaln(n + total)
     out = out + np.sum(sp.gammaln(x + alpha) - sp.gammaln(alpha) - sp.gammaln(x + 1), axis=-1)
-    return np.where(np.sum(x, axis=-1) == n, out, -np.inf)
+    return number(np.where(np.sum(x, axis=-1) == n, out, -np.inf))
 
 
 def _multigamma(a: Any, dim: int) -> Any:
@@ -164,7 +157,7 @@ def _wishart_args(rng: Any) -> tuple[Any, ...]:
 
 @_declare("wishart", "logpdf pdf", _wishart_args, ())
 def _wishart(x: Any, df: Any, scale: Any) -> Any:
-    x, df = _real(x), _real(df)
+    x, df = real(x), real(df)
     (factor, logdet), dim = _factor(scale), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, x))))
     normal = df * dim / 2 * _LOG2 + df / 2 * logdet + _multigamma(df / 2, dim)
@@ -173,7 +166,7 @@ def _wishart(x: Any, df: Any, scale: Any) -> Any:
 
 @_declare("invwishart", "logpdf pdf", _wishart_args, ())
 def _invwishart(x: Any, df: Any, scale: Any) -> Any:
-    x, df, scale = _real(x), _real(df), _real(scale)
+    x, df, scale = real(x), real(df), real(scale)
     (factor, logdet), dim = _factor(x), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, scale))))
     normal = df * dim / 2 * _LOG2 + (df + dim + 1) / 2 * logdet + _multigamma(df / 2, dim)
@@ -184,20 +177,18 @@ def _invwishart(x: Any, df: Any, scale: Any) -> Any:
     "matrix_normal", "logpdf pdf", lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), _spd(rng, 2), _spd(rng, 3)), (0, 1, 2, 3)
 )
 def _matrix_normal(X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
-    x = _real(X)
+    x = real(X)
     m, n = x.shape[-2:]
-    rows, columns = (
-        c * np.eye(k) if c.ndim == 0 else np.diag(c) if c.ndim == 1 else c for c, k in ((_real(rowcov), m), (_real(colcov), n))
-    )
+    rows, columns = (c * np.eye(k) if c.ndim == 0 else np.diag(c) if c.ndim == 1 else c for c, k in ((real(rowcov), m), (real(colcov), n)))
     (row, logrow), (column, logcolumn) = _factor(rows), _factor(columns)
-    deviation = x if mean is None else x - _real(mean)
+    deviation = x if mean is None else x - real(mean)
     white = _half(column, transposed(_half(row, deviation)))
     return -(m * n * _LOG_2PI + n * logrow + m * logcolumn + np.sum(white * white)) / 2
 
 
 @_declare("normal_inverse_gamma", "logpdf pdf", lambda rng: (0.3, 0.8, 0.1, 1.4, 2.2, 0.9), (0, 1, 2))
 def _normal_inverse_gamma(x: Any, s2: Any, mu: Any = 0.0, lmbda: Any = 1.0, a: Any = 1.0, b: Any = 1.0) -> Any:
-    x, s2, mu, lmbda, a, b = (_real(v) for v in (x, s2, mu, lmbda, a, b))
+    x, s2, mu, lmbda, a, b = (real(v) for v in (x, s2, mu, lmbda, a, b))
     return (
         (np.log(lmbda) - np.log(2 * np.pi * s2)) / 2
         + a * np.log(b)

@@ -90,8 +90,13 @@ MORE: dict[str, Law] = {
         ),
         _UNIT, sf=lambda z, c: sp.gammainc(1.5, c * c * (1 - z * z) / 2) / sp.gammainc(1.5, c * c / 2),
     ),
-    "crystalball": LAWS["crystalball"]._replace(
-        cdf=_ball_cdf, sf=lambda z, b, m: np.where(z > -b, _ROOT_2PI * sp.ndtr(-np.maximum(z, -b)) / _ball(b, m)[1], 1 - _ball_cdf(z, b, m))
+    "crystalball": _law(
+        "beta m", (0.4, 1.2, 2.6),
+        lambda z, b, m: np.where(z > -b, -z * z / 2, m * np.log(m / b) - b * b / 2 - m * np.log(np.where(z > -b, 1.0, m / b - b - z)))
+        - np.log(_ball(b, m)[1]),
+        valid=lambda b, m: (m > 1) & (b > 0), knots=lambda b, _m: (-b,),
+        cdf=_ball_cdf,
+        sf=lambda z, b, m: np.where(z > -b, _ROOT_2PI * sp.ndtr(-np.maximum(z, -b)) / _ball(b, m)[1], 1 - _ball_cdf(z, b, m)),
     ),
     "dpareto_lognorm": _law(
         "u s a b", (0.8, 0.3, 0.9, 1.5, 2.2),
@@ -124,7 +129,7 @@ MORE: dict[str, Law] = {
         "k s", (0.8, 1.6, 2.3), lambda z, k, s: np.log(k) + (k - 1) * np.log(z) - (1 + k / s) * np.log1p(z**s), _POSITIVE,
         logcdf=lambda z, k, s: -k / s * np.logaddexp(0.0, -s * np.log(z)),
     ),
-    "ncx2": _law("df nc", (1.8, 2.4, 1.3), _ncx2, _POSITIVE, cdf=lambda z, df, nc: sp.chndtr(z, df, nc)),
+    "ncx2": _law("df nc", (1.8, 2.4, 1.3), _ncx2, _POSITIVE, cdf=sp.chndtr),
     "nct": _law("df nc", (0.7, 4.2, 0.6), _nct, cdf=lambda z, n, nc: sp.nctdtr(n, nc, z), valid=lambda n, nc: (n > 0) & (nc == nc)),
     "norminvgauss": _law(
         "a b", (0.4, 1.6, 0.5),
@@ -151,7 +156,6 @@ MORE: dict[str, Law] = {
         - np.log1p(((z - rho) * (z + rho) / rho) ** 2),
         _POSITIVE,
     ),
-    "rice": LAWS["rice"]._replace(cdf=lambda z, b: sp.chndtr(z * z, 2.0, b * b)),
     "skewcauchy": _law(
         "a", (0.7, 0.3), lambda z, a: -np.log(_PI) - np.log1p((z / _cauchy_side(z, a)) ** 2),
         cdf=lambda z, a: (1 - a) / 2 + _cauchy_side(z, a) / _PI * np.arctan(z / _cauchy_side(z, a)), valid=lambda a: np.abs(a) < 1,
@@ -165,10 +169,12 @@ MORE: dict[str, Law] = {
         "lam", (0.4, 0.3),
         lambda z, lam: -np.log(sp.tklmbda(z, lam) ** (lam - 1) + sp.tklmbda(-z, lam) ** (lam - 1)),
         lambda lam: (np.where(lam > 0, -1 / np.where(lam > 0, lam, 1.0), -_INF), np.where(lam > 0, 1 / np.where(lam > 0, lam, 1.0), _INF)),
-        cdf=lambda z, lam: sp.tklmbda(z, lam), sf=lambda z, lam: sp.tklmbda(-z, lam), valid=_any,
+        cdf=sp.tklmbda, sf=lambda z, lam: sp.tklmbda(-z, lam), valid=_any,
     ),
     "vonmises_line": LAWS["vonmises"]._replace(support=(-_PI, _PI)),
-    "wrapcauchy": LAWS["wrapcauchy"]._replace(
-        cdf=_turn, sf=lambda z, c: _turn(2 * _PI - z, c)
+    "wrapcauchy": _law(
+        "c", (0.9, 0.4), lambda z, c: np.log((1 - c * c) / (2 * _PI * (1 + c * c - 2 * c * np.cos(z)))), (0.0, 2 * _PI),
+        valid=lambda c: (c > 0) & (c < 1),
+        cdf=_turn, sf=lambda z, c: _turn(2 * _PI - z, c),
     ),
 }  # fmt: skip

@@ -9,33 +9,23 @@ import numpy as np
 import scipy.special as sp
 
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
-from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _real, kstat, kurtosis, skew
-from functrace.scipy._stats_tests import Test, pearsonr, two_samples
+from functrace.ops.statistics import as_float
+from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _summary, kstat, kurtosis, skew
+from functrace.scipy._stats_tests import Test, no_more, pearsonr, two_samples
 
 
 def _extreme(name: str, low: bool) -> None:
-    def function(
-        a: Any, limit: Any = None, axis: Any = 0, inclusive: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
-    ) -> Any:
-        x, over = _plain(a, axis, name, nan_policy)
-        take: Any = np.min if low else np.max
+    named, take, none = ("lowerlimit", np.min, np.inf) if low else ("upperlimit", np.max, -np.inf)
+
+    def function(x: Any, axis: int, inclusive: bool, **limits: Any) -> Any:
+        limit = limits[named]
         if limit is None:
-            return _kept(lift(a), take(x, axis=over), axis, keepdims)
+            return take(x, axis=axis)
         kept = (x >= limit if inclusive else x > limit) if low else (x <= limit if inclusive else x < limit)
-        out = take(np.where(kept, x, np.inf if low else -np.inf), axis=over)
-        return _kept(lift(a), np.where(np.any(kept, axis=over), out, np.nan), axis, keepdims)
+        return np.where(np.any(kept, axis=axis), take(np.where(kept, x, none), axis=axis), np.nan)
 
-    named = "lowerlimit" if low else "upperlimit"
-
-    def public(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if named in kwargs:
-            kwargs["limit"] = kwargs.pop(named)
-        return function(a, *args, **kwargs)
-
-    public.__name__, public.__doc__ = name, f"`scipy.stats.{name}`."
-    _declared(name, Sample(apart((3, 4))), Sample(apart((3, 4)), {named: 0.0, "axis": None}))(public)
+    _summary(name, Sample(apart((3, 4))), Sample(apart((3, 4)), {named: 0.0, "axis": None}))(function)
 
 
 _extreme("tmin", True)
@@ -55,29 +45,26 @@ class Description(NamedTuple):
 
 @_declared("describe")
 def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate") -> Description:
-    """`scipy.stats.describe`."""
     x, over = _plain(a, axis, "describe", nan_policy)
     ends = np.min(x, axis=over), np.max(x, axis=over)
     shape = skew(x, over, bias), kurtosis(x, over, True, bias)
     return Description(x.shape[over], ends, np.mean(x, axis=over), np.var(x, axis=over, ddof=ddof), *shape)
 
 
-@_declared("kstatvar", _positive(6, n=1), _positive(6, n=2), _positive(3, 5, n=2, axis=1))
-def kstatvar(data: Any, n: int = 2, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+@_summary("kstatvar", _positive(6, n=1), _positive(6, n=2), _positive(3, 5, n=2, axis=1))
+def kstatvar(x: Any, axis: int, n: int) -> Any:
     """`scipy.stats.kstatvar`: unbiased estimates of the variance of `kstat`."""
-    x, over = _plain(data, axis, "kstatvar", nan_policy)
-    m = x.shape[over]
-    second = kstat(x, 2, axis=over)
+    m = x.shape[axis]
+    second = kstat(x, 2, axis=axis)
     if n not in (1, 2):
         raise ValueError("Only n=1 or n=2 supported.")
-    out = second / m if n == 1 else (2 * m * second**2 + (m - 1) * kstat(x, 4, axis=over)) / (m * (m + 1))
-    return _kept(lift(data), out, axis, keepdims)
+    return second / m if n == 1 else (2 * m * second**2 + (m - 1) * kstat(x, 4, axis=axis)) / (m * (m + 1))
 
 
 @_declared("pointbiserialr")
 def pointbiserialr(x: Any, y: Any, *, axis: Any = 0, **more: Any) -> Any:
     """`scipy.stats.pointbiserialr`: `pearsonr`, of two groups that are 0 and 1."""
-    refuse("pointbiserialr", nan_policy=(more.get("nan_policy", "propagate"), "propagate"))
+    no_more("pointbiserialr", more)
     return pearsonr(x, y, axis=axis)
 
 
@@ -87,8 +74,8 @@ def ttest_ind_from_stats(
 ) -> Any:
     """`scipy.stats.ttest_ind_from_stats`: statistic and p-value."""
     m, n = np.asarray(nobs1, float), np.asarray(nobs2, float)
-    u, v = _real(std1) ** 2 / m, _real(std2) ** 2 / n
-    return two_samples(_real(mean1) - _real(mean2), (u, v), (m, n), equal_var, alternative)
+    u, v = as_float(std1) ** 2 / m, as_float(std2) ** 2 / n
+    return two_samples(as_float(mean1) - as_float(mean2), (u, v), (m, n), equal_var, alternative)
 
 
 @_declared("combine_pvalues")
@@ -108,7 +95,7 @@ def combine_pvalues(
         statistic = np.min(p, axis=over)
         pvalue = -np.expm1(n * np.log1p(-statistic))
     elif method == "stouffer":
-        w = np.ones(n) if weights is None else _real(weights)
+        w = np.ones(n) if weights is None else as_float(weights)
         z = np.moveaxis(-sp.ndtri(p), over, -1)
         statistic = z @ w / np.linalg.norm(w)
         pvalue = sp.ndtr(-statistic)

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.special as sp
 
 from functrace.ops.functions import refuse
-from functrace.scipy._stats_summary import _declared, _plain, _real, kurtosis, skew
+from functrace.ops.statistics import as_float
+from functrace.scipy._stats_summary import _declared, _plain, kurtosis, skew
 
 
 class Test(NamedTuple):
@@ -19,27 +20,37 @@ class Test(NamedTuple):
     pvalue: Any
 
 
+_DEFAULTS = {"axis": 0, "equal_var": True, "keepdims": False, "nan_policy": "propagate"}
+
+
+def no_more(name: str, given: dict[str, Any]) -> None:
+    """Raise for keywords of SciPy's that have another value than their default."""
+    refuse(name, **{k: (v, _DEFAULTS.get(k)) for k, v in given.items()})
+
+
+def _symmetric(statistic: Any, below: Any, alternative: str) -> Test:
+    """A test whose statistic has a symmetric distribution, `below` being its distribution function."""
+    tails: Any = {
+        "two-sided": lambda: 2 * below(-np.abs(statistic)),
+        "less": lambda: below(statistic),
+        "greater": lambda: below(-statistic),
+    }
+    return Test(statistic, tails[alternative]())
+
+
 def _student(t: Any, df: Any, alternative: str) -> Test:
-    tail: Any = {"two-sided": lambda: 2 * sp.stdtr(df, -np.abs(t)), "less": lambda: sp.stdtr(df, t), "greater": lambda: sp.stdtr(df, -t)}[
-        alternative
-    ]
-    return Test(t, tail())
+    return _symmetric(t, lambda t: sp.stdtr(df, t), alternative)
 
 
 @_declared("pearsonr")
 def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
     """`scipy.stats.pearsonr`: statistic and p-value."""
     refuse("pearsonr", method=(method, None))
-    x, y = _real(x), _real(y)
+    x, y = as_float(x), as_float(y)
     dx, dy = (a - np.mean(a, axis=axis, keepdims=True) for a in (x, y))
     r = np.sum(dx * dy, axis=axis) / (np.sqrt(np.sum(dx * dx, axis=axis)) * np.sqrt(np.sum(dy * dy, axis=axis)))
     half = x.shape[axis] / 2 - 1
-    tail: Any = {
-        "two-sided": lambda: 2 * sp.betainc(half, half, (1 - np.abs(r)) / 2),
-        "less": lambda: sp.betainc(half, half, (1 + r) / 2),
-        "greater": lambda: sp.betainc(half, half, (1 - r) / 2),
-    }
-    return Test(r, tail[alternative]())
+    return _symmetric(r, lambda r: sp.betainc(half, half, (1 + r) / 2), alternative)
 
 
 class Line(NamedTuple):
@@ -54,9 +65,12 @@ class Line(NamedTuple):
 
 
 @_declared("linregress")
-def linregress(x: Any, y: Any, alternative: str = "two-sided", **_axis: Any) -> Line:
+def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> Line:
     """`scipy.stats.linregress` of two vectors."""
-    x, y = _real(x), _real(y)
+    no_more("linregress", more)
+    x, y = as_float(x), as_float(y)
+    if x.ndim != 1 or y.ndim != 1:
+        refuse("linregress of arrays that are no vectors", x=(x, None))
     n = x.shape[0]
     dx, dy = x - np.mean(x), y - np.mean(y)
     xx, xy, yy = np.mean(dx * dx), np.mean(dx * dy), np.mean(dy * dy)
@@ -77,7 +91,7 @@ def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagat
 @_declared("ttest_rel")
 def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided") -> Any:
     """`scipy.stats.ttest_rel`: statistic and p-value."""
-    return ttest_1samp(_real(a) - _real(b), 0.0, axis, nan_policy, alternative)
+    return ttest_1samp(as_float(a) - as_float(b), 0.0, axis, nan_policy, alternative)
 
 
 def two_samples(difference: Any, variances: tuple[Any, Any], sizes: tuple[Any, Any], equal_var: bool, alternative: str) -> Any:
@@ -94,18 +108,11 @@ def two_samples(difference: Any, variances: tuple[Any, Any], sizes: tuple[Any, A
 
 @_declared("ttest_ind")
 def ttest_ind(
-    a: Any,
-    b: Any,
-    *,
-    axis: Any = 0,
-    equal_var: bool = True,
-    nan_policy: str = "propagate",
-    alternative: str = "two-sided",
-    trim: float = 0,
-    **_unused: Any,
-) -> Any:
+    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", alternative: str = "two-sided",
+    **more: Any,
+) -> Any:  # fmt: skip
     """`scipy.stats.ttest_ind`: statistic and p-value."""
-    refuse("ttest_ind", trim=(trim or None, None))
+    no_more("ttest_ind", {**more, "trim": more.get("trim") or None})
     (x, over), (y, _) = _plain(a, axis, "ttest_ind", nan_policy), _plain(b, axis, "ttest_ind", nan_policy)
     m, n = x.shape[over], y.shape[over]
     u, v = np.var(x, axis=over, ddof=1) / m, np.var(y, axis=over, ddof=1) / n
@@ -113,8 +120,9 @@ def ttest_ind(
 
 
 @_declared("f_oneway")
-def f_oneway(*samples: Any, axis: int = 0, nan_policy: str = "propagate", **_unused: Any) -> Any:
+def f_oneway(*samples: Any, axis: int = 0, nan_policy: str = "propagate", **more: Any) -> Any:
     """`scipy.stats.f_oneway`: statistic and p-value."""
+    no_more("f_oneway", more)
     groups = [_plain(s, axis, "f_oneway", nan_policy)[0] for s in samples]
     sizes = [g.shape[axis] for g in groups]
     n, k = sum(sizes), len(groups)
@@ -131,11 +139,12 @@ _POWERS = {"pearson": 1, "log-likelihood": 0, "freeman-tukey": -0.5, "mod-log-li
 
 @_declared("power_divergence")
 def power_divergence(
-    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **_unused: Any
+    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **more: Any
 ) -> Any:
     """`scipy.stats.power_divergence`: statistic and p-value."""
+    no_more("power_divergence", more)
     obs, over = _plain(f_obs, axis, "power_divergence", nan_policy)
-    exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else _real(f_exp)
+    exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else as_float(f_exp)
     power: Any = _POWERS.get(lambda_, lambda_) if isinstance(lambda_, str) else 1 if lambda_ is None else lambda_
     if power == 1:
         terms = (obs - exp) ** 2 / exp
@@ -150,14 +159,15 @@ def power_divergence(
 
 
 @_declared("chisquare")
-def chisquare(f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, **more: Any) -> Any:
-    """`scipy.stats.chisquare`: statistic and p-value."""
+def chisquare(f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, *, sum_check: bool = True, **more: Any) -> Any:
+    """`scipy.stats.chisquare`: statistic and p-value; sums are not compared."""
     return power_divergence(f_obs, f_exp, ddof, axis, "pearson", **more)
 
 
 @_declared("jarque_bera")
-def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", **more: Any) -> Any:
     """`scipy.stats.jarque_bera`: statistic and p-value."""
+    no_more("jarque_bera", more)
     a, over = _plain(x, axis, "jarque_bera", nan_policy)
     s = a.shape[over] / 6 * (skew(a, over) ** 2 + kurtosis(a, over) ** 2 / 4)
     return Test(s, np.exp(-s / 2))
@@ -167,9 +177,9 @@ class gaussian_kde:
     """`scipy.stats.gaussian_kde`, differentiable in the data, the weights and the points."""
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
-        self.dataset = np.atleast_2d(_real(dataset))
+        self.dataset = np.atleast_2d(as_float(dataset))
         self.d, self.n = self.dataset.shape
-        self.weights = np.ones(self.n) / self.n if weights is None else _real(weights) / np.sum(_real(weights))
+        self.weights = np.ones(self.n) / self.n if weights is None else as_float(weights) / np.sum(as_float(weights))
         self.neff = 1 / np.sum(self.weights**2)
         if bw_method is None or bw_method == "scott":
             self.factor = self.neff ** (-1.0 / (self.d + 4))
@@ -185,7 +195,7 @@ class gaussian_kde:
 
     def logpdf(self, points: Any) -> Any:
         """The logarithm of the density at points, one in each column."""
-        points = np.atleast_2d(_real(points))
+        points = np.atleast_2d(as_float(points))
         if points.shape[0] != self.d:
             points = np.reshape(points, (self.d, -1))
         factor = np.linalg.cholesky(self.covariance)

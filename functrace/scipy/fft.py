@@ -20,17 +20,16 @@ from functrace.core.reverse import fit
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
-from functrace.ops.registry import Sample, implements, normal
-from functrace.scipy._linalg_systems import late
+from functrace.ops.registry import one
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import by_name, declarer, late
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
 _DCT = _scipy.dct  # before it is installed
 
 
-def _declare(name: str, function: Callable[..., Any], *samples: Sample) -> None:
-    function.__name__, function.__doc__ = name, f"`scipy.fft.{name}`."
-    implements(getattr(_scipy, name), samples, name=f"scipy.fft.{name}")(function)
+_declared = declarer(_scipy)
 
 
 def _single(x: Any) -> Any:
@@ -75,12 +74,12 @@ def _of_axes(name: str, default: Any) -> Callable[..., Any]:
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    _declare(_name, _of_one_axis(_name), Sample(normal((5,))), Sample(normal((3, 4)), {"axis": 0, "n": 4, "norm": "ortho"}))
+    _declared(_name, one(5), one(3, 4, axis=0, n=4, norm="ortho"))(_of_one_axis(_name))
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    _declare(f"{_name}2", _of_axes(f"{_name}2", (-2, -1)), Sample(normal((3, 4))))
-    _declare(f"{_name}n", _of_axes(f"{_name}n", None), Sample(normal((3, 4))), Sample(normal((3, 4)), {"s": (4,), "norm": "forward"}))
+    _declared(f"{_name}2", one(3, 4))(_of_axes(f"{_name}2", (-2, -1)))
+    _declared(f"{_name}n", one(3, 4), one(3, 4, s=(4,), norm="forward"))(_of_axes(f"{_name}n", None))
 for _shift in (_numpy.fftshift, _numpy.ifftshift):
-    _declare(_shift.__name__, lambda x, axes=None, _f=_shift: _f(x, axes), Sample(normal((3, 4))), Sample(normal((5,)), {"axes": 0}))
+    _declared(_shift.__name__, one(3, 4), one(5, axes=0))(lambda x, axes=None, _f=_shift: _f(x, axes))
 
 
 def _ends(x: Any, axis: int, first: float, last: float) -> Any:
@@ -116,8 +115,7 @@ _raw: Any = linear(
 def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, norm: Any, orthogonalize: Any) -> Any:
     if kind not in (1, 2, 3, 4) or norm not in _SWAPPED:
         raise ValueError(f"type {kind} is not one of 1, 2, 3, 4, or norm {norm!r} none of {', '.join(map(repr, _SWAPPED))}")
-    x = _single(x)
-    x = x if x.dtype.kind in "fc" else x.astype(float)
+    x = as_float(_single(x))
     axis = normalize_axis_index(axis, x.ndim) - x.ndim
     if n is not None:
         keep, pad = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
@@ -171,16 +169,15 @@ def _along_axes(name: str) -> Callable[..., Any]:
 
 
 _KINDS = ((1, "ortho"), (1, None), (2, "forward"), (3, "ortho"), (4, None))
-_SAMPLES = [Sample(normal((4,)), {"type": k, "norm": norm}) for k, norm in _KINDS]
+_SAMPLES = [one(4, type=k, norm=norm) for k, norm in _KINDS]
 for _name in ("dct", "idct", "dst", "idst"):
-    _declare(_name, _along_axis(_name), *_SAMPLES, Sample(normal((3, 4)), {"axis": 0, "n": 5}), Sample(normal((3, 4)), {"axis": 0, "n": 2}))
-    _more = Sample(normal((3, 4))), Sample(normal((3, 4)), {"type": 3, "s": (5,), "norm": "ortho"})
-    _declare(f"{_name}n", _along_axes(f"{_name}n"), *_more)
+    _declared(_name, *_SAMPLES, *(one(3, 4, axis=0, n=n) for n in (5, 2)))(_along_axis(_name))
+    _more = one(3, 4), one(3, 4, type=3, s=(5,), norm="ortho")
+    _declared(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
-_REASONS = {"a logarithmic grid, and its transform is not covered yet": "fht ifht"}
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})
 CONSTANT = tuple(
     "fftfreq rfftfreq fhtoffset next_fast_len prev_fast_len set_workers get_workers set_backend set_global_backend skip_backend "
     "register_backend".split()
 )
-__getattr__ = late("scipy.fft.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

@@ -27,21 +27,13 @@ from scipy.optimize import OptimizeResult
 from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Sample, implements, normal
-from functrace.scipy._linalg_systems import late
+from functrace.ops.registry import Sample, one
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.optimize import face
 
-
-def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"scipy.integrate.{name}", **more)
-
-
-def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
-    return face(_scipy, "scipy.integrate.", *samples, note=note)
-
-
-def _x(*shape: int, **kwargs: Any) -> Sample:
-    return Sample(normal(shape), kwargs)
+_declared = declarer(_scipy)
+_face = functools.partial(face, _scipy)
 
 
 def _xy(*shape: int, **kwargs: Any) -> Sample:
@@ -67,14 +59,11 @@ def _widths(y: Any, x: Any, dx: Any) -> Any:
 
 
 def _last(y: Any, x: Any, axis: int) -> tuple[Any, Any]:
-    y = lift(y)
-    y = y if y.dtype.kind in "fc" else y.astype(float)
-    return np.moveaxis(y, axis, -1), None if x is None else np.moveaxis(lift(x), axis, -1) if np.ndim(lift(x)) > 1 else x
+    return np.moveaxis(as_float(y), axis, -1), None if x is None else np.moveaxis(lift(x), axis, -1) if np.ndim(lift(x)) > 1 else x
 
 
-@_declare("trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0), _xy(2, 5))
+@_declared("trapezoid", one(5), one(5, 2, dx=0.5, axis=0), _xy(2, 5))
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """`scipy.integrate.trapezoid`."""
     if x is not None and np.ndim(lift(x)) and lift(x).shape[axis if np.ndim(lift(x)) > 1 else 0] != lift(y).shape[axis]:
         raise ValueError("If given, length of `x` along axis must be the same as `y`.")
     return np.trapezoid(lift(y), None if x is None else lift(x), dx, axis)
@@ -85,9 +74,8 @@ def _started(out: Any, initial: Any) -> Any:
     return out if initial is None else np.concatenate([np.zeros((*out.shape[:-1], 1), out.dtype) + initial, out], axis=-1)
 
 
-@_declare("cumulative_trapezoid", _x(5), _x(5, 2, dx=0.5, axis=0, initial=0), _xy(2, 5))
+@_declared("cumulative_trapezoid", one(5), one(5, 2, dx=0.5, axis=0, initial=0), _xy(2, 5))
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """`scipy.integrate.cumulative_trapezoid`."""
     if initial is not None and (not np.isscalar(initial) or initial != 0):
         raise ValueError("`initial` must be `None` or `0`.")
     y, x = _last(y, x, axis)
@@ -107,7 +95,7 @@ def _listed(*shape: int) -> Sample:  # lists, since SciPy's result of single pre
     return Sample(lambda rng: (rng.normal(size=shape).tolist(), _PLACES[: shape[-1]].tolist()), wrt=(0, 1))
 
 
-@_declare("simpson", *(_x(n) for n in (1, 2, 3, 4, 5, 6)), _listed(2, 5), _listed(6), _listed(4))
+@_declared("simpson", *(one(n) for n in (1, 2, 3, 4, 5, 6)), _listed(2, 5), _listed(6), _listed(4))
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """`scipy.integrate.simpson`, with Cartwright's correction for the last of an odd number of intervals."""
     y, x = _last(y, x, axis)
@@ -134,9 +122,8 @@ def _left_parts(y: Any, h: Any) -> Any:
     return a / 6 * ((3 - wide) * y[..., :-2] + (3 + cross + wide) * y[..., 1:-1] - cross * y[..., 2:])
 
 
-@_declare("cumulative_simpson", _x(5), _x(2, 6, dx=0.5), _x(2), _x(2, 6, x=np.array([0.0, 0.7, 1.1, 2.0, 2.4, 3.5]), initial=0.0))
+@_declared("cumulative_simpson", one(5), one(2, 6, dx=0.5), one(2), one(2, 6, x=np.array([0.0, 0.7, 1.1, 2.0, 2.4, 3.5]), initial=0.0))
 def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """`scipy.integrate.cumulative_simpson`."""
     y, x = _last(y, x, axis)
     n = y.shape[-1]
     if initial is not None:
@@ -153,9 +140,8 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
     return np.moveaxis(np.cumsum(parts, axis=-1), -1, axis)
 
 
-@_declare("romb", _x(5), _x(9, 2, axis=0, dx=0.5))
+@_declared("romb", one(5), one(9, 2, axis=0, dx=0.5))
 def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
-    """`scipy.integrate.romb`."""
     y, _ = _last(y, None, axis)
     return np.sum(y * _scipy.romb(np.eye(y.shape[-1]), axis=0), axis=-1) * dx
 
@@ -240,25 +226,14 @@ def quad(
 
 @_face()
 def quad_vec(
-    f: Any,
-    a: Any,
-    b: Any,
-    epsabs: float = 1e-200,
-    epsrel: float = 1e-8,
-    *_unused: Any,
-    limit: int = 10000,
-    points: Any = None,
-    args: Any = (),
-    full_output: bool = False,
-    **_more: Any,
-) -> Any:
-    """`scipy.integrate.quad_vec`."""
+    f: Any, a: Any, b: Any, epsabs: float = 1e-200, epsrel: float = 1e-8, *_unused: Any, limit: int = 10000, points: Any = None,
+    args: Any = (), full_output: bool = False, **_more: Any,
+) -> Any:  # fmt: skip
     return quad(f, a, b, args, full_output, epsabs, epsrel, limit, points)
 
 
 @_face(Sample(lambda rng: (_SMOOTH, 0.2, 1.7, (0.8,)), {"n": 4}, (1, 2, 3)))
 def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
-    """`scipy.integrate.fixed_quad`."""
     nodes, weights = _gauss(n)
     return (b - a) * np.sum(weights * func(a + (b - a) * nodes, *args), axis=-1), None
 
@@ -273,7 +248,6 @@ def _nested(f: Callable[..., Any], ranges: Any, options: dict[str, Any], inner: 
 
 @_face()
 def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8) -> Any:
-    """`scipy.integrate.dblquad`."""
     at: Any = lambda g, *x: g(*x) if callable(g) else g
     return _nested(lambda y, x: func(y, x, *args), [lambda x: (at(gfun, x), at(hfun, x)), (a, b)], {"epsabs": epsabs, "epsrel": epsrel})
 
@@ -282,7 +256,6 @@ def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), eps
 def tplquad(
     func: Any, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8
 ) -> Any:
-    """`scipy.integrate.tplquad`."""
     at: Any = lambda g, *x: g(*x) if callable(g) else g
     ranges = [lambda y, x: (at(qfun, x, y), at(rfun, x, y)), lambda x: (at(gfun, x), at(hfun, x)), (a, b)]
     return _nested(lambda z, y, x: func(z, y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
@@ -374,8 +347,7 @@ def solve_ivp(
     t, end = float(value(start)), float(value(stop))
     span, direction = end - t, float(np.sign(end - t)) or 1.0
     clock: Any = lambda s: start + (stop - start) * ((s - float(value(start))) / span if span else 0.0)  # traced if the ends are
-    y = lift(y0)
-    y = y if y.dtype.kind in "fc" else y.astype(float)
+    y = as_float(y0)
     slope = f(start, y)
     h = _first_step(f, t, y, slope, span, kind.error_estimator_order, rtol, atol) if first_step is None else first_step
     times, states = ([start], [y]) if t_eval is None else ([], [])
@@ -428,7 +400,6 @@ def odeint(
     func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None, col_deriv: int = 0, full_output: int = 0, ml: Any = None,
     mu: Any = None, rtol: Any = None, atol: Any = None, tcrit: Any = None, *_steps: Any, tfirst: bool = False, **_more: Any,
 ) -> Any:  # fmt: skip
-    """`scipy.integrate.odeint`."""
     refuse("odeint", full_output=(full_output or None, None), tcrit=(tcrit, None))
     t = lift(t)
     f: Any = (lambda s, y: func(s, y, *args)) if tfirst else (lambda s, y: func(y, s, *args))
@@ -449,7 +420,7 @@ _REASONS = {
     "a stepping object: use solve_ivp": "ode complex_ode RK23 RK45 DOP853 Radau BDF LSODA OdeSolver DenseOutput OdeSolution",
     "not covered yet; quad and nquad are": "cubature tanhsinh nsum qmc_quad solve_bvp",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name(_REASONS)
 CONSTANT = ("newton_cotes", "lebedev_rule")
 
-__getattr__ = late("scipy.integrate.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

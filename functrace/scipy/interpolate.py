@@ -23,7 +23,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
-from functrace.ops.registry import Sample, implements
+from functrace.ops.registry import Sample
 from functrace.scipy._interpolate_splines import (
     Akima1DInterpolator,
     BSpline,
@@ -32,12 +32,13 @@ from functrace.scipy._interpolate_splines import (
     PchipInterpolator,
     PPoly,
     _after,
-    _float,
     _Interpolant,
     make_interp_spline,
     make_lsq_spline,
 )
-from functrace.scipy._linalg_systems import late
+from functrace.scipy._shared import by_name, declarer, double, late, root
+
+_declared = declarer(_scipy)
 
 __all__ = [
     "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator", "PPoly",
@@ -46,17 +47,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"scipy.interpolate.{name}", **more)
-
-
 _TABLE: Any = lambda rng: (np.array([0.0, 0.9, 2.1, 2.8, 4.0]), rng.normal(size=5), np.array([0.4, 1.7, 3.3]))
 _LINE = Sample(_TABLE, wrt=(0, 1, 2))
 
 
-@_declare("pchip_interpolate", _LINE, Sample(_TABLE, {"der": 1}, (0, 1, 2)))
+@_declared("pchip_interpolate", _LINE, Sample(_TABLE, {"der": 1}, (0, 1, 2)))
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
-    """`scipy.interpolate.pchip_interpolate`."""
     curve = PchipInterpolator(xi, yi, axis)
     return curve.derivative(der)(x) if np.ndim(der) == 0 else [curve.derivative(nu)(x) for nu in der]
 
@@ -66,7 +62,7 @@ class BarycentricInterpolator(_Interpolant):
 
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
         self.axis = normalize_axis_index(axis, lift(yi).ndim)
-        self.xi, self.yi = _float(xi), np.moveaxis(_float(yi), self.axis, 0)
+        self.xi, self.yi = double(xi), np.moveaxis(double(yi), self.axis, 0)
         self._ends = self.xi[0], self.xi[-1]
 
     def _at(self, x: Any, nu: int) -> Any:
@@ -84,22 +80,20 @@ class KroghInterpolator(BarycentricInterpolator):
     """`scipy.interpolate.KroghInterpolator` through points without repetition."""
 
 
-@_declare("barycentric_interpolate", _LINE)
+@_declared("barycentric_interpolate", _LINE)
 def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None) -> Any:
-    """`scipy.interpolate.barycentric_interpolate`."""
     return BarycentricInterpolator(xi, yi, axis)(x, der)
 
 
-@_declare("krogh_interpolate", _LINE)
+@_declared("krogh_interpolate", _LINE)
 def krogh_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
-    """`scipy.interpolate.krogh_interpolate`."""
     return KroghInterpolator(xi, yi, axis)(x, der)
 
 
 _KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.3, 2.2, 4.0, 4.0, 4.0, 4.0])
 
 
-@_declare("splev", Sample(lambda rng: (np.array([0.4, 1.7, 3.3]), (_KNOTS, rng.normal(size=6).tolist(), 3)), wrt=(0,)))
+@_declared("splev", Sample(lambda rng: (np.array([0.4, 1.7, 3.3]), (_KNOTS, rng.normal(size=6).tolist(), 3)), wrt=(0,)))
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """`scipy.interpolate.splev`, of one function."""
     refuse("splev", ext=(ext or None, None))
@@ -108,17 +102,11 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 
 def interp1d(
-    x: Any,
-    y: Any,
-    kind: Any = "linear",
-    axis: int = -1,
-    copy: bool = True,
-    bounds_error: Any = None,
-    fill_value: Any = np.nan,
+    x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True, bounds_error: Any = None, fill_value: Any = np.nan,
     assume_sorted: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """`scipy.interpolate.interp1d`: a function of the points; all its kinds."""
-    x, y = _float(x), _float(y)
+    x, y = double(x), double(y)
     axis = normalize_axis_index(axis, y.ndim)
     if not assume_sorted:
         order = np.argsort(x, kind="mergesort")
@@ -132,7 +120,7 @@ def interp1d(
     extend = isinstance(fill_value, str) and fill_value == "extrapolate"
 
     def evaluate(points: Any) -> Any:
-        points = _float(points)
+        points = double(points)
         if extend:
             return inner(points)
         below, above = points < x[0], points > x[-1]
@@ -172,13 +160,13 @@ class RegularGridInterpolator:
             method=(None if method in ("linear", "nearest") else method, None),
             **{k: (v, None) for k, v in more.items()},
         )
-        self.grid = [_float(p) for p in points]
-        self.values, self.method, self.bounds_error, self.fill_value = _float(values), method, bounds_error, fill_value
+        self.grid = [double(p) for p in points]
+        self.values, self.method, self.bounds_error, self.fill_value = double(values), method, bounds_error, fill_value
         self.dtype = lift(values).dtype if lift(values).dtype.kind in "fc" else np.dtype(float)
 
     def __call__(self, xi: Any, method: Any = None) -> Any:
         method = method or self.method
-        xi = np.stack(np.broadcast_arrays(*(lift(v) for v in xi)), axis=-1) if isinstance(xi, tuple) else _float(xi)
+        xi = np.stack(np.broadcast_arrays(*(lift(v) for v in xi)), axis=-1) if isinstance(xi, tuple) else double(xi)
         d = len(self.grid)
         xi = xi[:, None] if d == 1 and xi.ndim == 1 and xi.shape != (1,) else xi
         outside: Any = False
@@ -214,17 +202,17 @@ _GRID: Any = lambda rng: (
 )
 
 
-@_declare("interpn", Sample(_GRID, wrt=(1, 2)), Sample(_GRID, {"method": "nearest"}, (1, 2)))
+@_declared("interpn", Sample(_GRID, wrt=(1, 2)), Sample(_GRID, {"method": "nearest"}, (1, 2)))
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
     """`scipy.interpolate.interpn`, linear and nearest."""
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
 _KERNELS: dict[str, tuple[Callable[[Any], Any], int]] = {  # of the squared distance; and the least degree of the polynomial
-    "linear": (lambda s: -_root(s), 0),
+    "linear": (lambda s: -root(s), 0),
     "thin_plate_spline": (lambda s: s * np.log(np.where(s > 0, s, 1.0)) / 2, 1),
-    "cubic": (lambda s: s * _root(s), 1),
-    "quintic": (lambda s: -(s**2) * _root(s), 2),
+    "cubic": (lambda s: s * root(s), 1),
+    "quintic": (lambda s: -(s**2) * root(s), 2),
     "multiquadric": (lambda s: -np.sqrt(s + 1), 0),
     "inverse_multiquadric": (lambda s: 1 / np.sqrt(s + 1), -1),
     "inverse_quadratic": (lambda s: 1 / (s + 1), -1),
@@ -232,26 +220,15 @@ _KERNELS: dict[str, tuple[Callable[[Any], Any], int]] = {  # of the squared dist
 }
 
 
-def _root(s: Any) -> Any:
-    zero = s == 0
-    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, s)))
-
-
 class RBFInterpolator:
     """`scipy.interpolate.RBFInterpolator` with all neighbours; points and values may be traced."""
 
     def __init__(
-        self,
-        y: Any,
-        d: Any,
-        neighbors: Any = None,
-        smoothing: Any = 0.0,
-        kernel: str = "thin_plate_spline",
-        epsilon: Any = None,
+        self, y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0, kernel: str = "thin_plate_spline", epsilon: Any = None,
         degree: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         refuse("RBFInterpolator", neighbors=(neighbors, None))
-        self.y, d = _float(y), _float(d)
+        self.y, d = double(y), double(d)
         self.kernel, least = _KERNELS[kernel]
         self.epsilon = 1.0 if epsilon is None else epsilon
         degree = max(least, 0) if degree is None else int(degree)
@@ -274,12 +251,12 @@ class RBFInterpolator:
         return self.kernel(np.sum(gaps * gaps, axis=-1)), np.stack(columns, axis=-1) if columns else np.zeros((x.shape[0], 0))
 
     def __call__(self, x: Any) -> Any:
-        x = _float(x)
+        x = double(x)
         out = np.concatenate(self._parts(x), axis=1) @ self.weights
         return np.reshape(out, (x.shape[0], *self.shape))
 
 
-@_declare("lagrange")
+@_declared("lagrange")
 def lagrange(x: Any, w: Any) -> Any:
     """`scipy.interpolate.lagrange`: the interpolating polynomial, as a function of the points."""
     return BarycentricInterpolator(x, w)
@@ -293,6 +270,6 @@ _REASONS = {
     "triangulations jump, use RBFInterpolator": "griddata LinearNDInterpolator NearestNDInterpolator CloughTocher2DInterpolator",
     "not covered yet": "AAA FloaterHormannInterpolator BPoly NdBSpline NdPPoly Rbf interp2d pade approximate_taylor_polynomial",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name(_REASONS)
 
-__getattr__ = late("scipy.interpolate.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

@@ -16,7 +16,7 @@ import scipy.linalg as _scipy
 
 from functrace.scipy import _linalg_decompositions as _decompositions  # noqa: F401
 from functrace.scipy import _linalg_functions as _functions  # noqa: F401
-from functrace.scipy._linalg_systems import late
+from functrace.scipy._shared import by_name, late
 
 _REASONS = {
     "the factors are not unique, use eig, eigh or svd": "schur rsf2csf cdf2rdf qz ordqz hessenberg cossin",
@@ -29,21 +29,10 @@ _REASONS = {
     "a scaling by powers of two and a permutation": "matrix_balance",
     "random": "clarkson_woodruff_transform",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
-CONSTANT = (
-    "find_best_blas_type",
-    "get_blas_funcs",
-    "get_lapack_funcs",
-    "bandwidth",
-    "dft",
-    "hadamard",
-    "helmert",
-    "hilbert",
-    "invhilbert",
-    "invpascal",
-    "ishermitian",
-    "issymmetric",
-    "pascal",
+REFUSED = by_name(_REASONS)
+CONSTANT = tuple(
+    "find_best_blas_type get_blas_funcs get_lapack_funcs bandwidth dft hadamard helmert hilbert invhilbert invpascal ishermitian "
+    "issymmetric pascal".split()
 )
 
-__getattr__ = late("scipy.linalg.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

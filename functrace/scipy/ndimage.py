@@ -17,13 +17,13 @@ import numpy as np
 import scipy.ndimage as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
-from functrace import errors
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
-from functrace.ops.registry import Sample, holds_tracer
-from functrace.scipy._linalg_systems import late
-from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declare, _each, _float, _no_output, _pad, _x, spline_filter
+from functrace.ops.registry import Sample, holds_tracer, one
+from functrace.ops.statistics import as_float
+from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declared, _each, _no_output, _pad, spline_filter
+from functrace.scipy._shared import by_name, late, one_of, only_first
 
 # interpolation
 
@@ -62,6 +62,7 @@ def _interpolated(x: Any, coordinates: list[Any], order: int, mode: str, cval: A
     """Values at coordinates, one array for each axis."""
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
+    one_of("mode", mode, *_ALL)
     mode = "reflect" if mode == "grid-mirror" else mode
     pad, shape = 0, x.shape
     if mode == "grid-constant" or order > 1 and prefilter and mode == "nearest":
@@ -99,7 +100,7 @@ _ALL = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirro
 _OUTSIDE: Any = lambda rng: (rng.normal(size=(4, 5)), np.array([[-0.3, 1.6, 3.4, 0.2], [1.4, 4.3, 0.8, -0.7]]))
 
 
-@_declare(
+@_declared(
     "map_coordinates",
     *(Sample(_PLACES, {"order": k}, (0, 1)) for k in (0, 1, 2, 3, 4, 5)),
     *(Sample(_OUTSIDE, {"order": k, "mode": m, "cval": 0.7}, (0, 1)) for k in (1, 3) for m in _ALL),
@@ -108,9 +109,8 @@ _OUTSIDE: Any = lambda rng: (rng.normal(size=(4, 5)), np.array([[-0.3, 1.6, 3.4,
 def map_coordinates(
     input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True
 ) -> Any:
-    """`scipy.ndimage.map_coordinates`."""
     _no_output("map_coordinates", output)
-    x, c = _float(input), lift(coordinates)
+    x, c = as_float(input), lift(coordinates)
     return _interpolated(x, [c[k] for k in range(x.ndim)], order, mode, cval, prefilter).astype(x.dtype)
 
 
@@ -118,7 +118,7 @@ def _grid(shape: Any) -> list[Any]:
     return list(np.indices(tuple(shape)).astype(float))
 
 
-@_declare(
+@_declared(
     "shift",
     *(Sample(lambda rng: (rng.normal(size=(4, 5)), 0.6), {"order": k}, (0, 1)) for k in (1, 3)),
     Sample(lambda rng: (rng.normal(size=(4, 5)), np.array([0.6, -1.3])), {"mode": "mirror"}, (0, 1)),
@@ -128,28 +128,20 @@ def shift(
 ) -> Any:
     """`scipy.ndimage.shift`; the shift may be traced too."""
     _no_output("shift", output)
-    x, s = _float(input), lift(shift)
+    x, s = as_float(input), lift(shift)
     if s.ndim and s.shape != (x.ndim,):
         raise RuntimeError(f"shift: sequence argument must have length equal to input rank, got {s.shape[0]} for {x.ndim} axes")
     moved = [g - (s[k] if s.ndim else s) for k, g in enumerate(_grid(x.shape))]
     return _interpolated(x, moved, order, mode, cval, prefilter).astype(x.dtype)
 
 
-@_declare("zoom", _x(4, 5, zoom=1.6), _x(4, 5, zoom=(2, 0.6), order=1), _x(5, zoom=1.7, mode="nearest"))
+@_declared("zoom", one(4, 5, zoom=1.6), one(4, 5, zoom=(2, 0.6), order=1), one(5, zoom=1.7, mode="nearest"))
 def zoom(
-    input: Any,
-    zoom: Any,
-    output: Any = None,
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-    *,
+    input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *,
     grid_mode: bool = False,
-) -> Any:
-    """`scipy.ndimage.zoom`."""
-    refuse("zoom", output=(output, None), grid_mode=(bool(grid_mode), False))
-    x = _float(input)
+) -> Any:  # fmt: skip
+    refuse("zoom", output=(output, None), grid_mode=(grid_mode or False, False))
+    x = as_float(input)
     shape = [round(n * z) for n, z in zip(x.shape, _each(zoom, range(x.ndim)))]
     places = [g * ((n - 1) / (m - 1) if m > 1 else 1.0) for g, n, m in zip(_grid(shape), x.shape, shape)]
     places = [np.minimum(p, n - 1.0) for p, n in zip(places, x.shape)]  # rounding must not leave the image
@@ -159,7 +151,7 @@ def zoom(
 _MATRIX = np.array([[0.9, 0.2], [-0.15, 0.8]])
 
 
-@_declare(
+@_declared(
     "affine_transform",
     *(
         Sample(lambda rng: (rng.normal(size=(4, 5)), _MATRIX, np.array([0.3, 0.4])), {"order": k, "mode": "mirror"}, w)
@@ -168,19 +160,12 @@ _MATRIX = np.array([[0.9, 0.2], [-0.15, 0.8]])
     Sample(lambda rng: (rng.normal(size=(4, 5)), np.array([0.9, 0.8]), 0.1), {"order": 3, "output_shape": (3, 3)}, (0,)),
 )
 def affine_transform(
-    input: Any,
-    matrix: Any,
-    offset: Any = 0.0,
-    output_shape: Any = None,
-    output: Any = None,
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:
+    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None, order: int = 3, mode: str = "constant",
+    cval: Any = 0.0, prefilter: bool = True,
+) -> Any:  # fmt: skip
     """`scipy.ndimage.affine_transform`; matrix and offset may be traced too."""
     _no_output("affine_transform", output)
-    x, matrix, offset = _float(input), lift(matrix), lift(offset)
+    x, matrix, offset = as_float(input), lift(matrix), lift(offset)
     n = x.ndim
     if matrix.ndim == 2 and matrix.shape[1] == n + 1:
         matrix, offset = matrix[:n, :n], matrix[:n, n]
@@ -192,24 +177,17 @@ def affine_transform(
     return _interpolated(x, places, order, mode, cval, prefilter).astype(x.dtype)
 
 
-@_declare(
+@_declared(
     "rotate",
     *(Sample(lambda rng: (rng.normal(size=(4, 5)), 25.0), {"reshape": False, "order": k}, (0, 1)) for k in (1, 3)),
-    _x(4, 5, angle=33.0),
+    one(4, 5, angle=33.0),
 )
 def rotate(
-    input: Any,
-    angle: Any,
-    axes: Any = (1, 0),
-    reshape: bool = True,
-    output: Any = None,
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:
+    input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, output: Any = None, order: int = 3, mode: str = "constant",
+    cval: Any = 0.0, prefilter: bool = True,
+) -> Any:  # fmt: skip
     """`scipy.ndimage.rotate` of an image; the angle may be traced if `reshape` is False."""
-    x = _float(input)
+    x = as_float(input)
     if x.ndim != 2 or reshape and holds_tracer([angle]):
         refuse("rotate", input=(x if x.ndim != 2 else None, None), reshape=(True if holds_tracer([angle]) and reshape else None, None))
     turn = lift(angle) * (np.pi / 180)
@@ -235,7 +213,7 @@ def _measure(name: str, summary: Callable[[Any, Any], Any]) -> Any:
     """A summary of the parts of an image: `summary(flat image, mask)`; the labels are constant."""
 
     def function(input: Any, labels: Any = None, index: Any = None) -> Any:
-        x = _float(input)
+        x = as_float(input)
         flat = np.reshape(x, -1)
         if labels is None:
             return summary(flat, np.ones(flat.shape, bool))
@@ -246,10 +224,9 @@ def _measure(name: str, summary: Callable[[Any, Any], Any]) -> Any:
             return summary(flat, marks == index)
         return np.reshape(np.stack([summary(flat, marks == k) for k in np.ravel(index)]), np.shape(index))
 
-    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
     labels = np.array([[1, 1, 2, 0, 2]] * 4)
     cases: tuple[dict[str, Any], ...] = ({}, {"labels": labels}, {"labels": labels, "index": 2}, {"labels": labels, "index": [1, 2]})
-    return _declare(name, *(Sample(lambda rng: (_SPREAD.args(rng)[0].tolist(),), kw) for kw in cases))(function)
+    return _declared(name, *(Sample(lambda rng: (_SPREAD.args(rng)[0].tolist(),), kw) for kw in cases))(function)
 
 
 def _mean(x: Any, mask: Any) -> Any:
@@ -269,11 +246,11 @@ _measure("minimum", lambda x, mask: np.min(x[mask]))
 _measure("median", lambda x, mask: np.median(x[mask]))
 
 
-@_declare("center_of_mass", Sample(lambda rng: (rng.uniform(1, 2, size=(4, 5)),)))
+@_declared("center_of_mass", Sample(lambda rng: (rng.uniform(1, 2, size=(4, 5)),)))
 def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
     """`scipy.ndimage.center_of_mass` of the whole image."""
     refuse("center_of_mass", labels=(labels, None), index=(index, None))
-    x = _float(input)
+    x = as_float(input)
     total = np.sum(x)
     return tuple(np.sum(x * g) / total for g in _grid(x.shape))
 
@@ -282,15 +259,11 @@ def _spectral(name: str, parameter: float) -> None:
     own = getattr(_scipy, name)
 
     def function(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if holds_tracer([*args, *kwargs.values()]):
-            raise errors.UnsupportedError(
-                f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}."
-            )
-        x = _float(input)
+        only_first(name, *args, *kwargs.values())
+        x = as_float(input)
         return x * own(np.ones(x.shape, x.dtype), *args, **kwargs)
 
-    function.__name__, function.__doc__ = name, f"`scipy.ndimage.{name}`."
-    _declare(name, Sample(lambda rng: (rng.normal(size=(4, 5)), parameter)))(function)
+    _declared(name, Sample(lambda rng: (rng.normal(size=(4, 5)), parameter)))(function)
 
 
 for _name in ("fourier_gaussian", "fourier_uniform", "fourier_ellipsoid"):
@@ -308,7 +281,7 @@ _REASONS = {
     "binary_propagation",
     "not covered yet": "fourier_shift sum",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name(_REASONS)
 CONSTANT = ("generate_binary_structure", "iterate_structure")
 
-__getattr__ = late("scipy.ndimage.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

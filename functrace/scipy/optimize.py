@@ -11,6 +11,7 @@ np.float64(0.25)
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -21,12 +22,12 @@ import scipy.optimize as _scipy
 
 from functrace import tree
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift
+from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Declared, Sample, declare, implements, normal
+from functrace.ops.registry import Declared, Sample, declare, each, one
 from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, ravel_pytree, solution
-from functrace.scipy._linalg_systems import late
+from functrace.scipy._shared import by_name, declarer, late
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
@@ -47,25 +48,26 @@ def involved(*values: Any) -> bool:
     return False
 
 
-def face(module: Any, prefix: str, *samples: Sample, note: str = "") -> Callable[[Any], Any]:
+def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Callable[[Any], Any]:
     """Declare a function whose first argument is a function: SciPy's own unless a traced value is involved."""
 
     def enter(function: Any) -> Any:
-        name = function.__name__
-        own = getattr(module, name, None)
+        own_name = name or function.__name__
+        own, path = getattr(module, own_name, None), f"{module.__name__}.{own_name}"
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs) if own is None or involved(args, kwargs) else own(*args, **kwargs)
 
-        call.__name__, call.__doc__, call.__wrapped__ = name, function.__doc__, function  # type: ignore[attr-defined]
-        declare(Declared(f"{prefix}{name}", call, own, samples, note=note))
+        call.__name__, call.__doc__ = own_name, function.__doc__ or f"`{path}`."
+        call.__wrapped__ = function  # type: ignore[attr-defined]
+        declare(Declared(path, call, own, samples, note=note))
         return call
 
     return enter
 
 
-def _face(*samples: Sample, note: str = "") -> Callable[[Any], Any]:
-    return face(_scipy, "scipy.optimize.", *samples, note=note)
+_declared = declarer(_scipy)
+_face = functools.partial(face, _scipy)
 
 
 def _args(args: Any) -> tuple[Any, ...]:
@@ -98,7 +100,6 @@ def _polished(equation: Callable[[Any], Any], x: Any, found: Any = None) -> Any:
 def root(
     fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, tol: Any = None, callback: Any = None, options: Any = None
 ) -> Any:
-    """`scipy.optimize.root`."""
 
     def solver(g: Any, start: Any) -> Any:
         found = _scipy.root(g, start, method=method, tol=tol, options=options)
@@ -112,7 +113,6 @@ def root(
 
 @_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, np.ones(2), (np.array([1.0, 2.0]),)), wrt=(2,)))
 def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0, **kwargs: Any) -> Any:
-    """`scipy.optimize.fsolve`."""
     refuse("fsolve", full_output=(full_output or None, None))
     return root(func, x0, args).x
 
@@ -123,11 +123,10 @@ def _bracketed(name: str) -> Any:
     def function(f: Any, a: Any, b: Any, args: Any = (), *more: Any, full_output: bool = False, **kwargs: Any) -> Any:
         refuse(name, full_output=(full_output or None, None))
         start = lift(a) * 1.0
-        return solution(f, lambda g: g, start, _args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None)
+        return number(solution(f, lambda g: g, start, _args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None))
 
-    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`."
-    sample = Sample(lambda rng: (lambda x, p, q: q * x**3 + x - p, 0.0, 3.0, (1.4, 0.8)), {"xtol": 1e-14} if name != "newton" else {}, (3,))
-    return _face(sample)(function)
+    sample = Sample(lambda rng: (lambda x, p, q: q * x**3 + x - p, 0.0, 3.0, (1.4, 0.8)), {"xtol": 1e-14}, (3,))
+    return _face(sample, name=name)(function)
 
 
 brentq, brenth, ridder, bisect, toms748 = (_bracketed(name) for name in ("brentq", "brenth", "ridder", "bisect", "toms748"))
@@ -135,16 +134,9 @@ brentq, brenth, ridder, bisect, toms748 = (_bracketed(name) for name in ("brentq
 
 @_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, 1.0), {"args": (1.4,), "tol": 1e-14}, ()))
 def newton(
-    func: Any,
-    x0: Any,
-    fprime: Any = None,
-    args: Any = (),
-    tol: float = 1.48e-8,
-    maxiter: int = 50,
-    fprime2: Any = None,
-    x1: Any = None,
+    func: Any, x0: Any, fprime: Any = None, args: Any = (), tol: float = 1.48e-8, maxiter: int = 50, fprime2: Any = None, x1: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """`scipy.optimize.newton`; the derivatives that the iteration needs are found here."""
     kwargs.pop("full_output", None), kwargs.pop("disp", None)
     refuse("newton", **{k: (v, None) for k, v in kwargs.items()})
@@ -155,17 +147,9 @@ def newton(
 
 @_face()
 def root_scalar(
-    f: Any,
-    args: Any = (),
-    method: Any = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
-    x0: Any = None,
-    x1: Any = None,
-    **kwargs: Any,
-) -> Any:
-    """`scipy.optimize.root_scalar`."""
+    f: Any, args: Any = (), method: Any = None, bracket: Any = None, fprime: Any = None, fprime2: Any = None, x0: Any = None,
+    x1: Any = None, **kwargs: Any,
+) -> Any:  # fmt: skip
     start = float(bracket[0]) if x0 is None else x0
 
     def solver(g: Any, x: Any) -> Any:
@@ -181,7 +165,6 @@ def root_scalar(
 
 @_face(Sample(lambda rng: (lambda x, p: p * np.cos(x), np.ones(2), (np.array([0.5, 0.7]),)), {"xtol": 1e-15}, (2,)))
 def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
-    """`scipy.optimize.fixed_point`."""
     solver: Any = lambda g, x: _scipy.fixed_point(g, x, xtol=xtol, maxiter=maxiter, method=method)
     return _fixed_point(func, lift(x0) * 1.0, *_args(args), solver=solver)
 
@@ -272,8 +255,8 @@ def _scalar_minimum(name: str, positions: int) -> Any:
         solver: Any = lambda g, _start: _polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
         return solution(func, grad, 0.0, _args(args), solver, None)
 
-    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`, where the minimum is not at a bound."
-    return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()))(function)
+    function.__doc__ = f"`scipy.optimize.{name}`, where the minimum is not at a bound."
+    return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()), name=name)(function)
 
 
 brent, golden, fminbound = _scalar_minimum("brent", 0), _scalar_minimum("golden", 0), _scalar_minimum("fminbound", 2)
@@ -286,8 +269,8 @@ def _minimum(name: str, method: str) -> Any:
             args = fprime or args
         return minimize(f, x0, args, method).x
 
-    function.__name__, function.__doc__ = name, f"`scipy.optimize.{name}`; the gradient is found here."
-    return _face(Sample(lambda rng: (_BOWL, np.zeros(2)), {"args": (np.array([1.0, 2.0]),), "disp": 0}, ()))(function)
+    function.__doc__ = f"`scipy.optimize.{name}`; the gradient is found here."
+    return _face(Sample(lambda rng: (_BOWL, np.zeros(2)), {"args": (np.array([1.0, 2.0]),), "disp": 0}, ()), name=name)(function)
 
 
 fmin, fmin_powell, fmin_bfgs, fmin_cg = (
@@ -298,20 +281,11 @@ _HALF_SQUARES: Any = lambda r: np.sum(r * r) / 2
 
 @_face()
 def least_squares(
-    fun: Any,
-    x0: Any,
-    jac: Any = "2-point",
-    bounds: Any = (-np.inf, np.inf),
-    method: str = "trf",
-    loss: Any = "linear",
-    args: Any = (),
-    kwargs: Any = None,
-    **more: Any,
-) -> Any:
+    fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), method: str = "trf", loss: Any = "linear", args: Any = (),
+    kwargs: Any = None, **more: Any,
+) -> Any:  # fmt: skip
     """`scipy.optimize.least_squares`, with linear loss; bounds may be active."""
-    refuse(
-        "least_squares", loss=("linear" if isinstance(loss, str) and loss == "linear" else loss, "linear"), kwargs=(kwargs or None, None)
-    )
+    refuse("least_squares", loss=(loss, "linear"), kwargs=(kwargs or None, None))
     limits = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     limits = tuple(np.broadcast_to(np.asarray(v, float), np.shape(np.atleast_1d(lift(x0)))) for v in limits)
     make = _stationary(limits, _HALF_SQUARES)
@@ -331,7 +305,6 @@ def least_squares(
     )
 )
 def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: bool = False, **more: Any) -> Any:
-    """`scipy.optimize.leastsq`."""
     refuse("leastsq", full_output=(full_output or None, None), **{k: (v, None) for k, v in more.items()})
     return least_squares(func, x0, method="lm", args=args).x, 1
 
@@ -361,7 +334,7 @@ def curve_fit(
     return popt, cov if absolute_sigma else cov * (np.sum(rest * rest) / (rest.shape[0] - count))
 
 
-@implements(_scipy.nnls, [Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1))], name="scipy.optimize.nnls")
+@_declared("nnls", Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1)))
 def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
     """`scipy.optimize.nnls`; what is zero stays zero."""
     a, b = lift(A).astype(float), lift(b).astype(float)
@@ -371,7 +344,7 @@ def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
     return x, np.linalg.norm(a @ x - b)
 
 
-@implements(_scipy.isotonic_regression, name="scipy.optimize.isotonic_regression", note="the blocks are constant")
+@_declared("isotonic_regression", note="the blocks are constant")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """`scipy.optimize.isotonic_regression`: weighted means of blocks, found by SciPy."""
     y = lift(y)
@@ -386,24 +359,22 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
     return _scipy.OptimizeResult(x=(same @ (w * y)) / (same @ w), weights=same @ w)
 
 
-@implements(_scipy.linear_sum_assignment, [Sample(normal((3, 3)))], name="scipy.optimize.linear_sum_assignment", constant=True)
+@_declared("linear_sum_assignment", one(3, 3), constant=True)
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
     """`scipy.optimize.linear_sum_assignment`: indices."""
     both = opaque(lambda c: np.stack(_scipy.linear_sum_assignment(c, maximize)), lift(cost_matrix))
     return both[0], both[1]
 
 
-@implements(_scipy.rosen, [Sample(normal((4,)))], name="scipy.optimize.rosen")
+@_declared("rosen", one(4))
 def rosen(x: Any) -> Any:
-    """`scipy.optimize.rosen`."""
     x = lift(x)
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
 
 
-_rosen: Any = lambda name, *samples: implements(getattr(_scipy, name), samples, name=f"scipy.optimize.{name}")
-rosen_der = _rosen("rosen_der", Sample(normal((4,))))(lambda x: grad(rosen)(lift(x)))
-rosen_hess = _rosen("rosen_hess", Sample(normal((4,))))(lambda x: hessian(rosen)(lift(x)))
-rosen_hess_prod = _rosen("rosen_hess_prod", Sample(normal((4,), (4,)), {}, (0, 1)))(lambda x, p: hessian(rosen)(lift(x)) @ p)
+rosen_der = _declared("rosen_der", one(4))(lambda x: grad(rosen)(lift(x)))
+rosen_hess = _declared("rosen_hess", one(4))(lambda x: hessian(rosen)(lift(x)))
+rosen_hess_prod = _declared("rosen_hess_prod", each((4,), (4,)))(lambda x, p: hessian(rosen)(lift(x)) @ p)
 
 _REASONS = {
     "a global or discrete search: give its result to functrace.optimize.implicit_root of the gradient": "basinhopping brute "
@@ -413,7 +384,7 @@ _REASONS = {
     "numerical derivatives: use functrace.grad and functrace.check_grads": "approx_fprime check_grad",
     "the active constraints are not tracked, use functrace.optimize.implicit_root on the optimality conditions": "linprog lsq_linear",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name(_REASONS)
 
 _OBJECTS = (
     "BFGS Bounds BroydenFirst HessianUpdateStrategy InverseJacobian KrylovJacobian LbfgsInvHessProduct LinearConstraint "
@@ -421,4 +392,4 @@ _OBJECTS = (
 )
 CONSTANT = tuple(_OBJECTS.split())
 
-__getattr__ = late("scipy.optimize.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

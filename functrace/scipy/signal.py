@@ -9,7 +9,7 @@ array([6., 3.])
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,13 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
-from functrace.ops.registry import TABLE, Sample, implements, normal
+from functrace.ops.registry import TABLE, Sample, each, normal, one
+from functrace.ops.statistics import as_float
 from functrace.scipy import _signal_waves  # noqa: F401
-from functrace.scipy._linalg_systems import late, linear_along
+from functrace.scipy._shared import by_name, declarer, late, linear_along, one_of
 from functrace.transforms.batching import vmap
 
-
-def _declare(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return implements(getattr(_scipy, name), samples, name=f"scipy.signal.{name}", **more)
-
-
-def _both(a: Any, b: Any, **kwargs: Any) -> Sample:
-    return Sample(normal(a, b), kwargs, (0, 1))
-
-
-def _float(x: Any) -> Any:
-    x = lift(x)
-    return x if x.dtype.kind in "fc" else x.astype(float)
+_declared = declarer(_scipy)
 
 
 # convolution: the full product is bilinear, the other modes are parts of it
@@ -97,18 +87,16 @@ def _product(in1: Any, in2: Any, mode: str, method: str) -> Any:
 
 
 _SHAPES = [((5,), (3,)), ((2,), (4,)), ((3, 4), (2, 3))]
-_MODES = [_both(a, b, mode=mode) for a, b in _SHAPES for mode in ("full", "same", "valid")]
+_MODES = [each(a, b, mode=mode) for a, b in _SHAPES for mode in ("full", "same", "valid")]
 
 
-@_declare("convolve", *_MODES, _both((5,), (3,), method="fft"))
+@_declared("convolve", *_MODES, each((5,), (3,), method="fft"))
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """`scipy.signal.convolve`."""
     return _product(in1, in2, mode, method)
 
 
-@_declare("correlate", *_MODES, _both((4,), (4,), method="direct"))
+@_declared("correlate", *_MODES, each((4,), (4,), method="direct"))
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """`scipy.signal.correlate`."""
     a, v = lift(in1), lift(in2)
     if (
         mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape
@@ -118,7 +106,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return _product(a, np.conjugate(_flip(v)), mode, method)
 
 
-def _fft_convolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def _fft_convolve(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     a, v = (x.astype(np.float32) if x.dtype == np.float16 else x for x in (lift(in1), lift(in2)))
     if axes is None:
         return _product(a, v, mode, "fft")
@@ -135,7 +123,9 @@ def _fft_convolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> A
 
 
 for _name in ("fftconvolve", "oaconvolve"):
-    _declare(_name, *_MODES[:3], *_MODES[6:], _both((2, 5), (2, 3), axes=1), _both((5, 2), (3, 1), axes=0, mode="same"))(_fft_convolve)
+    _declared(_name, *_MODES[:3], *_MODES[6:], each((2, 5), (2, 3), axes=1), each((5, 2), (3, 1), axes=0, mode="same"))(
+        lambda in1, in2, mode="full", axes=None: _fft_convolve(in1, in2, mode, axes)
+    )
 
 
 _pad: Any = np.pad
@@ -144,6 +134,7 @@ _EDGES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: Any) -> Any:
     """A convolution of images; `start(n)` is where mode "same" begins for a kernel of length n."""
+    one_of("mode", mode, "full", "valid", "same")
     a, v = lift(in1), lift(in2)
     if mode == "valid":
         return _product(a, v, mode, "direct")
@@ -157,23 +148,21 @@ def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: 
     return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
 
 
-@_declare(
+@_declared(
     "convolve2d",
     *_MODES[6:],
-    *(_both((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES),
-    _both((3, 4), (2, 2), boundary="symm"),
-    _both((3, 4), (2, 2), fillvalue=2.0),
+    *(each((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES),
+    each((3, 4), (2, 2), boundary="symm"),
+    each((3, 4), (2, 2), fillvalue=2.0),
 )
 def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
-    """`scipy.signal.convolve2d`."""
     return _plane(in1, in2, mode, boundary, fillvalue, lambda n: (n - 1) // 2)
 
 
-@_declare(
-    "correlate2d", *_MODES[6:8], _both((3, 4), (2, 2), mode="valid"), *(_both((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES)
+@_declared(
+    "correlate2d", *_MODES[6:8], each((3, 4), (2, 2), mode="valid"), *(each((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES)
 )
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
-    """`scipy.signal.correlate2d`."""
     a, v = lift(in1), lift(in2)
     if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
         return np.conjugate(_flip(_plane(v, np.conjugate(_flip(a)), mode, boundary, fillvalue, None)))
@@ -236,26 +225,25 @@ _FILTERS = [
 ]
 
 
-@_declare(
+@_declared(
     "lfilter",
     *_FILTERS,
     Sample(lambda rng: (rng.normal(size=2), np.array([2.0, 0.5, 0.3]), rng.normal(size=(5, 2))), {"axis": 0}, (0, 1, 2)),
 )
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """`scipy.signal.lfilter`; the coefficients and the state may be traced too."""
-    b, a, x = _float(b), _float(a), _float(x)
+    b, a, x = as_float(b), as_float(a), as_float(x)
     if max(b.ndim, a.ndim) > 1:
         raise ValueError(f"lfilter: b and a must be 1-D, got {b.ndim} and {a.ndim} dimensions")
     b, a = np.reshape(b, -1), np.reshape(a, -1)
-    state = None if zi is None else np.moveaxis(_float(zi), axis, -1)
+    state = None if zi is None else np.moveaxis(as_float(zi), axis, -1)
     y, final = _filter(b, a, np.moveaxis(x, axis, -1), state)
     return np.moveaxis(y, -1, axis) if zi is None else (np.moveaxis(y, -1, axis), np.moveaxis(final, -1, axis))
 
 
-@_declare("lfilter_zi", Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2])), wrt=(0, 1)))
+@_declared("lfilter_zi", Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2])), wrt=(0, 1)))
 def lfilter_zi(b: Any, a: Any) -> Any:
-    """`scipy.signal.lfilter_zi`."""
-    b, a = _float(b), _float(a)
+    b, a = as_float(b), as_float(a)
     n = max(a.shape[0], b.shape[0])
     b, a = _pad_last(b, n - b.shape[0]) / a[0], _pad_last(a, n - a.shape[0]) / a[0]
     eye = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
@@ -265,6 +253,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
 
 def _extended(x: Any, padtype: Any, count: int) -> Any:
     """The signal, continued at both ends of the last axis."""
+    one_of("padtype", padtype, "odd", "even", "constant", None)
     if padtype is None or not count:
         return x
     left, right = x[..., count:0:-1], x[..., -2 : -(count + 2) : -1]
@@ -277,7 +266,7 @@ def _extended(x: Any, padtype: Any, count: int) -> Any:
 
 def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> Any:
     """`run(x, first value)` along the signal and back."""
-    x = np.moveaxis(_float(x), axis, -1)
+    x = np.moveaxis(as_float(x), axis, -1)
     count = 0 if padtype is None else padlen
     if count >= x.shape[-1]:
         raise ValueError(f"The length of the input vector x must be greater than padlen, which is {count}.")
@@ -287,7 +276,7 @@ def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> A
     return np.moveaxis(y[..., count : y.shape[-1] - count], -1, axis)
 
 
-@_declare(
+@_declared(
     "filtfilt",
     *(
         Sample(lambda rng: (rng.normal(size=2), np.array([1.5, -0.6]), rng.normal(size=9)), kw, (0, 1, 2))
@@ -298,8 +287,8 @@ def filtfilt(
     b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None, method: str = "pad", irlen: Any = None
 ) -> Any:
     """`scipy.signal.filtfilt`, with method "pad"."""
-    refuse("filtfilt", method=("pad" if method == "pad" else method, "pad"))
-    b, a = _float(b), _float(a)
+    refuse("filtfilt", method=(method, "pad"))
+    b, a = as_float(b), as_float(a)
     zi = lfilter_zi(b, a)
     padlen = 3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen
     return _forth_and_back(x, axis, padtype, padlen, lambda y, start: _filter(b, a, y, zi * start)[0])
@@ -308,14 +297,13 @@ def filtfilt(
 _SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1]])
 
 
-@_declare(
+@_declared(
     "sosfilt",
     *(Sample(lambda rng: (_SOS, rng.normal(size=(2, 6))), kw, (1,)) for kw in ({}, {"zi": 0.1 * np.arange(8.0).reshape(2, 2, 2)})),
 )
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """`scipy.signal.sosfilt`."""
-    sos, y = _float(sos), np.moveaxis(_float(x), axis, -1)
-    state = None if zi is None else np.moveaxis(_float(zi), (axis % lift(x).ndim) + 1, -1)
+    sos, y = as_float(sos), np.moveaxis(as_float(x), axis, -1)
+    state = None if zi is None else np.moveaxis(as_float(zi), (axis % lift(x).ndim) + 1, -1)
     finals = []
     for k in range(sos.shape[0]):
         y, final = _filter(sos[k, :3], sos[k, 3:], y, None if state is None else state[k])
@@ -324,10 +312,9 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return y if zi is None else (y, np.moveaxis(np.stack(finals), -1, (axis % y.ndim) + 1))
 
 
-@_declare("sosfilt_zi", Sample(lambda rng: (_SOS,)))
+@_declared("sosfilt_zi", Sample(lambda rng: (_SOS,)))
 def sosfilt_zi(sos: Any) -> Any:
-    """`scipy.signal.sosfilt_zi`."""
-    sos = _float(sos)
+    sos = as_float(sos)
     gain, out = 1.0, []
     for k in range(sos.shape[0]):
         out.append(gain * lfilter_zi(sos[k, :3], sos[k, 3:]))
@@ -335,10 +322,9 @@ def sosfilt_zi(sos: Any) -> Any:
     return np.stack(out)
 
 
-@_declare("sosfiltfilt", Sample(lambda rng: (_SOS, rng.normal(size=17)), wrt=(1,)))
+@_declared("sosfiltfilt", Sample(lambda rng: (_SOS, rng.normal(size=17)), wrt=(1,)))
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    """`scipy.signal.sosfiltfilt`."""
-    sos = _float(sos)
+    sos = as_float(sos)
     zi, count = sosfilt_zi(sos), sos.shape[0]
     if padlen is None:
         padlen = 3 * (2 * count + 1 - min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0))))
@@ -351,10 +337,9 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     return _forth_and_back(x, axis, padtype, padlen, run)
 
 
-@_declare("deconvolve", Sample(lambda rng: (rng.normal(size=6), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
+@_declared("deconvolve", Sample(lambda rng: (rng.normal(size=6), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
 def deconvolve(signal: Any, divisor: Any) -> Any:
-    """`scipy.signal.deconvolve`."""
-    num, den = _float(signal), _float(divisor)
+    num, den = as_float(signal), as_float(divisor)
     n, d = num.shape[0], den.shape[0]
     if d > n:
         return np.zeros(0), num
@@ -362,22 +347,22 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
     return quotient, num - convolve(den, quotient)
 
 
-@_declare(
+@_declared(
     "upfirdn",
     *(Sample(normal((4,), (6,)), kw, (0, 1)) for kw in ({}, {"up": 3, "down": 2})),
-    Sample(normal((3,), (5, 2)), {"up": 2, "axis": 0}, (0, 1)),
+    each((3,), (5, 2), up=2, axis=0),
 )
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
     """`scipy.signal.upfirdn`, with zeros outside of the signal."""
-    refuse("upfirdn", mode=("constant" if mode == "constant" else mode, "constant"), cval=(cval or 0, 0))
-    h, x = (v.astype(np.float32) if v.dtype == np.float16 else v for v in (_float(h), np.moveaxis(_float(x), axis, -1)))
+    refuse("upfirdn", mode=(mode, "constant"), cval=(cval or 0, 0))
+    h, x = (v.astype(np.float32) if v.dtype == np.float16 else v for v in (as_float(h), np.moveaxis(as_float(x), axis, -1)))
     spread = np.concatenate([x[..., None], np.zeros((*x.shape, up - 1), x.dtype)], axis=-1)
     spread = np.reshape(spread, (*x.shape[:-1], -1))[..., : (x.shape[-1] - 1) * up + 1]
     long = _pad_last(spread, h.shape[0] - 1)
     return np.moveaxis((h[0] * long + _delayed(h, long))[..., ::down], -1, axis)
 
 
-@_declare(
+@_declared(
     "freqz",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
     note="of vectors of coefficients",
@@ -388,7 +373,7 @@ def freqz(
     """`scipy.signal.freqz` of vectors of coefficients."""
     refuse("freqz", plot=(plot, None))
     w = _scipy.freqz([1.0], 1, worN, whole, fs=fs, include_nyquist=include_nyquist)[0]
-    b, a = np.atleast_1d(_float(b)), np.atleast_1d(_float(a))
+    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     z = np.exp(-2j * np.pi * np.asarray(w, float) / fs)
     at: Any = lambda c: np.sum(c * z[:, None] ** np.arange(c.shape[0]), axis=-1)
     return w, at(b) / at(a)
@@ -399,22 +384,22 @@ def freqz(
 
 def _no_cval(**kwargs: Any) -> None:
     if kwargs.get("mode") == "constant":
-        refuse("savgol_filter with mode='constant'", cval=(kwargs["cval"] or None, None))
+        refuse("savgol_filter with mode='constant'", cval=(kwargs["cval"] or 0, 0))
 
 
 _signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
-_linear = functools.partial(linear_along, _scipy, "scipy.signal.")
+_linear = functools.partial(linear_along, _scipy)
 _linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]))
-_linear("hilbert", _signal(), Sample(normal((9, 2)), {"axis": 0}))
-_linear("resample", _signal(7), Sample(normal((6, 2)), {"num": 9}))
+_linear("hilbert", _signal(), one(9, 2, axis=0))
+_linear("resample", _signal(7), one(6, 2, num=9))
 _linear("resample_poly", _signal(3, 2))
 _linear(
     "savgol_filter",
     _signal(5, 2),
-    Sample(normal((2, 9)), {"window_length": 5, "polyorder": 3, "deriv": 1, "mode": "nearest"}),
+    one(2, 9, window_length=5, polyorder=3, deriv=1, mode="nearest"),
     check=_no_cval,
 )
-_linear("decimate", Sample(lambda rng: (rng.normal(size=(2, 40)), 2)), Sample(normal((30,)), {"q": 2, "ftype": "fir"}))
+_linear("decimate", Sample(lambda rng: (rng.normal(size=(2, 40)), 2)), one(30, q=2, ftype="fir"))
 _linear("czt", _signal(5))
 _linear("zoom_fft", _signal([0.1, 0.4], 5))
 
@@ -424,7 +409,7 @@ _REASONS = {
     "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
     "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = by_name(_REASONS)
 
 _PLAIN = (  # designs and objects of plain numbers
     "CZT ShortTimeFFT StateSpace TransferFunction ZerosPolesGain ZoomFFT abcd_normalize band_stop_obj besselap buttap buttord cheb1ap "
@@ -437,4 +422,4 @@ for _name in _scipy.__all__:
     if f"scipy.signal.{_name}" not in TABLE and _name not in CONSTANT and callable(_theirs) and not isinstance(_theirs, type):
         REFUSED.setdefault(_name, "not covered yet")
 
-__getattr__ = late("scipy.signal.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

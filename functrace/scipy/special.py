@@ -19,6 +19,7 @@ from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import found as _found
 from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma, _special_stats  # noqa: F401
 from functrace.scipy import refuse as _refuse
+from functrace.scipy._shared import by_name as _by_name
 
 _REASONS = {
     "it takes integers only": "bernoulli euler factorial2 factorialk stirling2 ai_zeros bi_zeros bei_zeros beip_zeros ber_zeros berp_zeros "
@@ -39,7 +40,7 @@ _REASONS = {
     "use sph_harm_y": "sph_harm",
     "use betainc and betaincinv": "btdtr btdtri",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = _by_name(_REASONS)
 
 globals().update(_refuse(_scipy, REFUSED))
 globals().update({name.removeprefix("scipy.special."): d.function for name, d in _TABLE.items() if name.startswith("scipy.special.")})

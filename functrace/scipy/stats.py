@@ -20,7 +20,7 @@ import scipy.stats as _scipy
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift
+from functrace.ops.create import number
 from functrace.ops.inplace import at
 from functrace.ops.kinds import undeclared
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
@@ -28,7 +28,7 @@ from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
 from functrace.scipy import _stats_samples as _samples_of  # noqa: F401
 from functrace.scipy import _stats_summary as _summary
 from functrace.scipy import _stats_tests as _tests
-from functrace.scipy._linalg_systems import late
+from functrace.scipy._shared import late, real
 from functrace.scipy._stats_laws import LAWS, Law
 from functrace.scipy._stats_masses import MASSES
 from functrace.scipy._stats_moments import beyond, summary
@@ -38,7 +38,6 @@ from functrace.transforms.derivatives import jvp
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
 SUMMARIES = ("mean", "var", "std", "entropy", "moment", "stats")
-_WHOLE = ("n", "N", "low", "high")  # parameters that are whole numbers
 _BELOW = {"log": -np.inf, "cdf": 0.0, "logcdf": -np.inf, "sf": 1.0, "logsf": 0.0}
 _ABOVE = {"log": -np.inf, "cdf": 1.0, "logcdf": 0.0, "sf": 0.0, "logsf": -np.inf}
 
@@ -119,11 +118,9 @@ def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: 
     return np.where(good, found, np.where(valid & (z == z), out, np.nan))
 
 
-def _real(name: str, x: Any) -> Any:
-    x = lift(x)
-    if x.dtype.kind == "c":
-        raise errors.InputTypeError(f"{name}: complex arguments ({errors.describe(x)}) are not supported.\n  At {errors.user_line()}.")
-    return x if x.dtype == np.float64 else x.astype(float)
+def _whole(law: Law) -> list[bool]:
+    """Which parameters are whole numbers, without a derivative."""
+    return [law.discrete and n in ("n", "N", "low", "high") and law is not MASSES["nbinom"] for n in law.shapes.split()]
 
 
 def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any, Any]:
@@ -133,19 +130,12 @@ def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
     if missing or unknown or len(args) > len(names):
         raise TypeError(f"{name}() takes the parameters {', '.join(names)}; missing: {missing}, unknown: {unknown}")
-    for n in law.shapes.split():
-        x = given[n]
-        if (
-            law.discrete
-            and n in _WHOLE
-            and name.split(".", maxsplit=1)[0] != "nbinom"
-            and isinstance(x, Tracer)
-            and x.dtype.kind not in "iub"
-        ):
+    for n, whole in zip(names, _whole(law)):
+        if whole and isinstance(given[n], Tracer) and given[n].dtype.kind not in "iub":
             raise errors.UnsupportedError(
                 f"{name}: {n} is a whole number and has no derivative.\n  At {errors.user_line()}.\n  Pass an integer."
             )
-    values = [_real(name, given[n]) for n in [*law.shapes.split(), "loc", "scale"]]
+    values = [real(given[n], name) for n in [*law.shapes.split(), "loc", "scale"]]
     return tuple(values[:-2]), values[-2], values[-1]
 
 
@@ -158,7 +148,7 @@ def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
 
     def method(x: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
-        z = _real(f"{name}.{what}", x) - loc
+        z = real(x, f"{name}.{what}") - loc
         positive = True
         if not law.discrete:
             positive = scale > 0
@@ -169,7 +159,7 @@ def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
         if core:
             out = out - np.log(scale) if not law.discrete else out
             out = out if what.startswith("log") else np.exp(np.where(out == -np.inf, -np.inf, out))
-        return out if positive is True else np.where(positive, out, np.nan)
+        return number(out if positive is True else np.where(positive, out, np.nan))
 
     return method
 
@@ -198,7 +188,7 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
 
     def method(q: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
-        return op(_real(f"{name}.{what}", q), *shapes) * scale + loc
+        return op(real(q, f"{name}.{what}"), *shapes) * scale + loc
 
     return method
 
@@ -214,7 +204,7 @@ def _summary_of(name: str, law: Law, what: str) -> Callable[..., Any]:
         kinds = [take[m] for m in kwargs.pop("moments", "mv")] if what == "stats" else [what]
         shapes, loc, scale = _arguments(f"{name}.{what}", law, tuple(args), kwargs)
         valid = _valid(law, shapes) & (scale > 0)
-        out = [np.where(valid, summary(name, law, kind, order, shapes, loc, scale), np.nan) for kind in kinds]
+        out = [number(np.where(valid, summary(name, law, kind, order, shapes, loc, scale), np.nan)) for kind in kinds]
         return tuple(out) if len(out) > 1 else out[0]
 
     return method
@@ -226,30 +216,23 @@ def _central(name: str, what: str, ppf: Callable[..., Any]) -> Callable[..., Any
         return lambda *args, **kwargs: ppf(0.5, *args, **kwargs)
 
     def interval(confidence: Any, *args: Any, **kwargs: Any) -> Any:
-        p = _real(f"{name}.interval", confidence)
+        p = real(confidence, f"{name}.interval")
         return ppf((1 - p) / 2, *args, **kwargs), ppf((1 + p) / 2, *args, **kwargs)
 
     return interval
 
 
 def _samples(law: Law, what: str) -> tuple[Sample, ...]:
-    whole = [k for k, n in enumerate(law.shapes.split(), 1) if law.discrete and n in _WHOLE and law is not MASSES["nbinom"]]
-    count = len(law.at)
-    wrt = tuple(k for k in range(count) if k not in whole and not (law.discrete and k == 0))
+    wrt = tuple(k for k, whole in enumerate([law.discrete, *_whole(law)]) if not whole)
     first = 0.37 if what in ("ppf", "isf") else law.at[0]
     spread = np.array([0.9, 1.0]) if not law.discrete else np.array([1, 1])
 
-    def draw(rng: Any) -> tuple[Any, ...]:
-        del rng
-        return (first * spread, *(np.asarray(v) for v in law.at[1:]))
-
-    return (Sample(draw, wrt=wrt),) if wrt else ()
+    return (Sample(lambda rng: (first * spread, *map(np.asarray, law.at[1:])), wrt=wrt),) if wrt else ()
 
 
 def _parameters(law: Law, *before: Any) -> tuple[Sample, ...]:
-    whole = [law.discrete and n in _WHOLE for n in law.shapes.split()]
     at = [*law.at[1:], *([] if law.discrete else [0.2, 1.3])]
-    wrt = tuple(k + len(before) for k in range(len(at)) if not any(whole[k : k + 1]))
+    wrt = tuple(k for k, whole in enumerate([*_whole(law), *(False for _ in at[len(law.at) - 1 :])], len(before)) if not whole)
     return (Sample(lambda rng: (*before, *map(np.asarray, at)), wrt=wrt),) if wrt else ()
 
 
@@ -257,7 +240,7 @@ def _declare(name: str, law: Law) -> None:
     own = getattr(_scipy, name)
 
     def enter(what: str, method: Callable[..., Any], samples: tuple[Sample, ...]) -> None:
-        method.__name__, method.__doc__ = what, f"`scipy.stats.{name}.{what}`."
+        method.__name__ = what
         implements(getattr(own, what), samples, name=f"scipy.stats.{name}.{what}")(method)
 
     for what in DISCRETE if law.discrete else CONTINUOUS:
@@ -319,7 +302,7 @@ _PLAIN = (  # objects, plots, and SciPy's newer distributions, which take plain 
 )
 CONSTANT = tuple(_PLAIN.split())
 gaussian_kde = _tests.gaussian_kde
-_find = late("scipy.stats.", _scipy, REFUSED)
+_find = late(_scipy, REFUSED)
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ from functrace.torch._attributes import from_dlpack as from_dlpack
 from functrace.torch._border import trim_methods as _trim_methods
 from functrace.torch._border import trimmed as _trimmed
 from functrace.torch._dtypes import Size as Size
+from functrace.torch._dtypes import bfloat16 as bfloat16
 from functrace.torch._dtypes import can_cast as can_cast
 from functrace.torch._dtypes import channels_last as channels_last
 from functrace.torch._dtypes import contiguous_format as contiguous_format
@@ -56,7 +57,8 @@ from functrace.torch._random import initial_seed as initial_seed
 from functrace.torch._random import manual_seed as manual_seed
 from functrace.torch._random import seed as seed
 from functrace.torch._tensor import Tensor as Tensor
-from functrace.torch._tensor import wrap as _wrap
+from functrace.torch.random import get_rng_state as get_rng_state
+from functrace.torch.random import set_rng_state as set_rng_state
 
 __version__ = "2.13.0+functrace"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
@@ -72,16 +74,6 @@ _trim_methods(Tensor)
 def is_tensor(obj: _Any) -> bool:
     """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
-
-
-def get_rng_state() -> _Any:
-    """The state of the default generator, a uint8 tensor."""
-    return _wrap(default_generator.get_state())
-
-
-def set_rng_state(state: _Any) -> None:
-    """Go back to a state of the default generator."""
-    default_generator.set_state(state)
 
 
 def install() -> None:
@@ -112,6 +104,8 @@ _LAZY = _names(
     utils="",
     random="",
     serialization="",
+    storage="is_storage",
+    amp="autocast is_autocast_enabled",
     overrides="",
     testing="",
     distributions="",

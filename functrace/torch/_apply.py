@@ -210,7 +210,7 @@ def _plain(name: str, general: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "") -> Any:
+def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "", params: tuple[Any, ...] = ()) -> Any:
     """Apply a row of two arguments under PyTorch's type promotion. `floating`: integers give the default dtype."""
     d = _dtypes.result_type(x, y)
     if name in LIMITS:
@@ -231,12 +231,12 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "") -> 
     arrays = [t._a if isinstance(t, Tensor) else t for t in (x, y)]
     try:
         given = [cast(a) for a in arrays]
-        ans = bind(_primitive(op), tuple(given), ()) if _traced(given) else np.asarray(fun(*given))
+        ans = bind(_primitive(op), tuple(given), params) if _traced(given) else np.asarray(fun(*given, *params))
     except ValueError:
         raise (mismatch(*arrays) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     t = wrap(ans)
     if recording() and (getattr(x, "_rg", False) or getattr(y, "_rg", False)) and ans.dtype.kind in "fc":
-        t._rg, t._edge = True, (record(op, (x, y), arrays, ans, (), t._ver), 0)
+        t._rg, t._edge = True, (record(op, (x, y), arrays, ans, params, t._ver), 0)
     return t
 
 
@@ -255,7 +255,10 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
 
     def function(input: Any, other: Any) -> Any:
         try:
-            a = input._a
+            try:
+                a = input._a
+            except AttributeError:  # a number
+                return general(input, other)
             if other.__class__ is Tensor or isinstance(other, Tensor):
                 b = other._a
                 if a.dtype is not b.dtype:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,7 @@ def _dlpack(self: Any, *, stream: Any = None, **kwargs: Any) -> Any:
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor on the memory of another library's array."""
-    if device is not None:
-        _dtypes.device(device)
+    _dtypes.device_of(device)
     a = np.from_dlpack(ext_tensor)
     return wrap(a.copy() if copy else a)
 
@@ -119,8 +119,8 @@ Tensor.__deepcopy__, Tensor.__reduce_ex__ = _deepcopy, _reduce  # type: ignore[a
 _ABSENT = frozenset(
     "bfloat16 ccol_indices chalf coalesce col_indices crow_indices dense_dim dequantize geqrf indices int_repr ormqr q_per_channel_axis "
     "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme record_stream row_indices set_ smm sparse_dim sparse_mask "
-    "sparse_resize_ sspaddmm storage to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
-    "to_sparse_csr untyped_storage values".split()
+    "sparse_resize_ sspaddmm to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+    "to_sparse_csr values".split()
 )
 
 
@@ -137,28 +137,28 @@ def _map_(self: Any, tensor: Any, callable: Any) -> Any:
     return self.copy_(wrap(np.reshape([callable(x, y) for x, y in zip(self.flatten().tolist(), tensor.flatten().tolist())], self.shape)))
 
 
-def _of_functional(name: str) -> Any:
-    def method(self: Any, *args: Any) -> Any:
-        from functrace.torch.nn import functional
+def _later(module: str, name: str) -> Any:
+    """A method that is a function of a module which is imported when it is called."""
 
-        return getattr(functional, name)(self, *args)
+    def method(self: Any, *args: Any) -> Any:
+        return getattr(importlib.import_module(f"functrace.torch.{module}"), name)(self, *args)
 
     return method
 
 
 METHODS: dict[str, Any] = {
     "map_": _map_,
-    "prelu": _of_functional("prelu"),
-    "hardshrink": _of_functional("hardshrink"),
+    "prelu": _later("nn.functional", "prelu"),
+    "hardshrink": _later("nn.functional", "hardshrink"),
+    "storage": _later("storage", "storage"),
+    "untyped_storage": _later("storage", "untyped_storage"),
     "__array_function__": _array_function,
+    "__reversed__": lambda self: self.flip(0) if self._a.ndim else self,
     "as_subclass": _as_subclass,
     "cuda": _cuda,
     "xpu": _cuda,
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),
-    "is_signed": lambda self: self.dtype.is_signed,
-    "get_device": lambda self: -1,
-    "is_same_size": lambda self, other: self._a.shape == other._a.shape,
     "is_set_to": lambda self, other: self.data_ptr() == other.data_ptr() and self.stride() == other.stride() and self.shape == other.shape,
     "is_pinned": lambda self, device=None: False,
     "is_shared": lambda self: False,
@@ -168,5 +168,4 @@ METHODS: dict[str, Any] = {
     "has_names": lambda self: False,
 }
 for _name, _method in METHODS.items():
-    if not hasattr(Tensor, _name):
-        setattr(Tensor, _name, _method)
+    setattr(Tensor, _name, _method)

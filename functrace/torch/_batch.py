@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._checks import out_of_range
 from functrace.torch._contact import BatchTrace, BatchTracer, Tracer, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
 from functrace.torch._modes import recording
@@ -129,7 +130,7 @@ def leave(trace: Any, t: Any, axis: int | None) -> Any:
         return t
     rank = len(t._a.shape) + 1
     if not -rank <= axis < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {axis})")
+        raise out_of_range(axis, rank)
     axis = axis % rank
     a = _leave(trace, t._a, axis)
     out = wrap(np.array(a) if isinstance(a, np.ndarray) else a)
@@ -283,7 +284,7 @@ def _random(randomness: str) -> Iterator[None]:
     before = default_generator.get_state() if randomness == "error" else None
     yield
     if before is not None and not np.array_equal(before, default_generator.get_state()):
-        default_generator.set_state(wrap(before))
+        default_generator.set_state(before)
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on "
             "vmap or perform the randomness operation out of vmap"

@@ -6,6 +6,7 @@ PyTorch's names. Tensors may stand anywhere among its arguments, in lists too. I
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -14,8 +15,8 @@ import numpy as np
 from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._index_checks import checked
-from functrace.torch._limits import limited
+from functrace.torch._checks import out_of_range
+from functrace.torch._index_checks import guarded
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public
@@ -94,9 +95,11 @@ def _refused(name: str, a: Any, why: str) -> LinAlgError:
 def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
     """What NumPy says of shapes and axes, as PyTorch says it, or at least with its class of error and the operation's name."""
     if isinstance(error, np.exceptions.AxisError) and error.axis is not None:
-        n = max(error.ndim or 0, 1)
-        return IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {error.axis})")
+        return out_of_range(error.axis, error.ndim or 0)
     text = str(error)
+    if text.startswith("Invalid n"):  # of a Fourier transform
+        text = text.replace("FFT data", "data").removesuffix(".").partition(";")[0]
+        return RuntimeError(re.sub("norm value (.*)", r'normalization mode: "\1"', text))
     if not any(words in text for words in ("broadcast", "not aligned", "mismatch", "shape")):
         return error
     found = mismatch(inputs[0]._a, inputs[1]._a) if len(inputs) == 2 and "broadcast" in text else None
@@ -223,6 +226,6 @@ def bind(
         first, *_ = every = names.split()
         function = bound(prefix + first, node, fun, **options)
         if space is not None:
-            space.update(dict.fromkeys(every, checked(prefix + first, limited(prefix + first, function))))
+            space.update(dict.fromkeys(every, guarded(prefix + first, function)))
         else:
             public(function, *every, method=method, torch=torch)

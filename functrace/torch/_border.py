@@ -6,7 +6,7 @@ a wrapper here, once their module is complete; inside the shim they are called w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -33,3 +33,14 @@ def trim_methods(cls: type) -> None:
     """The same for the methods of a class."""
     for name, method in trimmed(vars(cls)).items():
         setattr(cls, name, method)
+
+
+def named(name: str, doc: str) -> Callable[[Any], Any]:
+    """Decorates a function that is made in another: its name, and what it says of itself."""
+
+    def enter(function: Any) -> Any:
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = doc
+        return function
+
+    return enter

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import numpy as np
-
 CHECKS: dict[str, Callable[..., None]] = {}
 
 
@@ -45,6 +43,12 @@ def place_of(dim: Any, n: int) -> int:
     return dim + n if dim < 0 else dim  # type: ignore[no-any-return]
 
 
+def out_of_range(dim: int, ndim: int) -> IndexError:
+    """PyTorch's complaint about an axis."""
+    n = max(ndim, 1)
+    return IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+
+
 def wrong(text: str, kind: type[Exception] = RuntimeError) -> NoReturn:
     raise kind(text)
 
@@ -53,7 +57,7 @@ def c_name(x: Any) -> str:
     names = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
              "float16": "c10::Half", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
              "complex128": "c10::complex<double>"}  # fmt: skip
-    return names[x._a.dtype.name]
+    return names.get(x._a.dtype.name, str(x.dtype))
 
 
 def fits(x: Any, y: Any) -> None:
@@ -109,8 +113,7 @@ def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
 def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) -> None:
     x, y, z = input._a.shape, a._a.shape, b._a.shape
     if name in ("baddbmm", "addbmm") and min(len(y), len(z)) < 3:
-        n = len(y) if len(y) < 3 else len(z)
-        wrong(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got 2)", IndexError)
+        raise out_of_range(2, len(y) if len(y) < 3 else len(z))
     if name == "addr":
         y, z = (*y, 1), (1, *z)
     if name == "addmm":
@@ -123,13 +126,9 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
         return
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
-    target = (*y[name == "addbmm" : -1], z[-1])
-    for k in range(1, len(x) + 1):
-        if k > len(target) or x[-k] not in (1, target[-k]):
-            wrong(
-                f"The expanded size of the tensor ({target[-k] if k <= len(target) else 1}) must match the existing size ({x[-k]}) at "
-                f"non-singleton dimension {len(target) - k}.  Target sizes: {list(target)}.  Tensor sizes: {list(x)}"
-            )
+    from functrace.torch._shape import check_expands
+
+    check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")
 
 
 @check_of(
@@ -157,6 +156,15 @@ def _cross(input: Any, other: Any, dim: int | None = None) -> None:
     if dim is None and 3 not in x:
         wrong("no dimension of size 3 in input")
     _crossed(input, other, x.index(3) if dim is None else dim)
+
+
+@check_of("complex", "polar")
+def _parts(_name: str, first: Any, second: Any, **_named: Any) -> None:
+    a, b = first.dtype, second.dtype
+    if not (a.is_floating_point and b.is_floating_point):
+        wrong(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar} and {b.scalar}")
+    if a is not b:
+        wrong(f"Expected object of scalar type {a.scalar} but got scalar type {b.scalar} for second argument")
 
 
 @check_of("linalg_cross")
@@ -195,7 +203,8 @@ def _inner(input: Any, other: Any) -> None:
 
 
 @check_of("vdot")
-def _vdot(input: Any, other: Any) -> None:
+def vectors(input: Any, other: Any) -> None:
+    """Raise unless they are vectors of one dtype and length."""
     x, y = input._a, other._a
     if x.ndim != 1 or y.ndim != 1:
         wrong(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
@@ -237,22 +246,10 @@ def _indices(_name: str, row: int, col: int, *_rest: Any, **_named: Any) -> None
             wrong(f"{what} must be non-negative, got{n}")
 
 
-@check_of("meshgrid")
-def _meshgrid(*tensors: Any, indexing: str | None = None) -> None:
-    if indexing not in (None, "ij", "xy"):
-        wrong(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-
-
 @check_of("norm")
 def _norm(input: Any, p: Any = "fro", dim: Any = None, *_rest: Any, **_named: Any) -> None:
     if not input._a.size and dim is None and p in (float("inf"), -float("inf")):
         wrong("linalg.vector_norm cannot compute the inf norm on an empty tensor because the operation does not have an identity")
-
-
-@check_of("add", "sub")
-def _scaled(_name: str, input: Any, other: Any, *, alpha: Any = 1, **_named: Any) -> None:
-    if isinstance(alpha, float) and all(getattr(getattr(x, "_a", x), "dtype", np.dtype(type(x))).kind in "biu" for x in (input, other)):
-        wrong("For integral input tensors, argument alpha must not be a floating point number.")
 
 
 @check_of("argmax", "argmin", "max", "min", "median", "mode", "amax", "amin", "nanmedian")

@@ -167,7 +167,7 @@ def _of_arrays(function: Callable[..., Any], leaves: list[Any], places: list[int
         after, now = tree.flatten((args, kwargs))
         same = len(after) == len(full) and now == treedef and all(x is y for x, y in zip(after, full))
         if not np.array_equal(before, default_generator.get_state()):
-            default_generator.set_state(wrap(before))
+            default_generator.set_state(before)
             raise _Impure
         outs = tree.leaves(out)
         shared = {id(t) for t in (*tensors, *outs)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import warnings
@@ -13,7 +14,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes, _inplace
 from functrace.torch._contact import Tracer
-from functrace.torch._dtypes import to_shape
+from functrace.torch._dtypes import device_of, to_shape
 from functrace.torch._index import stack
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
@@ -99,6 +100,8 @@ def _array(data: Any, dtype: Any) -> Any:
     try:
         return np.array(items, d).reshape(shape)
     except (OverflowError, ValueError):
+        if d.kind == "u" and all(isinstance(x, int) and abs(x) <= np.iinfo(d).max for x in items):
+            return np.array(items, np.int64).astype(d).reshape(shape)  # negative ones wrap round
         if all(-(2**63) <= x < 2**63 for x in items if isinstance(x, int)):
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
         raise ValueError("Overflow when unpacking long long") from None
@@ -119,15 +122,18 @@ def _no_number(x: Any, kind: Any, inside: bool) -> Exception:
     return RuntimeError(f"Could not infer dtype of {name}")
 
 
+_COPY_CONSTRUCTED = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+
+
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
     """A new tensor with a copy of `data`: numbers, nested sequences, arrays."""
     device_of(device)
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_CONSTRUCTED, stacklevel=level())
     return finish(_array(data, dtype), requires_grad)
-
-
-def device_of(device: Any) -> None:
-    if device is not None:
-        _dtypes.device(device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
@@ -179,7 +185,9 @@ def shape_of(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ..
 Maker = Callable[..., Any]
 
 
-def _filled(name: str, make: Any) -> tuple[Maker, Maker]:
+def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
+    """The functions `name` and `name_like` of `make(shape, dtype)`, to which the first passes the keywords `more`."""
+
     def plain(
         *shape: Any,
         size: Any = None,
@@ -190,10 +198,12 @@ def _filled(name: str, make: Any) -> tuple[Maker, Maker]:
         **options: Any,
     ) -> Any:
         device_of(device)
+        fun = make
         if options:
+            fun = functools.partial(make, **{k: options.pop(k) for k in more if k in options})
             keywords(name, options)
         d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
-        a = make(shape_of(name, shape, size), d)
+        a = fun(shape_of(name, shape, size), d)
         return finish(a, requires_grad) if out is None else written(out, a)
 
     def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
@@ -208,9 +218,9 @@ def _filled(name: str, make: Any) -> tuple[Maker, Maker]:
     return plain, like
 
 
-zeros, zeros_like = _filled("zeros", np.zeros)
-ones, ones_like = _filled("ones", np.ones)
-empty, empty_like = _filled("empty", np.empty)
+zeros, zeros_like = makers("zeros", np.zeros)
+ones, ones_like = makers("ones", np.ones)
+empty, empty_like = makers("empty", np.empty)
 
 
 def full(
@@ -328,7 +338,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
         if error is not None:
             raise error
         shape = np.broadcast_shapes(shape, t._a.shape)
-    return tuple(t.expand(shape) for t in tensors)
+    return tuple(t if t._a.shape == shape else t.expand(shape) for t in tensors)
 
 
 def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -30,14 +31,19 @@ class _Absent:
     is_available = is_initialized = is_built = is_bf16_supported = staticmethod(_answer(False))
     device_count = staticmethod(_answer(0))
     current_accelerator = staticmethod(_answer(None))
+    memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = staticmethod(_answer(0))
     synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(_answer(None))
 
 
-cuda, mps, xpu, accelerator = _Absent("cuda"), _Absent("mps"), _Absent("xpu"), _Absent("accelerator")
+class _Cuda(_Absent):
+    amp = property(lambda self: importlib.import_module("functrace.torch.amp"))
+
+
+cuda, mps, xpu, accelerator = _Cuda("cuda"), _Absent("mps"), _Absent("xpu"), _Absent("accelerator")
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=_answer(False), matmul=SimpleNamespace(allow_tf32=False)),
-    cudnn=SimpleNamespace(is_available=_answer(False), enabled=False, deterministic=False, benchmark=False, allow_tf32=False),
+    cudnn=SimpleNamespace(is_available=_answer(False), enabled=True, deterministic=False, benchmark=False, allow_tf32=False),
     mkl=SimpleNamespace(is_available=_answer(False)),
     openmp=SimpleNamespace(is_available=_answer(False)),
 )
@@ -87,8 +93,7 @@ def get_float32_matmul_precision() -> str:
 
 def set_default_device(device: Any) -> None:
     """Only the CPU is taken."""
-    if device is not None:
-        _dtypes.device(device)
+    _dtypes.device_of(device)
 
 
 def get_default_device() -> _dtypes.device:

@@ -10,47 +10,21 @@ import numpy as np
 
 from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
-from functrace.torch._create import Maker, device_of, empty, empty_like, finish, keywords, numpy_dtype, shape_of, written
+from functrace.torch._create import empty, empty_like, finish, makers, numpy_dtype, shape_of
+from functrace.torch._dtypes import device_of
+from functrace.torch._limits import refuse
 from functrace.torch._modes import no_grad
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, wrap
 
 
-def _drawn(name: str, kind: str) -> tuple[Maker, Maker]:
-    def plain(
-        *shape: Any,
-        size: Any = None,
-        generator: Any = None,
-        dtype: Any = None,
-        requires_grad: bool = False,
-        device: Any = None,
-        out: Any = None,
-        **options: Any,
-    ) -> Any:
-        device_of(device)
-        if options:
-            keywords(name, options)
-        d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
-        a = _random.draw(kind, shape_of(name, shape, size), _floating(name, d), generator)
-        return finish(a, requires_grad) if out is None else written(out, a)
+def _drawn(name: str, kind: str) -> tuple[Any, Any]:
+    def draw(shape: tuple[int, ...], d: Any, generator: Any = None) -> Any:
+        refuse(kind + "_", d)
+        return _random.draw(kind, shape, d, generator)
 
-    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
-        device_of(device)
-        if options:
-            keywords(f"{name}_like", options)
-        return finish(_random.draw(kind, input._a.shape, _floating(name, numpy_dtype(dtype, input.dtype))), requires_grad)
-
-    plain.__name__, like.__name__ = name, f"{name}_like"
-    return plain, like
-
-
-def _floating(name: str, d: Any) -> Any:
-    if d.kind not in "fc":
-        raise NotImplementedError(
-            f"\"{'check_uniform_bounds' if name == 'rand' else 'normal_kernel_cpu'}\" not implemented for '{_dtypes.of(d).scalar}'"
-        )
-    return d
+    return makers(name, draw, "generator")
 
 
 rand, rand_like = _drawn("rand", "uniform")
@@ -68,6 +42,7 @@ def randint(
     device: Any = None,
 ) -> Any:
     """Integers from `low` (0) to `high - 1`."""
+    device_of(device)
     high_alone = size is None or high is None
     if size is None:
         low, high, size = 0, low, high
@@ -76,11 +51,15 @@ def randint(
     if isinstance(low, float) or isinstance(high, float):
         name = "'low' (position 1)" if isinstance(low, float) else f"'high' (position {1 if high_alone else 2})"
         raise TypeError(f"randint(): argument {name} must be int, not float")
+    shape = shape_of("randint", (size,))
+    values = _below(_source(generator), low, high, math.prod(shape)).reshape(shape)
+    return finish(values.astype(numpy_dtype(dtype, _dtypes.int64)), requires_grad)
+
+
+def _below(source: _random.Generator, low: int, high: int, n: int) -> Any:
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    shape = shape_of("randint", (size,))
-    values = (generator or _random.default_generator).below(low, high, math.prod(shape)).reshape(shape)
-    return finish(values.astype(numpy_dtype(dtype, _dtypes.int64)), requires_grad)
+    return source.below(low, high, n)
 
 
 def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
@@ -92,7 +71,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     """The integers below n in random order."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    return wrap((generator or _random.default_generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64)))
+    return wrap(_source(generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64)))
 
 
 def _given(node: str, arguments: int) -> Op:
@@ -136,15 +115,13 @@ def _source(generator: Any) -> _random.Generator:
 
 
 def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
-    if a > b:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a:g} > to={b:g}")
-    return _random.scaled(source.uniform(x.size, x.dtype), b - a, a, x.dtype)
+    if x.dtype.kind == "c":
+        return _random.uniform(2 * x.size, x.real.dtype, source, a, b).view(x.dtype)
+    return _random.uniform(x.size, x.dtype, source, a, b)
 
 
 def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    if x.dtype.kind == "c":
+    if x.dtype.kind == "c" and std >= 0:
         return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
     return _random.normal(x.size, x.dtype, source, mean, std)
 
@@ -179,10 +156,7 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
 
 def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
     if low is not None:
-        first, last = (0, low) if high is None else (low, high)
-        if first >= last:
-            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={first} >= to={last}")
-        return source.below(*((0, low) if high is None else (low, high)), x.size)
+        return _below(source, 0, low, x.size) if high is None else _below(source, low, high, x.size)
     if x.dtype.kind == "f":
         digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
         return (source.doublewords(x.size) if digits == 53 else source.words(x.size)) % np.uint64((1 << digits) + 1)
@@ -208,6 +182,7 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
     renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
 
     def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        refuse(name, self._a.dtype)
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
         return self.copy_(wrap(np.reshape(drawn, self._a.shape).astype(self._a.dtype)))

@@ -64,6 +64,24 @@ class dtype:
         return of(np.empty(0, self.np).real.dtype)
 
 
+class _Named(dtype):
+    """A type that NumPy has not: it can be asked for its name, but not used."""
+
+    __slots__ = ()
+    itemsize = 2
+
+    def __init__(self, name: str, scalar: str, storage: str) -> None:
+        self.name, self.scalar, self.storage, self.category = name, scalar, storage, FLOAT
+
+    @property
+    def np(self) -> Any:  # type: ignore[override]
+        """Raises NotImplementedError."""
+        raise NotImplementedError(
+            f"torch.{self.name}: functrace.torch has no such tensors, since NumPy has no such type: use torch.float32."
+        )
+
+
+bfloat16 = _Named("bfloat16", "BFloat16", "BFloat16Tensor")
 _ROWS = (
     ("bool", "Bool", "BoolTensor", ()),
     ("uint8", "Byte", "ByteTensor", ()),
@@ -164,6 +182,17 @@ def held(number: Any, target: Any) -> Any:
     return np.asarray(number).astype(target)
 
 
+def factor(number: Any, d: dtype) -> Any:
+    """A number given as `alpha=` to an op with results of dtype `d`. Raises RuntimeError if it is of another kind, or does not fit."""
+    if d.category >= FLOAT and not isinstance(number, bool):
+        return number
+    if isinstance(number, bool) and d is not bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if not isinstance(number, int):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    return held(number, d.np) if d is not bool_ else bool(number)
+
+
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "uint8": "uint8_t", "int8": "int8_t",
             "int16": "int16_t", "float16": "c10::Half", "complex64": "c10::complex<float>"}  # fmt: skip
 
@@ -216,7 +245,7 @@ def result_type(*operands: Any) -> dtype:
 
 def can_cast(source: dtype, to: dtype) -> bool:
     """Whether an in-place op may store a result of dtype `source` in a tensor of dtype `to`."""
-    return source.category <= to.category and not (to is bool_ and source is not bool_)
+    return source.category <= to.category
 
 
 class Size(tuple[int, ...]):
@@ -280,6 +309,12 @@ class device:
         self.type = name
         self.index = int(number) if number else index
 
+    def __enter__(self) -> device:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
     def __repr__(self) -> str:
         return f"device(type='cpu', index={self.index})" if self.index is not None else "device(type='cpu')"
 
@@ -291,6 +326,12 @@ class device:
 
     def __hash__(self) -> int:
         return hash((self.type, self.index))
+
+
+def device_of(x: Any) -> None:
+    """Raise unless `device=` is the CPU, or not given."""
+    if x is not None:
+        device(x)
 
 
 class layout:
@@ -328,7 +369,7 @@ class finfo:
     def __init__(self, type: dtype | None = None) -> None:
         d = type or _default
         if d.category < FLOAT:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{d.name}'")
+            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
         info: Any = np.finfo(d.np)
         self.bits = int(info.bits)
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
@@ -350,7 +391,7 @@ class iinfo:
 
     def __init__(self, type: dtype) -> None:
         if type.category != INT:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type.name}'")
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         info = np.iinfo(type.np)
         self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
 

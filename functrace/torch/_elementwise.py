@@ -12,7 +12,7 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
 from functrace.torch._nodes import Op, same
-from functrace.torch._ops import FUNCTIONS, public, scipy_special, zero
+from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special, zero
 from functrace.torch._shape import to
 from functrace.torch._tensor import Tensor
 
@@ -62,6 +62,10 @@ def _sgn(input: Any) -> Any:
     return np.where(size == 0, 0, input / np.where(size == 0, 1, size)).astype(input.dtype)
 
 
+def _heaviside(input: Any, values: Any) -> Any:
+    return np.where(input == input, np.heaviside(input, values), 0).astype(input.dtype)
+
+
 def _mvlgamma(input: Any, p: int) -> Any:
     return sum(gammaln(input - k / 2) for k in range(p)) + math.log(math.pi) * p * (p - 1) / 4
 
@@ -102,15 +106,13 @@ bind(
     floating=True,
 )
 bind({"complex": ("Complex", _complex), "polar": ("Polar", _polar)}, operands=2, method=False)
-bind({"heaviside": ("Heaviside", lambda input, values: np.heaviside(input, values).astype(input.dtype))}, operands=2, constant="none")
+bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
 _NEXTAFTER = Op("Nextafter", np.nextafter, [same, zero], "Zero")
 public(lambda input, other: call(_NEXTAFTER, (input, other)), "nextafter")
 bind(
     {
         "gcd": ("Gcd", lambda input, other: np.gcd(input, other)),
         "lcm": ("Lcm", lambda input, other: np.lcm(input, other)),
-        "bitwise_left_shift": ("Shift", lambda input, other: np.left_shift(input, other)),
-        "bitwise_right_shift": ("Shift", lambda input, other: np.right_shift(input, other)),
     },
     operands=2,
     constant="zero",
@@ -123,6 +125,10 @@ bind(
     },
     constant="zero",
 )
+
+
+for _name, _short in (("bitwise_left_shift", "lshift"), ("bitwise_right_shift", "rshift")):
+    public(operator(_name, comparison(_short, SHIFTS[_short])), _name)
 
 
 @public

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
+import numpy as np
+
 from functrace.torch import _dtypes
 from functrace.torch._modes import recording, set_recording
 from functrace.torch._watch import anomaly, watch_nodes
@@ -33,7 +35,6 @@ FREED = (
 )
 
 Edge = tuple[Any, int]
-Hook = Callable[[Any], Any]
 Hooks = dict[int, Callable[..., Any]]
 
 
@@ -216,6 +217,7 @@ def _walk(
     frame: list[Any], roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Sequence[Edge] | None, accumulate: bool
 ) -> list[Any]:
     grads: dict[Node, Any] = {}
+    sums: set[Node] = set()  # whose gradient is a sum, which nobody else can see
     for (node, k), g in roots:
         _add(grads, node, k, g)
     order, last = _reachable(list(grads))
@@ -253,7 +255,13 @@ def _walk(
                             target, k = edge
                             if target.outputs == 1:
                                 c = grads.get(target)
-                                grads[target] = d if c is None else c + d
+                                if c is None:
+                                    grads[target] = d
+                                elif target in sums and type(c) is type(d) is np.ndarray:
+                                    c += d
+                                else:
+                                    grads[target] = c + d
+                                    sums.add(target)
                             else:
                                 _add(grads, target, k, d)
                     d = c = g = ds = None

@@ -15,6 +15,8 @@ class _Finder:
     """Gives for `torch.x` the module `functrace.torch.x` itself. A finder and a loader; `importlib.abc` would take 10 ms to import."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname in _BESIDE and importlib.machinery.PathFinder.find_spec(fullname) is None:
+            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname)
         if not fullname.startswith("torch."):
             return None
         try:
@@ -35,6 +37,7 @@ class _Finder:
         module.__spec__ = self.spec  # the import system has put its own there
 
 
+_BESIDE = ("torchaudio", "torchtext", "torchvision")  # what courses import together with PyTorch
 _finder = _Finder()
 
 

@@ -111,7 +111,7 @@ def _as_index(p: Any) -> Any:
         return int(p)
     if isinstance(p, Tensor):
         p = p._a
-        if p.dtype.kind not in "iub":
+        if p.dtype.kind not in "iub" or p.dtype.name in ("int8", "int16"):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return p.item() if not p.ndim and not isinstance(p, Tracer) else p.view(np.bool_) if p.dtype == np.uint8 else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
@@ -189,7 +189,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             "Index put requires the source and destination dtypes match, "
             f"got {part.dtype.scalar} for the destination and {value.dtype.scalar} for the source."
         )
-    inplace(INDEX_PUT, part, (value,), (arrays, False))
+    inplace(INDEX_PUT, part, (value,), (arrays,))
 
 
 def _constant(x: Any, value: Any) -> Any:
@@ -249,8 +249,10 @@ def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
     if found is None:
         fun, part = (_cat, _cat_part) if node == "Cat" else (_stack, _stack_part)
         found = _joins[node, len(tensors)] = _variadic(node, fun, part, len(tensors))
-    kind = _dtypes.result_type(*tensors)
-    return call(found, [to(x, kind) for x in tensors], (d,))
+    if any(x._a.dtype is not tensors[0]._a.dtype for x in tensors):
+        kind = _dtypes.result_type(*tensors)
+        tensors = [to(x, kind) for x in tensors]
+    return call(found, tensors, (d,))
 
 
 @public

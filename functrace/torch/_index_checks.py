@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.torch._checks import c_name, check_of, checked, fits, place_of, wrong
+from functrace.torch._checks import c_name, check_of, checked, fits, out_of_range, place_of, wrong
+from functrace.torch._limits import limited
 
-__all__ = ["checked"]
+
+def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after what is asked of its arguments."""
+    return checked(name, limited(name, function))
 
 
 def _index(name: str, index: Any, what: str = "int32/int64") -> None:
@@ -145,19 +150,6 @@ def _meshgrid(*tensors: Any, indexing: str = "ij") -> None:
         wrong("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got one with more dimensions.")
 
 
-@check_of("flip")
-def _flip(input: Any, *dims: Any, **named: Any) -> None:
-    given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims or named["dims"]
-    n = input._a.ndim
-    places = [place_of(k, n) for k in given]
-    for k, place in zip(given, places):
-        if not 0 <= place < max(n, 1):
-            wrong(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {k})", IndexError)
-    twice = next((k for k in places if places.count(k) > 1), None)
-    if twice is not None:
-        wrong(f"dim {twice} appears multiple times in the list of dims")
-
-
 @check_of("roll")
 def _roll(input: Any, shifts: Any, dims: Any = ()) -> None:
     m, n = (len(x) if isinstance(x, (tuple, list)) else 0 if x is None else 1 for x in (shifts, dims))
@@ -166,7 +158,7 @@ def _roll(input: Any, shifts: Any, dims: Any = ()) -> None:
     size = max(input._a.ndim, 1)
     for k in (dims if isinstance(dims, (tuple, list)) else (dims,)) if n else ():
         if not -size <= k < size:
-            wrong(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {k})", IndexError)
+            raise out_of_range(k, size)
 
 
 @check_of("rot90")

@@ -10,43 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
-from functrace.torch._modes import check_inference, recording
+from functrace.torch import _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
 from functrace.torch._nodes import RuleNode
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import _check_writable as check_writable
-from functrace.torch._views import inplace, rebase
+from functrace.torch._views import check_result, inplace, opened, rebase
 
 
 def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        check_inference(self)
-        recorded = bool(recording()) and (self._rg or any(isinstance(t, Tensor) and t._rg for t in (*args, *kwargs.values())))
         given, wanted = self, kwargs.get("dtype", self.dtype)
         if wanted is not None and wanted is not self.dtype:
             found, other = self.dtype.scalar.lower(), wanted.scalar.lower()
             raise RuntimeError(f"Bad in-place call: input tensor dtype {found} and output tensor dtype {other} should match")
-        if recording():
-            check_writable(self, recorded)
+        recorded = opened(self, (*args, *kwargs.values()))
         if recorded:  # the rules want the values from before
             given = wrap(np.copy(self._a))
             if self._rg:
                 given._rg, given._edge = True, self._edge
         result = function(given, *args, **kwargs)
         a, new = self._a, result._a
-        if isinstance(a, np.ndarray) and not a.flags.writeable:
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
-                "the tensor before performing the operation."
-            )
-        if new.shape != a.shape:
-            raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(new.shape)}")
+        check_result(new, a)
         if a.dtype.kind == "c" and new.dtype.kind == "f":
             raise RuntimeError(f"In-place {name} is not supported for complex tensors.")
-        if not _dtypes.can_cast(result.dtype, self.dtype):
-            raise RuntimeError(f"result type {result.dtype.scalar} can't be cast to the desired output type {self.dtype.scalar}")
         if not recorded or a.dtype.kind not in "fc":
             a[...] = new
             self._ver[0] += 1
@@ -89,6 +76,8 @@ def _div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def _fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    if self._a.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
     np.fill_diagonal(mask := np.zeros(self._a.shape, bool), True, wrap)
     return self.masked_fill_(_tensor(mask), fill_value)
 

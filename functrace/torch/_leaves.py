@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,13 @@ def laid_out(g: Any, leaf: Any) -> Any:
     out = np.empty_like(leaf, dtype=g.dtype)
     out[...] = g
     return out
+
+
+def forget(leaves: Iterable[Any], set_to_none: bool) -> None:
+    """Let leaves have no gradient, or zeros."""
+    for p in leaves:
+        if p._grad is not None:
+            if set_to_none:
+                p._grad = None
+            else:
+                p._grad.detach_().zero_()

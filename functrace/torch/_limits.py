@@ -10,6 +10,7 @@ from functrace.torch import _dtypes
 
 _INVERT = " is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 _NEEDS_FLOAT = "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {scalar}"
+_CONTINUOUS = " distribution is a continuous probability distribution. dtype must be a floating point but you specified {scalar}"
 _ONE_WORD = "\"{kernel}\" not implemented for '{scalar}'"
 
 # Operations; NumPy's letters for the kinds that are refused; the name of the kernel that is missing, or a sentence.
@@ -28,6 +29,9 @@ _ROWS = (
     ("deg2rad rad2deg", "c", "{name} is not supported for complex tensors."),
     ("signbit", "c", "!signbit is not implemented for complex tensors."),
     ("bitwise_not bitwise_and bitwise_or bitwise_xor", "fc", "{name}_cpu"),
+    ("fft_rfft fft_ihfft", "c", "{fft} expects a real input tensor, but got {scalar}"),
+    ("fft_rfft2 fft_rfftn", "c", "rfftn expects a real-valued input tensor, but got {scalar}"),
+    ("gcd lcm", "fc", "{name}_cpu"),
     ("lshift rshift", "bfc", "{name}_cpu"),
     ("lt le gt ge atan2 cummax cummin aminmax mode logit", "c", "{name}_cpu"),
     ("floor_divide", "bc", "div_floor_cpu"),
@@ -48,7 +52,6 @@ _ROWS = (
     ("topk", "c", " topk does not support complex dtypes on CPU"),
     ("unique digamma", "c", "{name}"),
     ("median", "bc", "median_cpu"),
-    ("softmax log_softmax", "biuc", "{name}_lastdim_kernel_impl"),
     ("quantile nanquantile", "biuc", "{name}() input tensor must be either float or double dtype"),
     ("std var", "biu", "std and var only support floating point and complex dtypes"),
     ("std_mean var_mean", "biu", "{name} only support floating point and complex dtypes"),
@@ -60,6 +63,14 @@ _ROWS = (
     ("_dot _bmm", "b", "{name}"),
     ("_mm", "b", "addmm_impl_cpu_"),
     ("_mv", "b", "addmv_impl_cpu"),
+    ("uniform_", "biu", "check_uniform_bounds"),
+    ("normal_", "biu", "normal_kernel_cpu"),
+    ("log_normal_", "biuc", "log_normal_cpu"),
+    ("geometric_", "bc", "geometric_cpu"),
+    ("bernoulli_", "c", "bernoulli_scalar_cpu_"),
+    ("random_", "c", "random_kernel_cpu"),
+    ("exponential_", "biuc", "Exponential" + _CONTINUOUS),
+    ("cauchy_", "biuc", "Cauchy" + _CONTINUOUS),
     ("linalg_inv linalg_det linalg_slogdet linalg_solve linalg_cholesky linalg_qr linalg_svd linalg_svdvals linalg_eig linalg_eigvals "
      "linalg_eigh linalg_eigvalsh linalg_pinv linalg_matrix_norm linalg_lu inverse", "biu",
      "{verb}: Expected a floating point or complex tensor as input. Got {scalar}"),
@@ -77,7 +88,7 @@ def refuse(name: str, d: Any) -> None:
     if words is None:
         return
     verb = name.replace("linalg_", "linalg.").replace("_along", "").replace("inverse", "linalg.inv")
-    text = words.format(name=name.removeprefix("_"), verb=verb, scalar=_dtypes.of(d).scalar)
+    text = words.format(name=name.removeprefix("_"), verb=verb, scalar=_dtypes.of(d).scalar, fft=name.removeprefix("fft_"))
     if " " not in text:
         raise NotImplementedError(_ONE_WORD.format(kernel=text, scalar=_dtypes.of(d).scalar))
     raise NotImplementedError(text[1:]) if text[0] == "!" else RuntimeError(text)

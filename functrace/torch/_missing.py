@@ -22,8 +22,9 @@ _INSTEAD = {
     "profiler": "use Python's cProfile, or functrace.profile",
     "tensorboard": "write what is to be seen with Python's csv or json",
     "prune": "multiply the weights by a mask, in a parametrization",
-    "torchvision": "use scikit-learn's data sets",
-    "amp": "compute in float32",
+    "torchaudio": "read sound with scipy.io.wavfile",
+    "torchtext": "read text with Python",
+    "torchvision": "use scikit-learn's data sets, or NumPy arrays of images",
     "load_library": "write the operation as an autograd.Function",
 }
 
@@ -37,7 +38,7 @@ def in_place_of(name: str) -> str:
     name = "sparse" if "sparse" in name or name in ("coalesce", "indices", "values", "to_dense") else name
     parts = [part for part in name.split(".") if part in _INSTEAD]
     advice = _INSTEAD[parts[0]] if parts else "write it with the operations that are here, or in NumPy with functrace.custom_vjp"
-    return f"in functrace.torch, which does not have all of PyTorch: {advice}."
+    return f"in functrace.torch, which does not have all of PyTorch: {advice}"
 
 
 def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str], Any]:
@@ -50,7 +51,9 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
     def __getattr__(name: str) -> Any:
         where = (lazy or {}).get(name)
         if where is None:
-            raise MissingNameError(f"module '{module}' has no attribute '{name}' {in_place_of(name)}")
+            raise MissingNameError(
+                f"module '{module}' has no attribute '{name}' {in_place_of(name)}", name=name, obj=sys.modules[f"functrace.{module}"]
+            )
         found = importlib.import_module(f"functrace.{module}.{where}")
         package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
         if last in (lazy or {}) and module != "torch":

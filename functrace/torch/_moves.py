@@ -185,15 +185,16 @@ _CONJ = Op("Conj", np.conjugate, [lambda g, _r, _x: np.conjugate(g)], "Conj")
 public(lambda input: call(_CONJ, (input,)) if input._a.dtype.kind == "c" else input, "conj")
 public(lambda input: input, "resolve_conj", "resolve_neg")
 public(lambda input: False, "is_conj", "is_neg")
-public(lambda input: _adjoint(input), "adjoint")
 public(real, "real", method=False)
 public(imag, "imag", method=False)
 Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
 
 
-def _adjoint(x: Any) -> Any:
-    turned = x.transpose(-2, -1)
-    return turned.conj() if x._a.dtype.kind == "c" else turned
+@public
+def adjoint(input: Any) -> Any:
+    """The last two axes exchanged, complex numbers conjugated."""
+    turned = input.transpose(-2, -1)
+    return turned.conj() if input._a.dtype.kind == "c" else turned
 
 
 @public
@@ -233,13 +234,8 @@ def _splitter(name: str, least: int, k: int) -> None:
 _splitter("hsplit", 1, 1)
 _splitter("vsplit", 2, 0)
 _splitter("dsplit", 3, 2)
-for _name, _as in (
-    ("split_with_sizes", "split"),
-    ("unsafe_split", "split"),
-    ("unsafe_chunk", "chunk"),
-    ("unsafe_split_with_sizes", "split"),
-):
-    public(FUNCTIONS[_as], _name)
+public(FUNCTIONS["split"], "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
+public(FUNCTIONS["chunk"], "unsafe_chunk")
 public(lambda input, dim, start, length: narrow(input, dim, start, length).clone(), "narrow_copy")
 public(lambda tensors: cat([FUNCTIONS["atleast_3d"](x) for x in tensors], 2), "dstack", method=False)
 public(
@@ -314,6 +310,7 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
         self._a = a.reshape(-1)[:n].reshape(shape)  # on the same memory
     else:
         self._a = np.resize(a, shape) if a.size else np.zeros(shape, a.dtype)
+    self._ver[0] += 1
     return self
 
 
@@ -344,7 +341,7 @@ def type_(self: Any, dtype: Any = None) -> Any:
         if not found:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = found[0]
-    return to(self, dtype)
+    return to(self, dtype.dtype if isinstance(dtype, type) and hasattr(dtype, "dtype") else dtype)  # a class, as torch.FloatTensor
 
 
 public(type_, "type", torch=False)

@@ -30,10 +30,10 @@ from functrace.torch._ops import (
     TRUE_POWER,
     check_result_type,
     comparison,
+    divisor,
     operator,
     public,
     refusing,
-    remainder,
     zero,
 )
 from functrace.torch._tensor import Tensor, wrap
@@ -69,51 +69,48 @@ def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
 Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
 
 
-def _as_tensor(name: str, x: Any) -> Any:
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, SCALARS):
-        return wrap(np.asarray(x, _dtypes.of_scalar(x).np))
-    raise bad_argument(name, "input", 1, x)
-
-
 def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
-    plain = operator(name, _sub if name == "sub" else FAST[name])
+    plain = operator(name, FAST[name])
 
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-        if alpha == 1:
+        if alpha == 1 and alpha.__class__ is not bool:
             return plain(input, other, out=out)
-        if out is not None:
-            return written_to(name, out, function(input, other, alpha=alpha))
-        if _dtypes.result_type(input, other) is _dtypes.bool_:
-            alpha = bool(alpha)
-        return call(scaled, (_as_tensor(name, input), other), (alpha,))
+        result = promoted(scaled, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))
+        return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
     return function
 
 
-_sub = refusing("sub", FAST["sub"])
+_sub = refusing(FAST["sub"])
 public(_scaled("add", ADD_SCALED), "add")
-public(_scaled("sub", SUB_SCALED), "sub", "subtract")
+public(refusing(_scaled("sub", SUB_SCALED)), "sub", "subtract")
 
 
 def _cast(x: Any, d: _dtypes.dtype) -> Any:
     return x if x._a.dtype is d.np else x.to(d)
 
 
-@public
+@refusing
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """`other - alpha * input`."""
-    if isinstance(other, Tensor) or alpha != 1:
-        return call(RSUB0, (input, other), (alpha,)) if isinstance(other, Tensor) else FUNCTIONS["sub"](other, input, alpha=alpha)
+    if isinstance(other, Tensor) or alpha.__class__ is bool or alpha != 1:
+        return promoted(RSUB0, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))
     if not isinstance(other, SCALARS):
         return NotImplemented
     d = _dtypes.result_type(input, other).np
-    if input._a.dtype is B or other.__class__ is bool:
-        return _sub(input, other)
     number = _dtypes.wrapped(other, d) if d.kind in "iu" else other
     return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (number,))
+
+
+public(rsub, "rsub")
+
+
+def _check_exponent(d: _dtypes.dtype, number: Any) -> None:
+    if d.category <= _dtypes.INT:
+        if number < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        _dtypes.held(number, d.np)
 
 
 def _pow(self: Any, exponent: Any) -> Any:
@@ -125,12 +122,10 @@ def _pow(self: Any, exponent: Any) -> Any:
     d = _dtypes.result_type(self, exponent)
     if d is _dtypes.bool_:
         return call(TRUE_POWER, (self,), (exponent,))
-    if d.category <= _dtypes.INT and number < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    _check_exponent(d, number)
     return call(POW0, (_cast(self, d),), (exponent,))
 
 
-@public
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """`input` to the power `exponent`; either may be a number."""
     if not isinstance(input, Tensor):
@@ -141,6 +136,10 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if result is NotImplemented:
         raise bad_argument("pow", "exponent", 2, exponent)
     return result if out is None else written_to("pow", out, result)
+
+
+pow.limits = True  # type: ignore[attr-defined]
+public(pow)
 
 
 def _rpow(self: Any, base: Any) -> Any:
@@ -180,17 +179,16 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     d = _dtypes.result_type(input, other)
-    result = call(_ROUNDED, [_cast(x, d) if isinstance(x, Tensor) else np.asarray(x, d.np) for x in (input, other)], (rounding_mode,))
+    given = [_cast(x, d) if isinstance(x, Tensor) else np.asarray(_dtypes.wrapped(x, d.np)) for x in (input, other)]
+    result = call(_ROUNDED, given, (rounding_mode,))
     return result if out is None else written_to("div", out, result)
 
 
 def _rounded(x: Any, y: Any, how: str) -> Any:
-    if x.dtype.kind in "iu" and np.any(y == 0):
-        raise RuntimeError("ZeroDivisionError")
     return (
-        np.floor_divide(x, y)
+        np.floor_divide(x, divisor(y))
         if how == "floor"
-        else (np.trunc(x / y) if x.dtype.kind == "f" else x // y + ((x % y != 0) & ((x < 0) != (y < 0))))
+        else (np.trunc(x / y) if x.dtype.kind == "f" else x // divisor(y) + ((x % y != 0) & ((x < 0) != (y < 0))))
     )
 
 
@@ -202,24 +200,15 @@ for _name in ("true_divide", "divide"):
 
 def floor_divide(input: Any, other: Any) -> Any:
     """`input // other`, rounded down. It has no derivative."""
-    if not isinstance(input, Tensor):
-        input = wrap(np.asarray(input))
-    elif not isinstance(other, (Tensor, *SCALARS)):
+    if not isinstance(other, (Tensor, *SCALARS)):
         return NotImplemented
     d = _dtypes.result_type(input, other)
     refuse("floor_divide", d.np)
-    b = other._a if isinstance(other, Tensor) else other
-    if d.category <= _dtypes.INT and np.any(np.equal(b, 0)):
-        raise RuntimeError("ZeroDivisionError")
-    return call(_FLOORED, (input, other), (d.np,))
+    return call(_FLOORED, (input if isinstance(input, Tensor) else np.asarray(_dtypes.wrapped(input, d.np)), other), (d.np,))
 
 
 floor_divide.limits = True  # type: ignore[attr-defined]
 public(floor_divide)
-
-
-def _whole(x: Any, y: Any) -> bool:
-    return _dtypes.result_type(x, y).category <= _dtypes.INT
 
 
 def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
@@ -229,11 +218,7 @@ def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
         if isinstance(other, SCALARS) and isinstance(input, Tensor):
             d = _dtypes.result_type(input, other)
             refuse(name, d.np)
-            if other == 0 and d.category <= _dtypes.INT:
-                raise RuntimeError("ZeroDivisionError")
             return call(by_number, (_cast(input, d),), (other,))
-        if isinstance(other, Tensor) and other._a.dtype.kind in "iu" and np.any(other._a == 0) and _whole(input, other):
-            raise RuntimeError("ZeroDivisionError")
         return by_tensor(input, other)
 
     function.__name__ = name
@@ -241,8 +226,6 @@ def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
     return function
 
 
-# The rule of the argument, not the number, is all there is where the divisor is a number.
-REMAINDER0.fun, FMOD0.fun = (lambda x, c: remainder(x, x.dtype.type(c))), (lambda x, c: np.fmod(x, x.dtype.type(c)))
 public(_modulo("remainder", REMAINDER0), "remainder")
 public(_modulo("fmod", FMOD0), "fmod")
 
@@ -251,7 +234,8 @@ def _inplace_pow(self: Any, exponent: Any) -> Any:
     if isinstance(exponent, Tensor):
         return inplace(BINARY["pow"], self, (exponent,))
     check_result_type(self, exponent, "pow")
-    return inplace(POW0, self, (), (exponent,))
+    _check_exponent(self.dtype, exponent)
+    return inplace(TRUE_POWER if self._a.dtype is B else POW0, self, (), (exponent,))
 
 
 def _inplace_floor_divide(self: Any, other: Any) -> Any:
@@ -265,7 +249,7 @@ def _underivable(_g: Any, *_rest: Any) -> Any:
 _underivable.saves = ()  # type: ignore[attr-defined]
 _FLOORED = Op(
     "NotImplemented",
-    lambda x, y, d: np.floor_divide(x.astype(d), y.astype(d) if isinstance(y, np.ndarray) else y),
+    lambda x, y, d: np.floor_divide(x.astype(d), divisor(y.astype(d) if isinstance(y, np.ndarray) else _dtypes.wrapped(y, d))),
     [_underivable, _underivable],
 )
 _FLOORED.rename("NotImplemented")
@@ -273,7 +257,7 @@ _FLOORED.rename("NotImplemented")
 
 def _reversed(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return apply(_as_tensor("operator", other), self) if isinstance(other, SCALARS) else NotImplemented
+        return apply(other, self) if isinstance(other, SCALARS) else NotImplemented
 
     return method
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _dtypes, _index_checks
+from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
 from functrace.torch._contact import buffer, rules, undeclared
 from functrace.torch._dtypes import F32, F64, B
-from functrace.torch._limits import LIMITS, limited, refuse
+from functrace.torch._index_checks import guarded
+from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, inplace, taking_out, written_to
+from functrace.torch._views import bad_argument, check_cast, inplace, taking_out, written_to
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the names of `torch.`
 METHODS: set[str] = set()  # those of Tensor
@@ -33,9 +34,9 @@ def _whole(fun: Any) -> Any:
 
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
-    addcdiv addcmul addmm addmv addr amax amin arange baddbmm ceil_divide clamp_max clamp_min clip diag dot dstack eye floor_divide fmod
-    gather hstack index_select lerp linspace log_softmax logical_not logspace masked_select mv nonzero norm outer prod randint randperm
-    remainder round softmax sort square tensordot topk tril triu trunc vdot vstack
+    addcdiv addcmul addmm addmv addr amax amin arange baddbmm ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack eye
+    floor_divide fmod gather hstack index_select lerp linspace log_softmax logical_not logspace logsumexp masked_select mv nonzero norm
+    outer prod randint randperm remainder round softmax sort square std tensordot topk tril triu trunc var vdot vstack
     """.split()
 )
 
@@ -45,7 +46,7 @@ def public(function: Callable[..., Any], *names: str, method: bool = True, torch
     first = (names or (function.__name__,))[0]
     if "<" in function.__qualname__:
         function.__name__ = function.__qualname__ = first  # Python's TypeErrors name it
-    function = _index_checks.checked(first, limited(first, function))
+    function = guarded(first, function)
     for name in names or (function.__name__,):
         if torch:
             FUNCTIONS[name] = taking_out(name, function) if name in _OUT else function
@@ -141,13 +142,17 @@ def _unrelu(g: Any, r: Any, _x: Any) -> Any:
     return g * (r > 0).astype(g.dtype)
 
 
+def _sign(x: Any) -> Any:
+    """The sign, 0 of NaN."""
+    return x if x.dtype.kind == "b" else np.where(x == x, np.sign(x), np.zeros((), x.dtype))
+
+
 def _rounded(x: Any) -> Any:
     return np.rint(x) if x.dtype.kind in "fc" else x
 
 
-_SQRT_PI = math.sqrt(math.pi)
-_ERF = _tail("erf", math.erf, 2 / _SQRT_PI)
-_ERFC = _tail("erfc", math.erfc, -2 / _SQRT_PI)
+_ERF = _tail("erf", math.erf, 2 / math.sqrt(math.pi))
+_ERFC = _tail("erfc", math.erfc, -2 / math.sqrt(math.pi))
 UNARY: dict[str, Op] = {
     "sin": precise("Sin", "sin"),
     "cos": precise("Cos", "cos"),
@@ -172,7 +177,7 @@ UNARY: dict[str, Op] = {
     "rsqrt": row("Rsqrt", lambda x: 1 / np.sqrt(x), "Mul", lambda g, r, _x: -0.5 * g * r * r * r),
     "reciprocal": row("Reciprocal", np.reciprocal, "Mul", lambda g, r, _x: -g * (r * r)),
     "abs": row("Abs", np.absolute, "MulBackward0", lambda g, r, x: rules("absolute").vjps[0](g, r, x)),
-    "sign": row("Sign", lambda x: x if x.dtype.kind == "b" else np.sign(x), "Zero", zero),
+    "sign": row("Sign", _sign, "Zero", zero),
     "deg2rad": row("Deg2RadBackward0", "deg2rad"),
     "rad2deg": row("Rad2DegBackward0", "rad2deg"),
     "sigmoid": row("Sigmoid", logistic, "SigmoidBackward", lambda g, r, _x: g * (1 - r) * r),
@@ -192,7 +197,8 @@ WHOLE: dict[str, Op] = {  # on integers too they give integers
 }
 _ALIASES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "absolute": "abs",
-    "negative": "neg", "fix": "trunc", "expit": "sigmoid",
+    "negative": "neg", "fix": "trunc", "expit": "sigmoid", "multiply": "mul", "greater": "gt", "less": "lt", "greater_equal": "ge",
+    "less_equal": "le", "not_equal": "ne",
 }  # fmt: skip
 
 
@@ -206,7 +212,7 @@ def _larger(g: Any, _r: Any, x: Any, y: Any) -> Any:
 
 
 def _smaller(g: Any, _r: Any, x: Any, y: Any) -> Any:
-    return np.where(x > y, np.zeros((), g.dtype), np.where(x == y, g / 2, g))
+    return _larger(g, None, y, x)
 
 
 def power(x: Any, p: Any) -> Any:
@@ -252,10 +258,24 @@ def _exponent_of_number(g: Any, r: Any, _y: Any, base: Any) -> Any:
     return np.zeros(g.shape, g.dtype) if base == 0 else g * (r * np.log(base))
 
 
+def _integer_power(x: Any, y: Any) -> Any:
+    """`x ** y`, for integers with negative exponents too: 1, -1, and all others rounded to 0."""
+    if y.dtype.kind != "i" or not np.any(y < 0):
+        return np.power(x, y)
+    return np.where((y >= 0) | (abs(x) == 1), np.power(x, np.where(y < 0, y & 1, y)), np.zeros((), x.dtype))
+
+
+def divisor(y: Any) -> Any:
+    """An array to divide by; integers may not hold 0."""
+    if y.dtype.kind in "iu" and np.any(y == 0):
+        raise RuntimeError("ZeroDivisionError")
+    return y
+
+
 def remainder(x: Any, y: Any) -> Any:
     """`x % y` with the sign of y; a zero has that of x."""
     if x.dtype.kind != "f":
-        return np.remainder(x, y)
+        return np.remainder(x, divisor(y))
     r = np.fmod(x, y)
     return np.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
 
@@ -265,12 +285,12 @@ BINARY: dict[str, Op] = {
     "sub": row("Sub", np.subtract, ("Sub", "Neg"), same, lambda g, _r, _x, _y: -g),
     "mul": row("Mul", "multiply"),
     "div": row("Div", np.true_divide, ("Div", "Mul"), lambda g, _r, _x, y: g / y, lambda g, _r, x, y: -g * ((x / y) / y)),
-    "pow": row("PowBackward1", np.power, ("Where", "Mul"), _power_self, _power_exponent),
+    "pow": row("PowBackward1", _integer_power, ("Where", "Mul"), _power_self, _power_exponent),
     "atan2": row(
         "Atan2Backward0", np.arctan2, "Mul", lambda g, _r, x, y: g * (y / (x * x + y * y)), lambda g, _r, x, y: g * (-x / (x * x + y * y))
     ),
-    "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, lambda g, _r, x, y: _larger(g, None, y, x), flat=True),
-    "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, lambda g, _r, x, y: _smaller(g, None, y, x), flat=True),
+    "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, _smaller, flat=True),
+    "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, _larger, flat=True),
     "fmax": row(
         "Fmax",
         np.fmax,
@@ -287,7 +307,7 @@ BINARY: dict[str, Op] = {
         lambda g, _r, x, y: np.where((x > y) | (x != x), g, 0),
         flat=True,
     ),
-    "fmod": row("FmodBackward1", np.fmod, ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
+    "fmod": row("FmodBackward1", lambda x, y: np.fmod(x, divisor(y)), ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
     "remainder": row("RemainderBackward1", remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
     "xlogy": row(
         "Xlogy",
@@ -319,29 +339,33 @@ _PREDICATES: dict[str, Any] = {
 
 POW0 = Op("PowBackward0", power, [_power_of_number], algebra=True)
 TRUE_POWER = Op("PowBackward0", lambda x, p: x | (not p), [zero])
-POW2 = Op("PowBackward2", lambda y, base: np.power(np.asarray(base, y.dtype), y), [_exponent_of_number])
+POW2 = Op("PowBackward2", lambda y, base: _integer_power(np.asarray(_dtypes.wrapped(base, y.dtype)), y), [_exponent_of_number])
 RSUB = Op("RsubBackward1", lambda x, c: c - x, [lambda g, _r, _x, _c: -g], "Neg", algebra=True)
 RSUB0 = Op("Rsub", lambda x, y, c: y - c * x, [lambda g, _r, _x, _y, c: -c * g, same])
 ADD_SCALED = Op("Add", lambda x, y, c: x + c * y, [same, lambda g, _r, _x, _y, c: g * c])
 SUB_SCALED = Op("Sub", lambda x, y, c: x - c * y, [same, lambda g, _r, _x, _y, c: -c * g])
-REMAINDER0 = Op("RemainderBackward0", remainder, [same])
-FMOD0 = Op("FmodBackward0", np.fmod, [same])
+# The rule of the argument, not the number, is all there is where the divisor is a number.
+REMAINDER0 = Op("RemainderBackward0", lambda x, c: remainder(x, _dtypes.wrapped(c, x.dtype)), [same])
+FMOD0 = Op("FmodBackward0", lambda x, c: np.fmod(x, divisor(_dtypes.wrapped(c, x.dtype))), [same])
 
 FAST: dict[str, Callable[..., Any]] = {name: binary(name, op, name in _FLOATING) for name, op in BINARY.items()}
 
 
+_TENSOR_FIRST = ("eq", "ne", "lt", "le", "gt", "ge", "fmod")
 _TENSORS_ONLY = ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "logical_and", "logical_or", "logical_xor")
 
 
 def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """A function of `torch.` from an operator, which answers NotImplemented to what it does not take."""
-    taken = (Tensor,) if name in _TENSORS_ONLY else (Tensor, *SCALARS)
+    second = (Tensor,) if name in _TENSORS_ONLY else (Tensor, *SCALARS)
+    first = (Tensor,) if name in _TENSOR_FIRST else second
 
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
-        for position, (argument, x) in enumerate((("input", input), ("other", other)), 1):
-            if not isinstance(x, taken):
-                raise bad_argument(name, argument, position, x)
-        result = apply(input if isinstance(input, Tensor) else wrap(np.asarray(input)), other)
+        if not isinstance(input, first):
+            raise bad_argument(name, "input", 1, input)
+        if not isinstance(other, second):
+            raise bad_argument(name, "other", 2, other)
+        result = apply(input, other)
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = function.__qualname__ = name
@@ -353,6 +377,8 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
     refused = "".join(LIMITS.get(name, ()))
 
     def function(self: Any, other: Any) -> Any:
+        if not isinstance(self, Tensor):
+            self = wrap(np.asarray(self, _dtypes.of_scalar(self).np))
         if isinstance(other, Tensor):
             a, b = self._a, other._a
             if a.dtype is not b.dtype:
@@ -387,9 +413,7 @@ def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
         if name in LIMITS:
             refuse(name, self._a.dtype)
         if floating and self._a.dtype.kind in "biu":
-            raise RuntimeError(
-                f"result type {_dtypes.get_default_dtype().scalar} can't be cast to the desired output type {self.dtype.scalar}"
-            )
+            check_cast(_dtypes.get_default_dtype(), self.dtype)
         return inplace(op, self)
 
     return method
@@ -400,7 +424,8 @@ def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
         if not isinstance(other, (Tensor, *SCALARS)):
             return NotImplemented
         check_result_type(self, other, name)
-        if alpha != 1:
+        if alpha.__class__ is bool or alpha != 1:
+            alpha = _dtypes.factor(alpha, self.dtype)
             return inplace(ADD_SCALED if name == "add" else SUB_SCALED, self, (other,), (alpha,))
         return inplace(op, self, (other,))
 
@@ -412,23 +437,23 @@ def check_result_type(self: Any, other: Any, name: str) -> None:
     d = _dtypes.result_type(self, other)
     if name in _FLOATING and d.category < _dtypes.FLOAT:
         d = _dtypes.get_default_dtype()
-    if not _dtypes.can_cast(d, self.dtype):
-        raise RuntimeError(f"result type {d.scalar} can't be cast to the desired output type {self.dtype.scalar}")
+    check_cast(d, self.dtype)
 
 
-def refusing(name: str, fast: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Subtraction and negation of bools is refused."""
+def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
+    """A subtraction that refuses bools."""
 
-    def method(self: Any, other: Any) -> Any:
-        first, second = self._a.dtype is B, other.__class__ is bool or isinstance(other, Tensor) and other._a.dtype is B
+    def method(self: Any, other: Any, **named: Any) -> Any:
+        first, second = (x.__class__ is bool or isinstance(x, Tensor) and x._a.dtype is B for x in (self, other))
         if first and second:
             raise RuntimeError(
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
             )
         if first or second:
-            refuse(name, B)
-        return fast(self, other)
+            refuse("sub", B)
+        return fast(self, other, **named)
 
+    method.limits = True  # type: ignore[attr-defined]
     return method
 
 
@@ -437,11 +462,10 @@ def _attach() -> None:
         floating = name in UNARY and name not in ("abs", "sign", "sgn")
         public(unary(name, op, floating), name)
         setattr(Tensor, name + "_", _unary_inplace(name, op, floating))
-    for alias, name in _ALIASES.items():
-        public(FUNCTIONS[name], alias, method=alias != "expit")
     for name, op in BINARY.items():
         if name not in ("maximum", "minimum", "fmax", "fmin", "logaddexp", "fmod", "remainder"):
-            setattr(Tensor, name + "_", _binary_inplace(name, op))
+            method = _binary_inplace(name, op)
+            setattr(Tensor, name + "_", refusing(method) if name == "sub" else method)
         if name not in ("add", "sub", "div", "pow", "fmod", "remainder"):
             public(operator(name, FAST[name]), name)
     fun: Any
@@ -449,15 +473,8 @@ def _attach() -> None:
         public(operator(name, comparison(name, fun)), name)
     for name, fun in _PREDICATES.items():
         public(_predicate(name, fun), name)
-    for alias, name in {
-        "multiply": "mul",
-        "greater": "gt",
-        "less": "lt",
-        "greater_equal": "ge",
-        "less_equal": "le",
-        "not_equal": "ne",
-    }.items():
-        public(FUNCTIONS[name], alias)
+    for alias, name in _ALIASES.items():
+        public(FUNCTIONS[name], alias, method=alias != "expit")
 
 
 def _predicate(name: str, fun: Any) -> Callable[..., Any]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._dtypes import CPU
+from functrace.torch import _dtypes
+from functrace.torch._tensor import wrap
 
 _MASK64 = (1 << 64) - 1
 _STATE = np.dtype(  # PyTorch's layout
@@ -26,14 +27,15 @@ class Generator:
     __module__ = "torch._C"
 
     def __init__(self, device: Any = "cpu") -> None:
-        self.device = CPU
+        _dtypes.device(device)
+        self.device = _dtypes.CPU
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from a seed. Returns itself."""
         seed = int(seed)
         if not -(1 << 63) <= seed <= _MASK64:
-            raise RuntimeError("Overflow when unpacking long long")
+            raise ValueError("Overflow when unpacking long long")
         self._seed = seed & _MASK64
         self.__dict__.pop("_bits", None)
         self._fresh = True  # nothing drawn yet
@@ -56,7 +58,7 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Any:
-        """The state, as the elements of a uint8 tensor."""
+        """The state, a uint8 tensor."""
         state = self._bits.state["state"]
         raw = np.zeros((), _STATE)
         raw["seed"], raw["seeded"], raw["state"], raw["normal"], raw["valid"] = (
@@ -67,7 +69,7 @@ class Generator:
             self._normal is not None,
         )
         raw["left"], raw["next"] = (1, 0) if self._fresh else (625 - state["pos"], state["pos"])
-        return np.frombuffer(raw.tobytes(), np.uint8).copy()
+        return wrap(np.frombuffer(raw.tobytes(), np.uint8).copy())
 
     def set_state(self, state: Any) -> Generator:
         """Go back to a state that `get_state` gave."""
@@ -244,6 +246,15 @@ def draw(kind: str, shape: Sequence[int], dtype: np.dtype[Any], generator: Gener
 
 def normal(n: int, dtype: np.dtype[Any], source: Generator, mean: float, std: float) -> np.ndarray[Any, Any]:
     """`n` normal numbers of a mean and standard deviation."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if n < _BLOCK:
-        return (source.normals(n) * std + mean).astype(dtype)
+        return scaled(source.normals(n), std, mean, np.dtype(np.float64)).astype(dtype)
     return scaled(source.normal(n, dtype), std, mean, dtype)
+
+
+def uniform(n: int, dtype: np.dtype[Any], source: Generator, low: float, high: float) -> np.ndarray[Any, Any]:
+    """`n` numbers in [low, high)."""
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    return scaled(source.uniform(n, dtype), float(dtype.type(high) - dtype.type(low)), low, dtype)

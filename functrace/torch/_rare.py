@@ -12,88 +12,59 @@ from functrace.torch._draws import randn as _randn
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import vector_norm
 from functrace.torch._tensor import Tensor
+from functrace.torch.nn import _cells
 from functrace.torch.nn import functional as _functional
-from functrace.torch.nn import recurrent
 
 F: Any = _functional
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
-    """`nn.functional.embedding`."""
-    return F.embedding(indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+# functions of `nn.functional` under other signatures; a reduction is 0, 1 or 2
 
-
-def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
-    """`nn.functional.pad` with a constant."""
-    return F.pad(input, pad, value=value)
-
-
-def batch_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Any:
-    """`nn.functional.batch_norm`."""
-    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-
-
-def instance_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Any:
-    """`nn.functional.instance_norm`."""
-    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-
-
-def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 0) -> Any:
-    """`nn.functional.binary_cross_entropy_with_logits`."""
-    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight)
-
-
-def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = False) -> Any:
-    """`nn.functional.kl_div`."""
-    return F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
-
-
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 0) -> Any:
-    """`nn.functional.hinge_embedding_loss`."""
-    return F.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
-
-
-def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0) -> Any:
-    """`nn.functional.cosine_embedding_loss`."""
-    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
-
-
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0) -> Any:
-    """`nn.functional.margin_ranking_loss`."""
-    return F.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
-
-
-def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
-    """`nn.functional.poisson_nll_loss`."""
-    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
-
-
-def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, reduction: int = 0
-) -> Any:
-    """`nn.functional.triplet_margin_loss`."""
-    return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction])
+embedding = lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False: F.embedding(
+    indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+)
+constant_pad_nd = lambda input, pad, value=0: F.pad(input, pad, value=value)
+batch_norm = lambda input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled: F.batch_norm(
+    input, running_mean, running_var, weight, bias, training, momentum, eps
+)
+instance_norm = lambda input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled: F.instance_norm(
+    input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+)
+binary_cross_entropy_with_logits = lambda input, target, weight=None, pos_weight=None, reduction=0: F.binary_cross_entropy_with_logits(
+    input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight
+)
+kl_div = lambda input, target, reduction=0, *, log_target=False: F.kl_div(
+    input, target, reduction=_REDUCTIONS[reduction], log_target=log_target
+)
+hinge_embedding_loss = lambda input, target, margin=1.0, reduction=0: F.hinge_embedding_loss(
+    input, target, margin, reduction=_REDUCTIONS[reduction]
+)
+cosine_embedding_loss = lambda input1, input2, target, margin=0.0, reduction=0: F.cosine_embedding_loss(
+    input1, input2, target, margin, reduction=_REDUCTIONS[reduction]
+)
+margin_ranking_loss = lambda input1, input2, target, margin=0.0, reduction=0: F.margin_ranking_loss(
+    input1, input2, target, margin, reduction=_REDUCTIONS[reduction]
+)
+poisson_nll_loss = lambda input, target, log_input, full, eps, reduction: F.poisson_nll_loss(
+    input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction]
+)
+triplet_margin_loss = lambda anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=0: F.triplet_margin_loss(
+    anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction]
+)
+ctc_loss = lambda log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False: F.ctc_loss(
+    log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity
+)
+affine_grid_generator = lambda theta, size, align_corners: F.affine_grid(theta, list(size), align_corners)
+feature_dropout = lambda input, p, train: F.dropout2d(input, p, train)
+nuclear_norm = lambda input, dim=(-2, -1), keepdim=False: linalg.matrix_norm(input, "nuc", dim, keepdim)
+frobenius_norm = lambda input, dim, keepdim=False: vector_norm(input, 2, dim, keepdim)
+alias_copy = lambda input: input.clone()
+view_as_real_copy = lambda input: FUNCTIONS["view_as_real"](input).clone()
+view_as_complex_copy = lambda input: FUNCTIONS["view_as_complex"](input).clone()
+for _name, _function in list(globals().items()):
+    if getattr(_function, "__name__", "") == "<lambda>":
+        _function.__name__ = _function.__qualname__ = _name  # Python's TypeErrors name it
 
 
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
@@ -105,17 +76,7 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
 grid_sampler_2d = grid_sampler_3d = grid_sampler
 
 
-def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
-    """`nn.functional.affine_grid`."""
-    return F.affine_grid(theta, list(size), align_corners)
-
-
 adaptive_max_pool1d = F.adaptive_max_pool1d_with_indices
-
-
-def feature_dropout(input: Any, p: float, train: bool) -> Any:
-    """`nn.functional.dropout2d`, for any number of axes: whole channels are dropped."""
-    return F.dropout2d(input, p, train)
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
@@ -137,28 +98,10 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     return q @ other if left else other @ q
 
 
-def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
-    """The sum of the singular values."""
-    return linalg.matrix_norm(input, "nuc", dim, keepdim)
-
-
-def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
-    """The root of the sum of squares."""
-    return vector_norm(input, 2, dim, keepdim)
-
-
-def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1, zero_infinity: bool = False
-) -> Any:
-    """`nn.functional.ctc_loss`."""
-    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
-
-
 def _cell(mode: str) -> Callable[..., Any]:
     def cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-        weights = [w_ih, w_hh] if b_ih is None else [w_ih, w_hh, b_ih, b_hh]
-        new = recurrent._step(mode, F.linear(input, w_ih, b_ih), tuple(hx) if mode == "LSTM" else (hx,), weights)
-        return tuple(new) if mode == "LSTM" else new[0]
+        new = _cells.rnn_cell(mode, input, (w_ih, w_hh, b_ih, b_hh), tuple(hx) if mode == "LSTM" else (hx,))
+        return new if mode == "LSTM" else new[0]
 
     return cell
 
@@ -177,12 +120,6 @@ def _copied(name: str) -> Callable[..., Any]:
 _VIEWS = "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view".split()
 for _name in _VIEWS:
     globals()[f"{_name}_copy"] = _copied(_name)
-view_as_real_copy, view_as_complex_copy = (lambda input, f=f: FUNCTIONS[f](input).clone() for f in ("view_as_real", "view_as_complex"))
-
-
-def alias_copy(input: Any) -> Any:
-    """A copy."""
-    return input.clone()
 
 
 def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> Any:

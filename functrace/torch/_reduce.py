@@ -15,7 +15,7 @@ from functrace.torch._apply import call
 from functrace.torch._contact import SUM, Tracer, index_add, tree
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._shape import along, axes_of, clone, need, to
+from functrace.torch._shape import along, axes_of, need, some_axes, to
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import written_to
@@ -73,9 +73,6 @@ _MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False) for k in 
 
 
 def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
-    def whole(x: Any) -> Any:
-        return pick(x)
-
     def evenly(g: Any, r: Any, x: Any, axes: Any = None, keepdim: bool = False) -> Any:
         axes = tuple(range(x.ndim)) if axes is None else axes
         chosen = x == restored(r, x.ndim, axes, keepdim)
@@ -87,7 +84,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
         return (values, indices) if keepdim or not x.ndim else (np.squeeze(values, k), np.squeeze(indices, k))
 
     return (
-        Op(f"{name}Backward1", whole, [lambda g, r, x: evenly(g, r, x)], flat=True),
+        Op(f"{name}Backward1", pick, [lambda g, r, x: evenly(g, r, x)], flat=True),
         Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
         Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True),
     )
@@ -117,6 +114,16 @@ _MAX1, _MAX0, _AMAX = _extreme("Max", np.max)
 _MIN1, _MIN0, _AMIN = _extreme("Min", np.min)
 
 
+def summable(x: Any, dtype: Any) -> Any:
+    """A tensor in the `dtype=` of a sum or product; without one integers become int64."""
+    return to(x, dtype) if dtype is not None else to(x, _dtypes.int64) if x._a.dtype.kind in "biu" else x
+
+
+def held_in(dtype: Any, result: Any) -> Any:
+    """A result in its `dtype=`, which NumPy widens if it is a small integer."""
+    return result if dtype is None or result.dtype is dtype else to(result, dtype)
+
+
 def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]:
     def function(
         input: Any,
@@ -137,17 +144,14 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
                 " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
             )
         keepdim = keepdim if keepdims is None else keepdims
-        if dtype is not None:
-            x = to(x, dtype)
-        elif x._a.dtype.kind in "biu":
-            if floating:
-                raise RuntimeError(
-                    f"{name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
-                    f"dtype. Got: {x.dtype.scalar}"
-                )
-            x = wrap(x._a.astype(np.int64))
+        if floating and (dtype or x.dtype).category < _dtypes.FLOAT:
+            raise RuntimeError(
+                f"{name}(): could not infer output dtype. {'Optional' if dtype else 'Input'} dtype must be either a floating point or "
+                f"complex dtype. Got: {(dtype or x.dtype).scalar}"
+            )
+        x = summable(x, dtype)
         total = dim is None and not keepdim
-        result = call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim))
+        result = held_in(dtype, call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim)))
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
@@ -241,16 +245,11 @@ _STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd])
 
 
 def _spread(name: str, op: Op) -> None:
-    def function(
-        input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None, out: Any = None
-    ) -> Any:
+    def function(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        if input._a.dtype.kind not in "fc":
-            raise RuntimeError(f"{name} and {name}_mean only support floating point and complex dtypes")
-        c = (1 if unbiased else 0) if correction is None else correction
-        result = call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
-        return result if out is None else written_to(name, out, result)
+        c = int(unbiased) if correction is None else correction
+        return call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
 
     function.__name__ = name
     public(function)
@@ -266,7 +265,8 @@ _spread("var_mean", Op("VarMean", _with_mean(_variance), many=True))
 _spread("std_mean", Op("StdMean", _with_mean(_STD.fun), many=True))
 
 
-def _norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The p-norm of an array over some axes."""
     size = np.abs(x)
     if p == math.inf:
         return np.max(size, axis=axes, keepdims=keepdim)
@@ -301,7 +301,7 @@ def _turned(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-_NORM = Op("LinalgVectorNorm", _norm, [_unnorm])
+_NORM = Op("LinalgVectorNorm", array_norm, [_unnorm])
 
 
 @public
@@ -334,11 +334,10 @@ _LOGSUMEXP = Op(
 
 
 @public
-def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """The logarithm of the sum of the exponentials along axes."""
     x = to(input, _dtypes.get_default_dtype()) if input._a.dtype.kind in "biu" else input
-    result = call(_LOGSUMEXP, (x,), (axes_of(dim, x._a.ndim), keepdim))
-    return result if out is None else written_to("logsumexp", out, result)
+    return call(_LOGSUMEXP, (x,), (axes_of(dim, x._a.ndim), keepdim))
 
 
 def _top(x: Any, axes: Any) -> Any:
@@ -369,8 +368,9 @@ _LOG_SOFTMAX = Op(
 def _soft(name: str, op: Op) -> Callable[..., Any]:
     def function(input: Any, dim: int, dtype: Any = None) -> Any:
         x = to(input, dtype) if dtype is not None else input
-        if x._a.dtype.kind not in "fc":
-            raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{x.dtype.scalar}'")
+        if x._a.dtype.kind != "f":
+            last = "_lastdim" * (dim in (-1, x._a.ndim - 1))
+            raise NotImplementedError(f"\"{name}{last}_kernel_impl\" not implemented for '{x.dtype.scalar}'")
         return along(op, x, dim)
 
     function.__name__ = name
@@ -380,35 +380,31 @@ def _soft(name: str, op: Op) -> Callable[..., Any]:
 softmax, log_softmax = _soft("softmax", _SOFTMAX), _soft("log_softmax", _LOG_SOFTMAX)
 
 
-def _composite(node: str, fun: Callable[..., Any], **more: Any) -> Op:
-    return Op(node, fun, **more)
-
-
-_PROD = [_composite(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim)) for k in (0, 1)]
+_PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim)) for k in (0, 1)]
 _CUMSUM = Op(
     "Cumsum", lambda x, k: np.cumsum(x, axis=k), [lambda g, _r, _x, k: np.flip(np.cumsum(np.flip(g, k), axis=k), k)], frees=False, flat=True
 )
-_CUMPROD = _composite("Cumprod", lambda x, k: np.cumprod(x, axis=k))
+_CUMPROD = Op("Cumprod", lambda x, k: np.cumprod(x, axis=k))
 _FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
-_ROLL = _composite("Roll", lambda x, shifts, dims: np.roll(x, shifts, dims), frees=False, flat=True)
-_REPEAT = _composite("Repeat", lambda x, sizes: np.tile(x, sizes), frees=False, flat=True)
+_ROLL = Op("Roll", lambda x, shifts, dims: np.roll(x, shifts, dims), frees=False, flat=True)
+_REPEAT = Op("Repeat", lambda x, sizes: np.tile(x, sizes), frees=False, flat=True)
 _TRI = {n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize()) for n, f in (("tril", np.tril), ("triu", np.triu))}
-_TRACE = _composite("Trace", np.trace, frees=False, flat=True)
+_TRACE = Op("Trace", np.trace, frees=False, flat=True)
+_DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), frees=False, flat=True)
+_DIAGONAL.rename("DiagonalBackward0_copy")
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
 
 
 @public
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of the elements."""
-    x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
-    return call(_PROD[0], (x,), (None, keepdim)) if dim is None else along(_PROD[1], x, dim, keepdim)
+    x = summable(input, dtype)
+    return held_in(dtype, call(_PROD[0], (x,), (None, keepdim)) if dim is None else along(_PROD[1], x, dim, keepdim))
 
 
 def _cumulative(name: str, op: Op) -> None:
-    def function(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
-        x = to(input, dtype) if dtype is not None else to(input, _dtypes.int64) if input._a.dtype.kind in "biu" else input
-        result = along(op, x, dim)
-        return result if out is None else written_to(name, out, result)
+    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+        return held_in(dtype, along(op, summable(input, dtype), dim))
 
     public(function, name)
 
@@ -417,14 +413,10 @@ _cumulative("cumsum", _CUMSUM)
 _cumulative("cumprod", _CUMPROD)
 
 
-def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:
-    return _dtypes.to_shape(values)
-
-
-public(lambda input, *d, dims=None: call(_FLIP, (input,), (_ints(d or (dims,)),)), "flip")
+public(lambda input, *d, dims=None: call(_FLIP, (input,), (some_axes(_dtypes.to_shape(d or (dims,)), input._a.ndim),)), "flip")
 public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, dims)), "roll")
-public(lambda self, *sizes: call(_REPEAT, (self,), (_ints(sizes),)), "repeat", torch=False)
-public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_ints(d or (dims,)),)), "tile")
+public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
+public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")
 public(lambda input: call(_TRACE, (input,)), "trace")
 
 
@@ -444,17 +436,17 @@ _triangle("triu")
 @public
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix that has this vector as diagonal."""
-    return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else clone(FUNCTIONS["diagonal"](input, diagonal))
+    return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else call(_DIAGONAL, (input,), (diagonal,))
 
 
 # orderings
 
 
 def _sorted(x: Any, k: int, descending: bool) -> Any:
-    order = np.argsort(-x if descending and x.dtype.kind == "f" else x, axis=k, kind="stable")
-    if descending and x.dtype.kind != "f":
-        order = np.flip(np.argsort(np.flip(x, k), axis=k, kind="stable"), k)
-        order = x.shape[k] - 1 - order
+    if descending:  # NaN counts as the largest
+        order = x.shape[k] - 1 - np.flip(np.argsort(np.flip(x, k), axis=k, kind="stable"), k)
+    else:
+        order = np.argsort(x, axis=k, kind="stable")
     return np.take_along_axis(x, order, k), order
 
 

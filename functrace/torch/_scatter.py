@@ -11,10 +11,11 @@ import numpy as np
 
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import index_add, index_set, stop_gradient
+from functrace.torch._dtypes import held
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
 
-_LETTERS = {"sum": "add", "add": "add", "multiply": "prod", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin"}
+_LETTERS = {"sum": "add", "multiply": "prod", "max": "amax", "min": "amin"}
 
 
 def _along(dim: int, part: Any) -> tuple[Any, ...]:
@@ -23,9 +24,7 @@ def _along(dim: int, part: Any) -> tuple[Any, ...]:
 
 def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
     """`x` with the elements of `src` that belong to the same place of `x[key]` added, multiplied, ... to it."""
-    if how not in _LETTERS:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {how}")
-    how = _LETTERS[how]
+    how = _LETTERS.get(how, how)
     hits = np.zeros(x.shape, int)
     np.add.at(hits, key, 1)
     old = np.ones(x.shape, bool) if include_self else hits == 0
@@ -68,10 +67,20 @@ def _scatter(input: Any, dim: int, index: Any, src: Any = None, reduce: Any = No
     src = value if src is None else src
     src = _cropped(src, index) if getattr(src, "ndim", 0) else np.broadcast_to(np.asarray(src, input.dtype), index.shape)
     key = key_along(index, dim)
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
     return index_set(input, src, key) if reduce is None else _reduced(input, src, key, reduce, True)
 
 
+def _scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
+    if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    return _reduced(input, _cropped(src, index), key_along(index, dim), reduce, include_self)
+
+
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     shape = [1] * input.ndim
     shape[dim] = -1
     return _reduced(input, source, key_along(np.broadcast_to(np.reshape(index, shape), source.shape), dim), reduce, include_self)
@@ -159,12 +168,7 @@ bind(
     {
         "scatter": ("Scatter", _scatter),
         "scatter_add": ("ScatterAdd", lambda input, dim, index, src: index_add(input, _cropped(src, index), key_along(index, dim))),
-        "scatter_reduce": (
-            "ScatterReduce",
-            lambda input, dim, index, src, reduce, include_self=True: _reduced(
-                input, _cropped(src, index), key_along(index, dim), reduce, include_self
-            ),
-        ),
+        "scatter_reduce": ("ScatterReduce", _scatter_reduce),
         "index_add": (
             "IndexAdd",
             lambda input, dim, index, source, alpha=1: index_add(input, source if alpha == 1 else alpha * source, _along(dim, index)),
@@ -173,7 +177,7 @@ bind(
         "index_fill": (
             "IndexFill",
             lambda input, dim, index, value: index_set(
-                input, value if hasattr(value, "ndim") else np.asarray(value, input.dtype), _along(dim, index)
+                input, value if hasattr(value, "ndim") else held(value, input.dtype), _along(dim, index)
             ),
         ),
         "index_reduce": ("IndexReduce", _index_reduce),

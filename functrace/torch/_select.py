@@ -8,6 +8,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
+from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
@@ -27,16 +28,9 @@ def _shapes(x: Any) -> str:
 
 def _agree(x: Any, y: Any, what: str) -> None:
     if x._a.dtype != y._a.dtype:
-        if what == "dot":
-            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.scalar} and {y.dtype.scalar}")
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_ctype(x)} != {_ctype(y)}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {c_name(x)} != {c_name(y)}")
     if x._a.dtype is B:
         refuse(f"_{what}", B)
-
-
-def _ctype(x: Any) -> str:
-    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "float16": "c10::Half", "bool": "bool"}
-    return str(names.get(x._a.dtype.name, x._a.dtype.name))
 
 
 _DOT = Op("Dot", MATMUL.fun, MATMUL.vjps, "Mul")
@@ -48,15 +42,8 @@ _SQUEEZE4 = Op("SqueezeBackward4", RESHAPE.fun, RESHAPE.vjps, "Unsqueeze")
 def dot(input: Any, tensor: Any) -> Any:
     """The product of two vectors."""
     x, y = need("dot", input), need("dot", tensor, "tensor", 2)
-    if x._a.ndim != 1 or y._a.ndim != 1:
-        raise RuntimeError(f"1D tensors expected, but got {x._a.ndim}D and {y._a.ndim}D tensors")
+    vectors(x, y)
     _agree(x, y, "dot")
-    if x._a.shape != y._a.shape:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{len(x)}] and src [{len(y)}] to have the same number of elements, "
-            f"but got {len(x)} and "
-            f"{len(y)} elements respectively"
-        )
     return call(_DOT, (x, y))
 
 
@@ -238,7 +225,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         if not isinstance(x, (Tensor, *SCALARS)):
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
     d = _dtypes.result_type(input, other)
-    arrays = [to(x, d) if isinstance(x, Tensor) else wrap(np.asarray(x, d.np)) for x in (input, other)]
+    arrays = [to(x, d) if isinstance(x, Tensor) else wrap(_dtypes.held(x, d.np)) for x in (input, other)]
     result = call(_WHERE, arrays, (condition._a,))
     return result if out is None else written_to("where", out, result)
 
@@ -247,8 +234,8 @@ Tensor.where = lambda self, condition, other: where(condition, self, other)  # t
 
 
 def _clamp(x: Any, low: Any, high: Any) -> Any:
-    x = np.maximum(x, x.dtype.type(low)) if low is not None else x
-    return np.minimum(x, x.dtype.type(high)) if high is not None else x
+    x = np.maximum(x, _dtypes.held(low, x.dtype)) if low is not None else x
+    return np.minimum(x, _dtypes.held(high, x.dtype)) if high is not None else x
 
 
 def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
@@ -264,7 +251,7 @@ _CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) fo
 
 def _between(x: Any, low: Any, high: Any) -> Any:
     d = _dtypes.result_type(x, *(b for b in (low, high) if b is not None))
-    bounds = [to(b, d) if isinstance(b, Tensor) else wrap(np.asarray(b, d.np)) for b in (low, high) if b is not None]
+    bounds = [to(b, d) if isinstance(b, Tensor) else wrap(_dtypes.held(b, d.np)) for b in (low, high) if b is not None]
     return call(_BETWEEN[low is not None, high is not None], (to(x, d), *bounds))
 
 
@@ -346,7 +333,7 @@ _LERP1 = Op(
 )
 _ADDCMUL = Op(
     "Addcmul",
-    lambda x, y, z, c: x + c * y * z,
+    lambda x, y, z, c: x + (c if x.dtype.kind in "fc" else _dtypes.held(c, x.dtype)) * y * z,
     [same, lambda g, _r, _x, _y, z, c: g * (z * c), lambda g, _r, _x, y, _z, c: g * (y * c)],
 )
 _ADDCDIV = Op(
@@ -397,7 +384,7 @@ public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The different elements, in order."""
     find: Any = np.unique
-    found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=dim, equal_nan=False)
     return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
 
 

@@ -100,11 +100,11 @@ class _Pickler(pickle.Pickler):
             return _rebuild_parameter, (wrap(obj._a), obj._rg, OrderedDict())
         if obj.dtype not in _NAMES:
             return _rebuild_array, (obj._a.tobytes(), obj.dtype.name, tuple(obj._a.shape), obj._rg)
-        flat, offset, strides = _memory(obj._a)
+        flat, offset, strides = memory(obj._a)
         return _rebuild_tensor_v2, (_Storage(flat), offset, tuple(obj._a.shape), strides, obj._rg, OrderedDict())
 
 
-def _memory(a: Any) -> tuple[Any, int, tuple[int, ...]]:
+def memory(a: Any) -> tuple[Any, int, tuple[int, ...]]:
     """The flat array that holds the elements, where they begin in it, and their strides."""
     root = a
     while isinstance(root.base, np.ndarray) and root.base.dtype == a.dtype:

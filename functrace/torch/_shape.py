@@ -11,6 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
+from functrace.torch._checks import out_of_range
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer
 from functrace.torch._dtypes import to_shape
 from functrace.torch._nodes import Op, same
@@ -47,35 +48,24 @@ FILL = Op("Fill", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero")
 ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
 
 
-def _put(a: Any, v: Any, index: Any, accumulate: bool) -> Any:
+def _put(a: Any, v: Any, index: Any) -> Any:
     out = np.array(a)
-    if accumulate:
-        np.add.at(out, index, v)
-    else:
-        out[index] = v
+    out[index] = v
     return out
 
 
-def _unput(g: Any, _r: Any, _x: Any, _v: Any, index: Any, accumulate: bool) -> Any:
-    if accumulate:
-        return g
-    return np.where(_marked(_x.shape, index), np.zeros((), g.dtype), g)
+def _unput(g: Any, _r: Any, _x: Any, _v: Any, index: Any) -> Any:
+    return np.where(_put(np.zeros(_x.shape, bool), True, index), np.zeros((), g.dtype), g)
 
 
-def _marked(shape: tuple[int, ...], index: Any) -> Any:
-    mask = np.zeros(shape, bool)
-    mask[index] = True
-    return mask
-
-
-INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index, _accumulate: g[index]], ("IndexPut", "Index"), frees=True)
+INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index: g[index]], ("IndexPut", "Index"), frees=True)
 
 
 def axis(dim: int, ndim: int) -> int:
     """A non-negative axis. Raises IndexError as PyTorch does."""
     n = max(ndim, 1)
     if not -n <= dim < n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+        raise out_of_range(dim, n)
     return dim % n
 
 
@@ -83,9 +73,11 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """Non-negative axes from an int or a sequence; None and () mean all."""
     if dim is None:
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if not dims:
-        return tuple(range(ndim))
+    return some_axes((dim,) if isinstance(dim, int) else tuple(dim), ndim) or tuple(range(ndim))
+
+
+def some_axes(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """Non-negative axes, all different."""
     found: list[int] = []
     for d in dims:
         k = axis(d, ndim)
@@ -430,8 +422,7 @@ def to(
             dtype = x.dtype
         elif isinstance(x, (str, _dtypes.device)):
             device = x
-    if device is not None:
-        _dtypes.device(device)
+    _dtypes.device_of(device)
     if dtype is not None and not isinstance(dtype, _dtypes.dtype):
         from functrace.torch._create import numpy_dtype  # which imports this
 

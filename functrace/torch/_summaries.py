@@ -50,14 +50,12 @@ def _mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     y = np.moveaxis(input, dim, -1)
     counts = np.sum(y[..., :, None] == y[..., None, :], axis=-1)
     often = counts == np.max(counts, axis=-1, keepdims=True)
-    least = np.min(np.where(often, y, np.max(y, axis=-1, keepdims=True)), axis=-1, keepdims=True)
+    least = np.min(np.where(often, y, np.fmax.reduce(y, axis=-1, keepdims=True)), axis=-1, keepdims=True)
     last = y.shape[-1] - 1 - np.argmax(np.flip(often & (y == least), -1), axis=-1)
     return taken(input, np.expand_dims(last, dim), dim, keepdim)
 
 
 def _kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    if not 1 <= k <= input.shape[dim]:
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     return taken(input, np.take(np.argsort(input, axis=dim, kind="stable"), [k - 1], dim), dim, keepdim)
 
 
@@ -197,7 +195,10 @@ bind(
         "quantile": ("SqueezeBackward4", _quantile(np.quantile)),
         "nanquantile": ("SqueezeBackward4", _quantile(np.nanquantile)),
         "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: np.nanmean(_as(input, dtype), axis=dim, keepdims=keepdim)),
-        "nansum": ("Nansum", lambda input, dim=None, keepdim=False, dtype=None: np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim)),
+        "nansum": (
+            "Nansum",
+            lambda input, dim=None, keepdim=False, dtype=None: _as(np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim), dtype),
+        ),
         "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
         "renorm": ("Renorm", _renorm),
         "diff": ("Sub", _diff),

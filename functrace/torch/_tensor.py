@@ -185,7 +185,9 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Let operations on it be recorded from now on. Raises RuntimeError for integer tensors and non-leaves."""
-        self._set_requires_grad(bool(requires_grad), "only Tensors of floating point dtype can require gradients")
+        if not isinstance(requires_grad, bool):
+            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}")
+        self._set_requires_grad(requires_grad, "only Tensors of floating point dtype can require gradients")
         return self
 
     @property
@@ -261,7 +263,8 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """A tensor on the same memory that autograd knows nothing of: writes to it are not noticed."""
-        return self.detach() if isinstance(self._a, Tracer) else wrap(self._a)
+        cls = type(self) if "__torch_function__" in vars(type(self)) else Tensor
+        return self.detach() if isinstance(self._a, Tracer) else wrap(self._a, cls)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -391,18 +394,23 @@ class Tensor:
         return value(a).item()
 
     def __int__(self) -> int:
-        return int(self._number())
+        return int(self._number("int64_t"))
 
     def __float__(self) -> float:
-        return float(self._number())
+        return float(self._number("double"))
 
     def __complex__(self) -> complex:
         return complex(self._number())
 
-    def _number(self) -> Any:
+    def _number(self, real: str = "") -> Any:
         if self._a.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        return self._scalar()
+        found = self._scalar()
+        if real and isinstance(found, complex):
+            if found.imag:
+                raise RuntimeError(f"value cannot be converted to type {real} without overflow")
+            return found.real
+        return found
 
     def __index__(self) -> int:
         if self._a.size != 1 or self._a.dtype.kind not in "iub":

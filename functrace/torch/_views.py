@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,18 +150,7 @@ class CopySlices(Node):
 
 def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
-    check_inference(x)
-    recorded = bool(recording()) and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
-    if recording():
-        _check_writable(x, recorded)
-    a = x._a
-    if type(a) is np.ndarray and (
-        not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)))
-    ):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
-            "the tensor before performing the operation."
-        )
+    recorded, a = opened(x, others), x._a
     inputs = (x, *others)
     arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
     for b in arrays[1:]:
@@ -176,10 +165,8 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     except OverflowError:  # of a number that does not fit
         ans = settled(op.fun(*(_dtypes.wrapped(b, a.dtype) if b.__class__ is int else b for b in arrays), *params))
-    if ans.shape != a.shape:
-        raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(ans.shape)}")
-    if ans.dtype != a.dtype and not _dtypes.can_cast(_dtypes.of(ans.dtype), x.dtype):
-        raise RuntimeError(f"result type {_dtypes.of(ans.dtype).scalar} can't be cast to the desired output type {x.dtype.scalar}")
+    if ans.shape != a.shape or ans.dtype != a.dtype:
+        check_result(ans, a)
     if not (recorded and a.dtype.kind in "fc"):
         a[...] = ans
         x._ver[0] += 1
@@ -197,6 +184,36 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
     node.saved = args, answer, params, old
     rebase(x, node)
     return x
+
+
+def opened(x: Any, others: Iterable[Any]) -> bool:
+    """Raise unless `x` may be written to; whether that is recorded, given what else is an argument."""
+    check_inference(x)
+    recorded = bool(recording()) and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
+    if recording():
+        _check_writable(x, recorded)
+    a = x._a
+    if type(a) is np.ndarray and (
+        not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)))
+    ):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
+            "the tensor before performing the operation."
+        )
+    return recorded
+
+
+def check_result(ans: Any, a: Any) -> None:
+    """Raise unless a result can be written into an array."""
+    if ans.shape != a.shape:
+        raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(ans.shape)}")
+    check_cast(_dtypes.of(ans.dtype), _dtypes.of(a.dtype))
+
+
+def check_cast(found: _dtypes.dtype, wanted: _dtypes.dtype) -> None:
+    """Raise unless results of one dtype can be written to a tensor of another."""
+    if not _dtypes.can_cast(found, wanted):
+        raise RuntimeError(f"result type {found.scalar} can't be cast to the desired output type {wanted.scalar}")
 
 
 def _partly(a: Any, b: Any) -> bool:
@@ -286,8 +303,7 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
-    if _dtypes.of(result._a.dtype).category > out.dtype.category:
-        raise RuntimeError(f"result type {result.dtype.scalar} can't be cast to the desired output type {out.dtype.scalar}")
+    check_cast(result.dtype, out.dtype)
     if out._a.shape != result._a.shape:
         out._a = np.empty(result._a.shape, out._a.dtype)
     return out.copy_(result)  # type: ignore[attr-defined]

@@ -9,11 +9,11 @@ import numpy as np
 
 from functrace import value
 from functrace.torch import _dtypes
-from functrace.torch._bind import bind
+from functrace.torch._bind import bind, bound
 from functrace.torch._border import trimmed
 from functrace.torch._contact import index_add
 from functrace.torch._missing import missing
-from functrace.torch._tensor import wrap
+from functrace.torch._tensor import Tensor, wrap
 
 _OPPOSITE: dict[Any, Any] = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
@@ -49,6 +49,21 @@ _rows: dict[str, Any] = {f"{kind}fft": (node, _one(getattr(np.fft, f"{kind}fft")
 _rows |= {f"{kind}fft2": (node, _two(_ALL[kind])) for kind, node in _NODES.items()}
 _rows |= {f"{kind}fftn": (node, _many(_ALL[kind])) for kind, node in _NODES.items()}
 bind(_rows, space=_space, prefix="fft_", floating=True)
+
+
+def _of_any(name: str) -> Callable[..., Any]:
+    """A transform of complex numbers, by another node for real ones."""
+    whole, real = _space[name], bound(f"fft_{name}", "FftR2C", _rows[name][1], floating=True)
+
+    def function(input: Any, *args: Any, **named: Any) -> Any:
+        is_real = isinstance(input, Tensor) and input._a.dtype.kind != "c"
+        return (real if is_real else whole)(input, *args, **named)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+_space |= {name: _of_any(name) for name in ("fft", "ifft")}
 bind(
     {
         "fftshift": ("Roll", lambda input, dim=None: np.fft.fftshift(input, dim)),

@@ -117,20 +117,23 @@ class Run:
 
     def pull(self, cotangents: Sequence[Any], batched: bool = False) -> list[Any]:
         """Gradients of the arguments, as a flat list; zeros where nothing arrives."""
-        size = len(cotangents[0]._a) if batched else 0
         pairs = [(t, g) for t, g in zip(self.out, cotangents) if t._rg]
+        return self._carried(pairs, [Place(e) for e in self.edges], self.inputs, len(cotangents[0]._a) if batched else None)
+
+    def _carried(self, pairs: Sequence[Any], places: Sequence[Any], likes: Sequence[Any], size: int | None) -> list[Any]:
+        """The gradients at places of pairs of a tensor and what comes in there, a batch of a size; zeros where nothing arrives."""
         if not pairs:
-            return [_zeros(x, size if batched else None) for x in self.inputs]
+            return [_zeros(x, size) for x in likes]
         found = _autograd(
             [t for t, _ in pairs],
-            [Place(e) for e in self.edges],
+            places,
             [g for _, g in pairs],
             retain_graph=True,
             create_graph=self.create or self.outer and any(g._rg for _, g in pairs),
             allow_unused=True,
-            is_grads_batched=batched,
+            is_grads_batched=size is not None,
         )
-        return [_zeros(x, size if batched else None) if g is None else g for g, x in zip(found, self.inputs)]
+        return [_zeros(x, size) if g is None else g for g, x in zip(found, likes)]
 
     def pushing(self) -> Callable[..., list[Any]]:
         """The tangents of the results, as a flat list, from those of the arguments: the gradient of the gradient is linear."""
@@ -146,21 +149,8 @@ class Run:
                     gs = _autograd([t for t, _ in pairs], places, [v for _, v in pairs], create_graph=True, allow_unused=True)
 
         def push(tangents: Sequence[Any], batched: bool = False) -> list[Any]:
-            size = len(tangents[0]._a) if batched else None
             used = [(g, t) for g, t in zip(gs, tangents) if g is not None and g._rg]
-            if not used:
-                return [_zeros(x, size) for x in self.out]
-            create = self.create or self.outer and any(t._rg for t in tangents)
-            found = _autograd(
-                [g for g, _ in used],
-                seeds,
-                [t for _, t in used],
-                retain_graph=True,
-                create_graph=create,
-                allow_unused=True,
-                is_grads_batched=batched,
-            )
-            return [_zeros(x, size) if d is None else d for d, x in zip(found, self.out)]
+            return self._carried(used, seeds, self.out, len(tangents[0]._a) if batched else None)
 
         return push
 

@@ -12,12 +12,13 @@ from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
 from functrace.torch._contact import Primitive
+from functrace.torch._index_checks import guarded
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import vector_norm
 from functrace.torch._select import matmul
 from functrace.torch._shape import axes_of
-from functrace.torch._views import written_to
+from functrace.torch._views import taking_out
 
 
 def _swap(x: Any) -> Any:
@@ -185,11 +186,9 @@ def _matrix_exp(A: Any) -> Any:
     return out
 
 
-def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A norm of matrices: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
     x = A if dtype is None else A.to(dtype)
-    if x._a.ndim < 2:
-        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     i, j = axes_of(dim, x._a.ndim)
@@ -206,10 +205,10 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         result = sizes.amax(second, keepdim) if ord > 0 else sizes.amin(second, keepdim)
     else:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    return result if out is None else written_to("linalg_matrix_norm", out, result)
+    return result
 
 
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A vector norm along one axis, or of all elements if no order is given; else a matrix norm."""
     axes = axes_of(dim, A._a.ndim)
     if dim is None and ord is not None and A._a.ndim not in (1, 2):
@@ -217,9 +216,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     if dim is not None and len(axes) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is not None and (isinstance(ord, str) or len(axes) == 2):
-        return matrix_norm(A, ord, axes, keepdim, dtype=dtype, out=out)
-    result = vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
-    return result if out is None else written_to("linalg_norm", out, result)
+        return _space["matrix_norm"](A, ord, axes, keepdim, dtype=dtype)
+    return vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
 
 
 def _householder(A: Any, tau: Any) -> Any:
@@ -259,13 +257,8 @@ def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = N
 
 
 def _cross(input: Any, other: Any, dim: Any = -1) -> Any:
-    x, y = (
-        (np.moveaxis(a, dim, 0) for a in np.broadcast_arrays(input, other))
-        if input.shape != other.shape
-        else (np.moveaxis(a, dim, 0) for a in (input, other))
-    )
-    if len(x) != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {len(x)} and {len(y)}")
+    both = (input, other) if input.shape == other.shape else np.broadcast_arrays(input, other)
+    x, y = (np.moveaxis(a, dim, 0) for a in both)
     return np.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]], axis=dim)
 
 
@@ -313,7 +306,9 @@ def _triangular(b: Any, A: Any, upper: bool = True, transpose: bool = False, uni
     return np.linalg.solve(_swap(a) if transpose else a, b), A
 
 
-_space: dict[str, Any] = {"norm": norm, "matrix_norm": matrix_norm, "vector_norm": vector_norm}
+_space: dict[str, Any] = {
+    f.__name__: taking_out(n, guarded(n, f)) for f in (norm, matrix_norm, vector_norm) for n in ["linalg_" + f.__name__]
+}
 _TABLE: dict[str, Any] = {
     "cholesky": ("LinalgCholeskyEx", _cholesky),
     "cond": ("SqueezeBackward1", lambda A, p=None: np.linalg.cond(A, p)),
@@ -371,7 +366,7 @@ def _old_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None
 
 
 public(_old_lu, "lu")
-public(matrix_norm, "_matrix_norm", method=False)
+public(_space["matrix_norm"], "_matrix_norm", method=False)
 public(lambda *matrices: _space["multi_dot"](matrices) if len(matrices) > 1 else matrices[0], "chain_matmul", method=False)
 bind(
     {

@@ -18,7 +18,7 @@ from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
 
 _inside: ContextVar[bool] = ContextVar("functrace.torch.override", default=False)
-_SPACES = ("functrace.torch", "functrace.torch.nn.functional", "functrace.torch.linalg", "functrace.torch.fft", "functrace.torch.special")
+_SPACES = tuple(f"functrace.torch{name}" for name in ("", ".nn.functional", ".nn._cells", ".linalg", ".fft", ".special"))
 _installed = False
 
 

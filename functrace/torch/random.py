@@ -8,12 +8,11 @@ from typing import Any
 
 from functrace.torch._missing import missing
 from functrace.torch._random import default_generator, initial_seed, manual_seed, seed
-from functrace.torch._tensor import wrap
 
 
 def get_rng_state() -> Any:
     """The state of the default generator, a uint8 tensor in PyTorch's layout."""
-    return wrap(default_generator.get_state())
+    return default_generator.get_state()
 
 
 def set_rng_state(new_state: Any) -> None:

@@ -145,7 +145,8 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     elif not isinstance(leaf, (bool, int, float, complex)):
         tensor = callable(getattr(kind, "numpy", None))
         other = "Pass x.numpy(), or use functrace.torch.func, whose functions take tensors."
-        remedy = other if tensor else "Pass it as another argument, or register its class with functrace.tree.register."
+        number = "Pass np.asarray(x)." if hasattr(kind, "__array__") else "Pass float(x)." if hasattr(kind, "__float__") else ""
+        remedy = other if tensor else number or "Pass it as another argument, or register its class with functrace.tree.register."
         raise errors.InputTypeError(
             f"{what}({name_of(f)}): {label(f, key)} {'is' if alone else 'holds'} a {kind.__name__}, which is not an array or a number.\n"
             f"  At {errors.user_line()}.\n  {remedy}"

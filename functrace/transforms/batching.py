@@ -10,9 +10,10 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import Tracer
+from functrace.locks import plain
 from functrace.ops.create import lift
 from functrace.pool import owned
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import label, name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,7 +35,9 @@ def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
             todo.extend(reversed(list(zip(axis, part))))
         else:
             raise errors.BatchError(
-                f"{what} = {axes!r} does not fit the arguments' structure {treedef!r}: give an int, None, or a tree prefix of them"
+                f"{what} = {axes!r} does not fit the structure of what it is for, {treedef!r}.\n"
+                "  Give an int or None for all of it, or a tuple with an entry for each part, which may be a tree again: "
+                "({'w': 0, 'b': None}, 0)."
             )
     return out
 
@@ -84,8 +87,8 @@ def vmap(
                 f"{what}: in_axes has {len(spec)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
             )
         axes = _axes(f"{what}: in_axes", spec, tree.structure(args), args) + [0] * (len(leaves) - count)
-        leaves = [x if a is None else lift(x) for x, a in zip(leaves, axes)]
-        size = _size(what, leaves, axes, axis_size)
+        leaves = [x if a is None else lift(plain(x)) for x, a in zip(leaves, axes)]
+        size = _size(what, leaves, axes, axis_size, lambda k: _place(f, (args, kwargs), k))
         flags = [a is not None for a in axes]
         values = [_to_front(x, a) for x, a in zip(leaves, axes)]
         returns: list[tuple[Any, Any]] = []
@@ -130,19 +133,27 @@ def _to_front(x: Any, axis: int | None) -> Any:
     return x if axis is None or axis == 0 else np.moveaxis(x, axis, 0)
 
 
-def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | None) -> int:
+def _place(f: Any, given: Any, k: int) -> str:
+    """Which argument leaf `k` of `(args, kwargs)` is, or is in: `argument 0 ('params')['w']`."""
+    path = tree.paths(given)[k]
+    key, _, rest = path[4:].partition("]")
+    return label(f, int(key) if path[1] == "0" else key.strip("'")) + rest
+
+
+def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | None, place: Callable[[int], str]) -> int:
     for k, (x, a) in enumerate(zip(leaves, axes)):
         if a is None:
             continue
         if not -x.ndim <= a < x.ndim:
+            where, same = place(k), "Give in_axes=None for an argument that is the same for all examples."
             raise errors.BatchError(
-                f"{what}: in_axes asks for axis {a} of leaf {k}, which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
-                "  Give in_axes=None for an argument that is the same for all examples."
+                f"{what}: in_axes asks for axis {a} of {where}, which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
+                f"  {'A list of numbers is a container of them: pass np.array(...). ' * where.endswith(']')}{same}"
             )
         if size is not None and x.shape[a] != size:
             raise errors.BatchError(
-                f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of leaf {k} "
-                f"({errors.describe(x)}).\n  At {errors.user_line(3)}.\n"
+                f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of {place(k)}, "
+                f"which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
                 "  Give in_axes the axis of each argument, None where it is the same for all examples."
             )
         size = x.shape[a]

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_branches import cond, switch
@@ -118,7 +119,7 @@ def _scan(
         new, y = _pair(what, f, f(carry.tree(leaves[:n]), tree.unflatten(xs_def, leaves[n:])))
         ys, structure = tree.flatten(y)
         y_def[:] = [structure]
-        return [*carry.check(new), *(y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys)]
+        return [*carry.check(new), *(as_numpy(y) for y in ys)]
 
     body = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
     if body is None:
@@ -167,7 +168,7 @@ def _stack(column: Sequence[Any]) -> Any:
 def _whole(what: str, name: str, x: Any, least: int | None = None) -> int:
     if not hasattr(type(x), "__index__") or np.shape(x) != () or least is not None and x < least:
         wanted = {None: "whole", 0: "whole and not negative", 1: "positive and whole"}
-        raise errors.ControlFlowError(f"{what}: {name} must be {wanted[least]}, got {x!r}.\n  At {errors.user_line()}.")
+        raise errors.ControlFlowError(f"{what}: {name} must be {wanted[least]}, got {x!r}.\n  At {errors.user_line()}.\n  Pass an int.")
     return operator.index(x)
 
 
@@ -178,7 +179,8 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
         found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
         raise errors.ControlFlowError(
             f"{what}: the number of steps is the length of axis 0 of each array in xs, or length=; got xs of {found} and length={length}.\n"
-            f"  At {errors.user_line()}.\n  Cut the arrays to one length, or pad them."
+            f"  At {errors.user_line()}.\n"
+            f"  {'Cut the arrays to one length, or pad them.' if len(sizes) > 1 else 'Without an array of the steps in xs, give length=.'}"
         )
     return sizes.pop()
 

@@ -10,10 +10,12 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.control_carry import NUMBERS, arrays
-from functrace.transforms.control_program import Program, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.control_program import Program, numbered, or_zeros, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, is_float
+from functrace.transforms.tracing import replaced
 
 
 @errors.boundary
@@ -32,7 +34,10 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     errors.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
     if np.shape(pred) != () or not (hasattr(pred, "dtype") or isinstance(pred, NUMBERS)):
-        raise errors.ControlFlowError(f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  At {errors.user_line()}.")
+        raise errors.ControlFlowError(
+            f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  At {errors.user_line()}.\n"
+            "  Reduce an array with .any() or .all()."
+        )
     test: Any = pred
     index = (test != 0).astype(int) if isinstance(pred, Tracer) else int(bool(pred))
     return _switch("cond", index, (false_fun, true_fun), operands)
@@ -46,12 +51,14 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
     6.0
     """
-    errors.check_call("switch(index, branches, *operands)", *branches)
+    several = isinstance(branches, Sequence)
+    errors.check_call("switch(index, [f, g, ...], *operands)", *(branches if several else ()))
     whole = index.dtype.kind in "ui" if hasattr(index, "dtype") else type(index) is int
-    if not (branches and whole) or np.shape(index) != ():
+    if not (several and branches and whole) or np.shape(index) != ():
+        found = f"{len(branches)} branches" if several else errors.describe(branches)
         raise errors.ControlFlowError(
-            f"switch: needs one integer, and at least one branch; got {errors.describe(index)} and {len(branches)} branches.\n"
-            f"  At {errors.user_line()}."
+            f"switch: needs one integer, and a list of at least one branch; got {errors.describe(index)} and {found}.\n"
+            f"  At {errors.user_line()}.\n  Write switch(index, [f, g, ...], *operands), with int(index)."
         )
     return _switch("switch", index, branches, operands)
 
@@ -70,7 +77,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
             full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
             ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
             structures.append(structure)
-            return [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
+            return [as_numpy(y) for y in ys]
 
         return run
 
@@ -109,6 +116,17 @@ def _decided(index: Any) -> int | None:
         found = np.unique(x)
         return int(found[0]) if len(found) == 1 else None
     return int(x)
+
+
+def _results(body: Program, xs: list[Any], own: list[int], wanted: list[int], which: list[int]) -> Callable[..., list[Any]]:
+    """Some results of a branch as a function of some of its inputs."""
+
+    def f(*ws: Any) -> list[Any]:
+        full = replaced(xs, wanted, ws)
+        out = body.call(*(full[i] for i in own))
+        return [out[k] for k in which]
+
+    return f
 
 
 class SwitchCall(Call):
@@ -175,18 +193,11 @@ class SwitchCall(Call):
 
         def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             wanted = [i for i in own if i in moving]
-
-            def f(*ws: Any) -> list[Any]:
-                full = list(xs)
-                for i, w in zip(wanted, ws):
-                    full[i] = w
-                out = body.call(*(full[i] for i in own))
-                return [out[k] for k in floats]
-
+            f = _results(body, xs, own, wanted, floats)
             back = dict(zip(wanted, pulled(f, [xs[i] for i in wanted], more))) if wanted else {}
-            return [back[i] if i in back else np.zeros(xs[i].shape, xs[i].dtype)[()] for i in moving]
+            return [or_zeros(back.get(i), xs[i]) for i in moving]
 
-        seeds = [np.zeros(ans[k].shape, ans[k].dtype)[()] if gs[k] is None else gs[k] for k in floats]
+        seeds = [or_zeros(gs[k], ans[k]) for k in floats]
         grads = dict(zip(moving, self._derived(leaves, seeds, rule)))
         return [None, *(grads.get(k) for k in range(len(leaves) - 1))]
 
@@ -197,15 +208,9 @@ class SwitchCall(Call):
         def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             given = dict(zip(moving, more))
             wanted = [i for i in own if i in moving]
-
-            def f(*ws: Any) -> list[Any]:
-                full = dict(enumerate(xs)) | dict(zip(wanted, ws))
-                out = body.call(*(full[i] for i in own))
-                return [out[k] for k in floats]
-
             if not wanted:
-                return [np.zeros(ans[k].shape, ans[k].dtype)[()] for k in floats]
-            return pushed(f, [xs[i] for i in wanted], [given[i] for i in wanted])
+                return [or_zeros(None, ans[k]) for k in floats]
+            return pushed(_results(body, xs, own, wanted, floats), [xs[i] for i in wanted], [given[i] for i in wanted])
 
         out = dict(zip(floats, self._derived(leaves, [ts[k + 1] for k in moving], rule)))
         return [out.get(k) for k in range(len(ans))]

@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.ops.create import as_numpy
 
 NUMBERS = (bool, int, float, complex)
 
@@ -22,7 +23,7 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
                 f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  At {errors.user_line()}.\n"
                 "  Close over it, or register its class with functrace.tree.register."
             )
-    arrays = [x if hasattr(x, "dtype") else np.asarray(x)[()] for x in leaves]
+    arrays = [as_numpy(x) for x in leaves]
     return arrays, treedef, [is_number(x) for x in leaves]
 
 
@@ -63,9 +64,10 @@ class Carry:
         if treedef != self.treedef:
             raise errors.ControlFlowError(
                 f"{self.what}: the body must return a carry like the one it is given, {self.treedef!r}, but returned {treedef!r}.\n"
-                f"  At {errors.user_line()}."
+                f"  At {errors.user_line()}.\n"
+                f"  {'Does it end without a return statement?' if new is None else 'Return as many parts as it takes.'}"
             )
-        leaves = [x if hasattr(x, "dtype") else np.asarray(x)[()] for x in leaves]
+        leaves = [as_numpy(x) for x in leaves]
         for old, x, weak, name in zip(self.leaves, leaves, self.weak, self.names):
             if x.shape != old.shape or x.dtype != old.dtype and not (weak and np.can_cast(old.dtype, x.dtype, "same_kind")):
                 raise errors.ControlFlowError(

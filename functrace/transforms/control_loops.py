@@ -22,9 +22,10 @@ from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.transforms import masks
 from functrace.transforms.arguments import zeros_like
-from functrace.transforms.control_program import Instruction, Program, numbered, pulled, recorded, run, settled
+from functrace.transforms.control_program import Instruction, Program, numbered, or_zeros, pulled, recorded, run, settled
 from functrace.transforms.custom import CALL, Body, Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.tracing import replaced
 
 _FEW = 8  # steps from which on a loop is taken apart
 _AT_ONCE, _SMALL = 1 << 26, 1 << 17  # bytes of a result for all steps, and for one, up to which it is computed for all at once
@@ -264,7 +265,7 @@ class ScanCall(Call):
         c_in, ins, x_in = self.split(body.inputs)
         active, saved, later = self._needs(mine)
         floats = [k for k, i in enumerate(ins) if i in active]
-        seeds = [_zeros(gs[k], ans[k]) for k in floats]
+        seeds = [or_zeros(gs[k], ans[k]) for k in floats]
         cts = [(i, g) for i, g in zip(body.outputs[len(carry) :], gs[len(carry) :]) if g is not None and i in active]
         wanted = [i for i in x_in if i in active]
         tapped = {row[1] for row in later}
@@ -281,13 +282,13 @@ class ScanCall(Call):
             for i, g in [*((body.outputs[k], g) for k, g in zip(floats, state)), *((i, g) for (i, _), g in zip(cts, g_results))]:
                 _add(into, i, g)
             taps = _pull(body.code, values, into, active, tapped, set(c_in))
-            new = [_zeros(into.get(ins[k]), body.avals[ins[k]]) for k in floats]
+            new = [or_zeros(into.get(ins[k]), body.avals[ins[k]]) for k in floats]
             sums = [a + into[i] if i in into else a for a, i in zip(state[len(floats) :], summed)]
             return [
                 *new,
                 *sums,
-                *(_zeros(into.get(i), body.avals[i]) for i in wanted),
-                *(_zeros(taps.get(row[1]), body.avals[row[1]]) for row in later),
+                *(or_zeros(into.get(i), body.avals[i]) for i in wanted),
+                *(or_zeros(taps.get(row[1]), body.avals[row[1]]) for row in later),
             ]
 
         totals = [zeros_like(body.avals[i]) for i in summed]
@@ -329,17 +330,11 @@ class ScanCall(Call):
     def _pull_unrolled(self, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
         _, pullback = vjp(self._at(leaves, moving), *(leaves[k] for k in moving))
-        grads = dict(zip(moving, pullback([_zeros(g, y) for g, y in zip(gs, ans)])))
+        grads = dict(zip(moving, pullback([or_zeros(g, y) for g, y in zip(gs, ans)])))
         return [grads.get(k) for k in range(len(leaves))]
 
     def _at(self, leaves: Sequence[Any], moving: Sequence[int]) -> Callable[..., list[Any]]:
-        def f(*xs: Any) -> list[Any]:
-            full = list(leaves)
-            for k, x in zip(moving, xs):
-                full[k] = x
-            return self.unrolled(*full)
-
-        return f
+        return lambda *xs: self.unrolled(*replaced(leaves, moving, xs))
 
     def _push_unrolled(self, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         which = [k for k, t in enumerate(ts) if t is not None]
@@ -367,10 +362,10 @@ class ScanCall(Call):
             tangents = dict(zip(moving, t_const)) | {ins[k]: t for k, t in zip(floats, state)} | dict(zip(moved, t_xs))
             _push(body.code, values, tangents)
             outputs = [body.outputs[k] for k in floats] + [i for i in body.outputs[len(carry) :] if i in active]
-            return [_zeros(tangents.get(i), body.avals[i]) for i in outputs]
+            return [or_zeros(tangents.get(i), body.avals[i]) for i in outputs]
 
         fixed = [*constants, *(given[i] for i in moving)]
-        state = [_zeros(given[ins[k]], carry[k]) for k in floats]
+        state = [or_zeros(given[ins[k]], carry[k]) for k in floats]
         sequences = [*stacks, *xs, *(given[i] for i in moved)]
         step = recorded(push, [*fixed, *state, *self.first(sequences)], self.what)
         if step.looked:
@@ -395,10 +390,6 @@ class ScanCall(Call):
             return [x for x, _ in batched(self.unrolled, leaves, flags, size, self.what)]
         out = loop(step, self.function, (constants, wide, rows), self.length, self.reversed, self.at_once)
         return [*out[: len(carry)], *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
-
-
-def _zeros(g: Any, like: Any) -> Any:
-    return np.zeros(like.shape, like.dtype)[()] if g is None else g
 
 
 def _add(into: dict[int, Any], i: int, g: Any) -> None:

@@ -20,6 +20,7 @@ from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, TapeTrace, record
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.locks import COPY
+from functrace.ops.create import as_numpy
 from functrace.transforms import masks
 from functrace.transforms.arguments import zeros_like
 from functrace.transforms.derivatives import jvp, vjp
@@ -190,7 +191,7 @@ def recorded(fun: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], w
     trace = Recorder(what)
     try:
         inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
-        inputs = [x if hasattr(x, "dtype") else np.asarray(x)[()] for x in inputs]
+        inputs = [as_numpy(x) for x in inputs]
         tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
         return Program(trace, inputs, errors.raising_ours(fun, [tracers]))
     finally:
@@ -199,7 +200,12 @@ def recorded(fun: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], w
 
 def settled(leaves: Sequence[Any]) -> list[Any]:
     """Plain leaves for a loop: small operations need no pool, and compiled programs may hand out Python's numbers."""
-    return [x.view(np.ndarray) if isinstance(x, np.ndarray) else x if hasattr(x, "dtype") else np.asarray(x)[()] for x in leaves]
+    return [x.view(np.ndarray) if isinstance(x, np.ndarray) else as_numpy(x) for x in leaves]
+
+
+def or_zeros(g: Any, like: Any) -> Any:
+    """`g`, or zeros where there is none; a scalar where it has no axes."""
+    return np.zeros(like.shape, like.dtype)[()] if g is None else g
 
 
 def pulled(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:

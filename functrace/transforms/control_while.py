@@ -10,7 +10,8 @@ import numpy as np
 from functrace import errors
 from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, Tracer
-from functrace.transforms.control_carry import Carry, traced
+from functrace.ops.create import as_numpy
+from functrace.transforms.control_carry import NUMBERS, Carry, traced
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program, by_python, numbered, recorded, settled
 from functrace.transforms.custom import Body, Call
@@ -38,9 +39,10 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     def holds(state: Any) -> Any:
         more = cond_fun(state)
-        if np.shape(more) != ():
+        if np.shape(more) != () or not isinstance(more, (Tracer, np.generic, np.ndarray, *NUMBERS)):
             raise errors.ControlFlowError(
-                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}."
+                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}.\n"
+                "  Reduce an array with .any() or .all()."
             )
         return more
 
@@ -64,7 +66,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     def flat_cond(leaves: list[Any]) -> list[Any]:
         more = holds(carry.tree(leaves))
-        return [more if hasattr(more, "dtype") else np.asarray(more)[()]]
+        return [as_numpy(more)]
 
     with np.errstate(all="ignore"):
         body = recorded(flat_body, state, "while_loop")

@@ -17,11 +17,12 @@ from functrace.core.batch import BatchTrace
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
+from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_program import Recorder, example
 from functrace.transforms.masks import dense
-from functrace.transforms.tracing import ProgramTrace
+from functrace.transforms.tracing import ProgramTrace, replaced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,7 +101,7 @@ class Call:
                     f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
                     f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
                 )
-        ys = [y if hasattr(y, "dtype") else np.asarray(y)[()] for y in ys]
+        ys = [as_numpy(y) for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
         return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
@@ -227,6 +228,9 @@ class _Custom(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}({name_of(self.fun)})>"
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -282,19 +286,30 @@ class _VjpCall(Call):
         self.fwd, self.bwd = fwd, bwd
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        result = self.fwd(*self.args(leaves))
+        result = self._rule("fwd(*args)", self.fwd, *self.args(leaves))
         if not (isinstance(result, tuple) and len(result) == 2):
             name, got = name_of(self.function), errors.describe(result)
             raise errors.CustomRuleError(f"custom_vjp {name!r}: fwd must return (out, residuals), got {got}.\n  Residuals may be None.")
         return result
 
+    def _rule(self, call: str, rule: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return rule(*args)
+        except Exception as error:
+            errors.note(error, f"In the rule of custom_vjp {name_of(self.function)!r}, which is called as {call}.")
+            raise
+
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         name = name_of(self.function)
         args = self.args(leaves)
-        back = self.bwd(residuals, tree.unflatten(self.outdef, cts))
+        back = self._rule("bwd(residuals, cotangent)", self.bwd, residuals, tree.unflatten(self.outdef, cts))
         if not isinstance(back, (tuple, list)) or len(back) != len(args):
-            count = len(back) if isinstance(back, (tuple, list)) else type(back).__name__
-            raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd must return {len(args)} cotangents, got {count}.\n  None is zero.")
+            got = f"{len(back)} of them" if isinstance(back, (tuple, list)) else errors.describe(back)
+            count, wanted = len(args), ", ".join(f"g{k}" for k in range(len(args)))
+            raise errors.CustomRuleError(
+                f"custom_vjp {name!r}: bwd must return a tuple of {count} cotangent{'s' * (count > 1)}, one for each argument, got {got}.\n"
+                f"  Return ({wanted}{',' * (count == 1)}); None is zero."
+            )
         out: list[Any] = []
         for k, (arg, g) in enumerate(zip(args, back)):
             likes, treedef = tree.flatten(arg)
@@ -374,29 +389,26 @@ class _JvpCall(Call):
         full = [zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args(leaves), self.args(full))
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise errors.CustomRuleError(f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out)")
+            raise errors.CustomRuleError(
+                f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out), got "
+                f"{errors.describe(result)}.\n  Write return f(x), t_out, the value and the tangent of f at the primals."
+            )
         pushed = tree.leaves(result[1])
         if len(pushed) != len(ans) or any(np.shape(t) != y.shape for t, y in zip(pushed, ans)):
             raise errors.CustomRuleError(
-                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {[errors.describe(t) for t in pushed]}, "
-                f"but the output is {[errors.describe(y) for y in ans]}"
+                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {', '.join(map(errors.describe, pushed))}, but the "
+                f"output is {', '.join(map(errors.describe, ans))}.\n  A tangent has the structure, shape and dtype of its value."
             )
         return pushed
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
-        ans = list(cts)
+        ans, none = list(cts), [None] * len(leaves)
 
         def linear(*ts: Any) -> list[Any]:
-            full: list[Any] = [None] * len(leaves)
-            for k, t in zip(moving, ts):
-                full[k] = t
-            return self.tangent(None, leaves, ans, full)
+            return self.tangent(None, leaves, ans, replaced(none, moving, ts))
 
-        back: list[Any] = [None] * len(leaves)
-        for k, g in zip(moving, transpose(linear, [leaves[k] for k in moving], cts)):
-            back[k] = g
-        return back
+        return replaced(none, moving, transpose(linear, [leaves[k] for k in moving], cts))
 
     def mapped(self, axes: Any) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))

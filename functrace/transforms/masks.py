@@ -48,7 +48,8 @@ class MaskTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Rules are linear in what is masked; so, of the arguments of a linear op, the others are zero."""
         lives = [a.live if isinstance(a, MaskTracer) and a.owner is self else None for a in args]
-        ans = bind(primitive, tuple([a if m is None else a.value for a, m in zip(args, lives)]), params)
+        values = [a.value if m is not None else a.kept() if isinstance(a, Tracer) else a for a, m in zip(args, lives)]
+        ans = bind(primitive, tuple(values), params)
         if primitive.constant:
             return ans
         if primitive.multi:
@@ -99,7 +100,7 @@ def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
     finally:
         trace.close()
     taken = {id(g) for g in seeds}
-    return [owned(x.value, taken) if isinstance(x, MaskTracer) else x for x in out]
+    return [owned(x.value, taken) if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out]
 
 
 def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[], Tape], consumed: bool = False) -> list[Any]:

@@ -14,10 +14,19 @@ from functrace import errors, tree
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
+from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of, signature
 from functrace.transforms.naming import Lines, line_text, names_of
 
 P = ParamSpec("P")
+
+
+def replaced(xs: Sequence[Any], places: Sequence[int], new: Sequence[Any]) -> list[Any]:
+    """A list with others in some places."""
+    out = list(xs)
+    for k, x in zip(places, new):
+        out[k] = x
+    return out
 
 
 class ProgramTracer(Tracer):
@@ -131,13 +140,10 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
         ]
 
         def run(*inputs: Any) -> list[Any]:
-            full = list(leaves)
-            for k, x in zip(places, inputs):
-                full[k] = x
-            positional, keywords = tree.unflatten(treedef, full)
+            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
             return tree.leaves(f(*positional, **keywords))
 
-        inputs = [leaves[k] if hasattr(leaves[k], "dtype") else np.asarray(leaves[k])[()] for k in places]
+        inputs = [as_numpy(leaves[k]) for k in places]
         tape = record(run, inputs, f"trace({name_of(f)})", ProgramTrace)
         names = argument_names(f, args, kwargs)
         tape.names = [names[k] for k in places]
@@ -146,15 +152,19 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
     return traced
 
 
+def parameters_of(f: Any, count: int) -> list[str]:
+    """Names for the first `count` positional arguments of a function."""
+    try:
+        names = list(signature(f).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return names + [f"arg{k}" for k in range(len(names), count)]
+
+
 def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in it."""
-    try:
-        parameters = list(signature(f).parameters)
-    except (TypeError, ValueError):
-        parameters = []
-    parameters += [f"arg{k}" for k in range(len(parameters), len(args))]
     out = []
-    for name, arg in [*zip(parameters, args), *((k, kwargs[k]) for k in sorted(kwargs))]:
+    for name, arg in [*zip(parameters_of(f, len(args)), args), *((k, kwargs[k]) for k in sorted(kwargs))]:
         out += [name + path for path in tree.paths(arg)]
     return out
 

@@ -23,9 +23,11 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Sample, apart, implements, normal
-from functrace.scipy._linalg_systems import late
+from functrace.ops.registry import Sample, apart, one
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import by_name, declarer, late, root
 
+_declared = declarer(_scipy)
 Metric = Callable[..., Any]
 METRICS: dict[str, Metric] = {}
 _W = np.array([0.5, 1.0, 2.0])
@@ -46,11 +48,6 @@ def _crossed(rng: Any) -> tuple[Any, ...]:
     return tuple(0.1 * rng.uniform(-1, 1, size=3) + np.array(v) for v in ([1.0, 0.3, -0.5], [0.4, -0.9, 0.6]))
 
 
-def _real(x: Any) -> Any:
-    x = lift(x)
-    return x if x.dtype.kind in "fc" else x.astype(float)
-
-
 _DOUBLE = np.asarray(_scipy.euclidean(*np.zeros((2, 1), np.float32))).dtype == float  # of float32, until SciPy 1.18
 
 
@@ -66,13 +63,12 @@ def _metric(*samples: Sample) -> Callable[[Metric], Metric]:
         METRICS[name] = metric
 
         def function(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
-            u, v = _real(u), _real(v)
+            u, v = as_float(u), as_float(v)
             if u.ndim != 1 or v.ndim != 1:
                 raise ValueError(f"{name}: two vectors are wanted, not {errors.describe(u)} and {errors.describe(v)}.")
             return metric(u, v, *args, **kwargs)
 
-        function.__name__, function.__doc__ = name, f"`scipy.spatial.distance.{name}`."
-        implements(getattr(_scipy, name), samples, name=f"scipy.spatial.distance.{name}")(function)
+        _declared(name, *samples)(function)
         return metric
 
     return enter
@@ -84,12 +80,6 @@ def _vectors(*kwargs: dict[str, Any]) -> list[Sample]:
 
 def _sum(terms: Any, w: Any) -> Any:
     return np.sum(terms if w is None else terms * _double(w), axis=-1)
-
-
-def _root(x: Any) -> Any:
-    """The square root, with derivative zero at 0."""
-    positive = x > 0
-    return np.where(positive, np.sqrt(np.where(positive, x, 1.0)), 0.0)
 
 
 @_metric(*_vectors({"p": 3.0}, {"p": 1, "w": _W}, {"p": np.inf}))
@@ -145,7 +135,7 @@ def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 @_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W}, {"centered": False})))
 def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     """`scipy.spatial.distance.correlation`, along the last axis."""
-    w = None if w is None else _real(w) / np.sum(_real(w))
+    w = None if w is None else as_float(w) / np.sum(as_float(w))
     if centered:
         u, v = (x - (np.mean(x, axis=-1) if w is None else _sum(x, w))[..., None] for x in (u, v))
     return 1 - _sum(u * v, w) / np.sqrt(_sum(u * u, w) * _sum(v * v, w))
@@ -160,29 +150,30 @@ def cosine(u: Any, v: Any, w: Any = None) -> Any:
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _W), wrt=(0, 1, 2)))
 def seuclidean(u: Any, v: Any, V: Any) -> Any:
     """`scipy.spatial.distance.seuclidean`, along the last axis."""
-    return np.linalg.norm(_double(u - v) / np.sqrt(_real(V)), axis=-1)
+    return np.linalg.norm(_double(u - v) / np.sqrt(as_float(V)), axis=-1)
 
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _V), wrt=(0, 1, 2)))
 def mahalanobis(u: Any, v: Any, VI: Any) -> Any:
     """`scipy.spatial.distance.mahalanobis`, along the last axis."""
     gap = u - v
-    return _root(np.sum(gap @ _real(VI) * gap, axis=-1))
+    return root(np.sum(gap @ as_float(VI) * gap, axis=-1))
 
 
+@_declared(
+    "jensenshannon",
+    *(
+        Sample(lambda rng: tuple(rng.uniform(0.5, 2, size=(2, 3, 4))), kw, (0, 1))
+        for kw in ({}, {"base": 2.0, "axis": 1, "keepdims": True})
+    ),
+)
 def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
-    """`scipy.spatial.distance.jensenshannon`."""
-    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (_real(p), _real(q)))
+    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (as_float(p), as_float(q)))
     middle = (p + q) / 2
     total = np.sum(sp.rel_entr(p, middle) + sp.rel_entr(q, middle), axis=axis, keepdims=keepdims)
-    return _root(total / (2.0 if base is None else 2.0 * math.log(base)))
+    return root(total / (2.0 if base is None else 2.0 * math.log(base)))
 
 
-implements(
-    _scipy.jensenshannon,
-    [Sample(lambda rng: tuple(rng.uniform(0.5, 2, size=(2, 3, 4))), kw, (0, 1)) for kw in ({}, {"base": 2.0, "axis": 1, "keepdims": True})],
-    name="scipy.spatial.distance.jensenshannon",
-)(jensenshannon)
 METRICS["jensenshannon"] = lambda u, v: jensenshannon(u, v, axis=-1)
 
 
@@ -201,42 +192,35 @@ def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str
     return _double(out)
 
 
-_SAMPLES: list[dict[str, Any]] = [
-    {},
-    {"metric": "minkowski", "p": 3},
-    {"metric": "cosine"},
-    {"metric": "seuclidean"},
-    {"metric": "mahalanobis"},
-    {"metric": "sqeuclidean"},
-    {"metric": "canberra"},
-]
+_PLAIN = ("cosine", "seuclidean", "mahalanobis", "sqeuclidean", "canberra")
+_SAMPLES: list[dict[str, Any]] = [{}, {"metric": "minkowski", "p": 3}, *({"metric": m} for m in _PLAIN)]
 
 
-@implements(_scipy.cdist, [Sample(_clouds, kw, (0, 1)) for kw in _SAMPLES], name="scipy.spatial.distance.cdist")
+@_declared("cdist", *(Sample(_clouds, kw, (0, 1)) for kw in _SAMPLES))
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.cdist`: the distances between the rows of two matrices."""
     refuse("cdist", out=(out, None))
-    a, b = _real(XA), _real(XB)
+    a, b = as_float(XA), as_float(XB)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"cdist: two matrices with as many columns are wanted, not {errors.describe(a)} and {errors.describe(b)}.")
     return _between("cdist", metric, a[:, None, :], b[None, :, :], np.concatenate([a, b]), kwargs)
 
 
-@implements(_scipy.pdist, [Sample(apart((5, 2)), kw) for kw in _SAMPLES], name="scipy.spatial.distance.pdist")
+@_declared("pdist", *(Sample(apart((5, 2)), kw) for kw in _SAMPLES))
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.pdist`: the distances of all pairs of rows, as a vector."""
     refuse("pdist", out=(out, None))
-    x = _real(X)
+    x = as_float(X)
     if x.ndim != 2:
         raise ValueError(f"pdist: a matrix is wanted, not {errors.describe(x)}.")
     i, j = np.triu_indices(x.shape[0], 1)
     return _between("pdist", metric, x[i], x[j], x, kwargs)
 
 
-@implements(_scipy.squareform, [Sample(normal((6,))), Sample(normal((1,)))], name="scipy.spatial.distance.squareform")
+@_declared("squareform", one(6), one(1))
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     """`scipy.spatial.distance.squareform`: a vector of distances as a symmetric matrix, or back. The upper triangle is read."""
-    x = _real(X)
+    x = as_float(X)
     if (x.ndim == 1 and force.lower() == "tovector") or (x.ndim == 2 and force.lower() == "tomatrix") or x.ndim not in (1, 2):
         raise ValueError(f"squareform: {errors.describe(x)} can't be turned {force}.")
     if x.ndim == 2:
@@ -257,6 +241,6 @@ _REASONS = {
     "sokalsneath yule kulsinski matching",
     "not covered yet": "directed_hausdorff",
 }
-REFUSED: dict[str, str] = {name: reason for reason, names in _REASONS.items() for name in names.split() if hasattr(_scipy, name)}
+REFUSED = {name: reason for name, reason in by_name(_REASONS).items() if hasattr(_scipy, name)}
 CONSTANT = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
-__getattr__ = late("scipy.spatial.distance.", _scipy, REFUSED)
+__getattr__ = late(_scipy, REFUSED)

@@ -91,10 +91,9 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
         seed = alias(wrap(np.zeros_like(tensor._a)), False)
         gs = grad(tensor, [Place((node, 0)) for node in duals], seed, create_graph=True)
         used = [(g, node.tangent) for g, node in zip(gs, duals) if g._rg]
-        if not used:
-            return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
-        create = outside or any(t._rg for _, t in used)
-        (tangent,) = grad([g for g, _ in used], [seed], [t for _, t in used], create_graph=create, allow_unused=True)
+        create, tangent = outside or any(t._rg for _, t in used), None
+        if used:
+            (tangent,) = grad([g for g, _ in used], [seed], [t for _, t in used], create_graph=create, allow_unused=True)
     if tangent is None:
         return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
     tangent._is_tangent = True

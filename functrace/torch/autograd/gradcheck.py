@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch._backward import grad, sequence
 from functrace.torch._modes import enable_grad, paused
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.testing import make_tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -202,12 +203,8 @@ def gradgradcheck(
     """Whether the gradients of the gradients agree with differences; see `gradcheck`."""
     inputs = sequence(inputs)
     if grad_outputs is None:
-        rng = np.random.default_rng(0)
         outs = [t for t in sequence(func(*inputs)) if isinstance(t, Tensor) and t._rg]
-        grad_outputs = []
-        for t in outs:
-            g = rng.normal(size=t._a.shape) + (1j * rng.normal(size=t._a.shape) if t._a.dtype.kind == "c" else 0)
-            grad_outputs.append(wrap(g.astype(t._a.dtype)).requires_grad_())
+        grad_outputs = [make_tensor(t.shape, dtype=t.dtype, device=t.device, low=-1, high=1, requires_grad=True) for t in outs]
     grad_outputs = sequence(grad_outputs)
     n = len(inputs)
 

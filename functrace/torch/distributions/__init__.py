@@ -27,6 +27,17 @@ from functrace.torch.distributions.discrete import Poisson as Poisson
 from functrace.torch.distributions.distribution import Distribution as Distribution
 from functrace.torch.distributions.divergences import kl_divergence as kl_divergence
 from functrace.torch.distributions.divergences import register_kl as register_kl
+from functrace.torch.distributions.further import Gumbel as Gumbel
+from functrace.torch.distributions.further import HalfCauchy as HalfCauchy
+from functrace.torch.distributions.further import InverseGamma as InverseGamma
+from functrace.torch.distributions.further import Kumaraswamy as Kumaraswamy
+from functrace.torch.distributions.further import LogisticNormal as LogisticNormal
+from functrace.torch.distributions.further import NegativeBinomial as NegativeBinomial
+from functrace.torch.distributions.further import OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough
+from functrace.torch.distributions.further import Pareto as Pareto
+from functrace.torch.distributions.further import RelaxedBernoulli as RelaxedBernoulli
+from functrace.torch.distributions.further import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+from functrace.torch.distributions.further import Weibull as Weibull
 from functrace.torch.distributions.multivariate import Beta as Beta
 from functrace.torch.distributions.multivariate import Dirichlet as Dirichlet
 from functrace.torch.distributions.multivariate import MultivariateNormal as MultivariateNormal
@@ -40,6 +51,8 @@ _PARTS = {  # PyTorch has a module for each; scripts import from them
     "discrete": "bernoulli binomial categorical geometric multinomial one_hot_categorical poisson",
     "distribution": "utils",
     "divergences": "kl",
+    "further": "gumbel half_cauchy inverse_gamma kumaraswamy logistic_normal negative_binomial pareto relaxed_bernoulli "
+    "relaxed_categorical weibull",
     "multivariate": "beta dirichlet multivariate_normal",
     "transformed": "transformed_distribution",
     "transforms": "constraint_registry",

@@ -98,8 +98,7 @@ class MixtureSameFamily(Distribution):
         return self._mixed(parts.variance) + self._mixed(away.pow(2.0))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         each = self.component_distribution.log_prob(value.unsqueeze(-1 - len(self._event_shape)))
         return (each + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 

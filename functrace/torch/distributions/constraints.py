@@ -32,30 +32,35 @@ class Constraint:
         return self._text
 
 
-def _shown(bound: Any) -> str:
-    return str(float(bound)) if isinstance(bound, (int, float)) else f"{bound}"
-
-
 def greater_than(lower_bound: Any) -> Constraint:
     """Numbers above a bound."""
-    return Constraint(f"GreaterThan(lower_bound={_shown(lower_bound)})", lambda x: x > lower_bound, bounds=(lower_bound, None))
+    return Constraint(f"GreaterThan(lower_bound={lower_bound})", lambda x: x > lower_bound, bounds=(lower_bound, None))
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
     """Numbers from a bound on."""
-    return Constraint(f"GreaterThanEq(lower_bound={_shown(lower_bound)})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
+    return Constraint(f"GreaterThanEq(lower_bound={lower_bound})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
 
 
 def less_than(upper_bound: Any) -> Constraint:
     """Numbers below a bound."""
-    return Constraint(f"LessThan(upper_bound={_shown(upper_bound)})", lambda x: x < upper_bound, bounds=(None, upper_bound))
+    return Constraint(f"LessThan(upper_bound={upper_bound})", lambda x: x < upper_bound, bounds=(None, upper_bound))
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers between two bounds, which belong to it."""
     return Constraint(
-        f"Interval(lower_bound={_shown(lower_bound)}, upper_bound={_shown(upper_bound)})",
+        f"Interval(lower_bound={lower_bound}, upper_bound={upper_bound})",
         lambda x: (x >= lower_bound) & (x <= upper_bound),
+        bounds=(lower_bound, upper_bound),
+    )
+
+
+def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+    """Numbers from a bound on, and below another."""
+    return Constraint(
+        f"HalfOpenInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
+        lambda x: (x >= lower_bound) & (x < upper_bound),
         bounds=(lower_bound, upper_bound),
     )
 

@@ -25,18 +25,11 @@ def _entropy(logits: Any, probs: Any) -> Any:
     return binary_cross_entropy_with_logits(logits, probs, reduction="none")
 
 
-class Bernoulli(Binary, Distribution):
+class Bernoulli(Binary):
     """1 with a probability, else 0."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name, value = either(probs, logits)
-        (value,) = broadcast_all(value)
-        self.__dict__[name] = value
-        super().__init__(value.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
@@ -50,8 +43,7 @@ class Bernoulli(Binary, Distribution):
         return T["bernoulli"](self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -_entropy(logits, value)
 
@@ -71,18 +63,14 @@ def _listed(values: Any, batch: Any, expand: bool) -> Any:
     return values.expand(-1, *batch) if expand else values
 
 
-class Geometric(Binary, Distribution):
+class Geometric(Binary):
     """How often something fails before it succeeds."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name, value = either(probs, logits)
-        (value,) = broadcast_all(value)
-        self.__dict__[name] = value
-        super().__init__(value.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((value > 0).all()):
+        super().__init__(probs, logits, validate_args)
+        if self._validate_args and probs is not None and not bool(((value := self.probs) > 0).all()):
             raise ValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to be positive but found "
                 f"invalid values:\n{value[~(value > 0)]}"
@@ -99,8 +87,7 @@ class Geometric(Binary, Distribution):
         return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
         kept = T["where"]((probs == 1) & (value == 0), 0.0, probs)
         return value * (-kept).log1p() + self.probs.log()
@@ -109,7 +96,7 @@ class Geometric(Binary, Distribution):
         return _entropy(self.logits, self.probs) / self.probs
 
 
-class Binomial(Binary, Distribution):
+class Binomial(Binary):
     """How many of a number of trials succeed."""
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
@@ -119,7 +106,7 @@ class Binomial(Binary, Distribution):
         self.total_count, value = broadcast_all(total_count, value)
         self.total_count = self.total_count.type_as(value)
         self.__dict__[name] = value
-        super().__init__(value.shape, validate_args=validate_args)
+        Distribution.__init__(self, value.shape, validate_args=validate_args)
 
     support = property(lambda self: constraints.integer_interval(0, self.total_count))
     mean = property(lambda self: self.total_count * self.probs)
@@ -132,8 +119,7 @@ class Binomial(Binary, Distribution):
         return T["binomial"](self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         n, logits, lgamma = self.total_count, self.logits, T["lgamma"]
         larger = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2
         norm = n * larger + n * (-logits.abs()).exp().log1p() - lgamma(n + 1)
@@ -168,8 +154,7 @@ class Poisson(Distribution):
         return T["poisson"](self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return T["xlogy"](value, rate) - rate - T["lgamma"](value + 1)
 
@@ -222,8 +207,7 @@ class Categorical(Distribution):
         return drawn.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         value, logits = T["broadcast_tensors"](value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, value[..., :1]).squeeze(-1)
 
@@ -235,12 +219,10 @@ class Categorical(Distribution):
         return _listed(arange(self._num_events), self._batch_shape, expand)
 
 
-class OneHotCategorical(Distribution):
-    """One of several choices, as a vector that is 1 at its index."""
+class _OfChoices(Distribution):
+    """Of vectors with an element for each choice of a categorical distribution."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
+    arg_constraints = Categorical.arg_constraints
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)
@@ -248,6 +230,14 @@ class OneHotCategorical(Distribution):
 
     probs = property(lambda self: self._categorical.probs)
     logits = property(lambda self: self._categorical.logits)
+
+
+class OneHotCategorical(_OfChoices):
+    """One of several choices, as a vector that is 1 at its index."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
     mode = property(lambda self: self._one_hot(self.probs.argmax(-1)))
@@ -262,8 +252,7 @@ class OneHotCategorical(Distribution):
         return self._one_hot(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Any:
@@ -275,19 +264,15 @@ class OneHotCategorical(Distribution):
         return rows.expand(n, *batch, n) if expand else rows
 
 
-class Multinomial(Distribution):
+class Multinomial(_OfChoices):
     """How often each of several choices is taken in a number of trials."""
-
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
-        self.total_count, self._categorical = total_count, Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+        self.total_count = total_count
+        super().__init__(probs, logits, validate_args)
 
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
     mean = property(lambda self: self.probs * self.total_count)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
 
@@ -305,8 +290,7 @@ class Multinomial(Distribution):
         return counts.scatter_add_(-1, drawn, T["ones_like"](drawn)).type_as(self.probs)
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         lgamma = T["lgamma"]
         logits, value = broadcast_all(self.logits, value)
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)

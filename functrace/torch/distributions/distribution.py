@@ -14,7 +14,7 @@ from functrace.torch._dtypes import Size
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
 from functrace.torch._tensor import Tensor
-from functrace.torch.distributions.constraints import Constraint
+from functrace.torch.distributions import constraints
 
 
 def broadcast_all(*values: Any) -> list[Any]:
@@ -36,7 +36,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: dict[str, Constraint] = {}
+    arg_constraints: dict[str, constraints.Constraint] = {}
     support: Any = None
     _validate_args = True
 
@@ -177,8 +177,15 @@ def clamp_probs(probs: Any) -> Any:
     return probs.clamp(min=eps, max=1 - eps)
 
 
-class Binary:
-    """`probs` and `logits` of a two-way choice: the one that was not given follows from the other."""
+class Binary(Distribution):
+    """Of two-way choices; of `probs` and `logits` the one that was not given follows from the other."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name, value = either(probs, logits)
+        (self.__dict__[name],) = broadcast_all(value)
+        super().__init__(self.__dict__[name].shape, validate_args=validate_args)
 
     @functools.cached_property
     @enable_grad()

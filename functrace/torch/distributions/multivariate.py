@@ -51,8 +51,7 @@ class Dirichlet(Distribution):
         return _gamma.dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         a, lgamma = self.concentration, T["lgamma"]
         return T["xlogy"](a - 1.0, value).sum(-1) + lgamma(a.sum(-1)) - lgamma(a).sum(-1)
 
@@ -88,8 +87,7 @@ class Beta(Distribution):
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         return self._dirichlet.log_prob(T["stack"]([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
@@ -176,8 +174,7 @@ class MultivariateNormal(Distribution):
         return self._factor.diagonal(0, -2, -1).log().sum(-1)
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         from functrace.torch import linalg
 
         away = linalg.solve_triangular(self._factor, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)

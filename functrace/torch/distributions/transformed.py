@@ -76,8 +76,7 @@ class TransformedDistribution(Distribution):
         return self._through(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         n, out, y = len(self._event_shape), 0.0, value
         for t in reversed(self.transforms):
             x = t._back(y)
@@ -92,8 +91,7 @@ class TransformedDistribution(Distribution):
         return level if isinstance(sign, int) and sign == 1 else sign * (level - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validate_sample(value)
         return self._turned(self.base_dist.cdf(ComposeTransform(self.transforms)._back(value)))
 
     def icdf(self, value: Any) -> Any:

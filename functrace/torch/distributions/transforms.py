@@ -398,7 +398,7 @@ def _onto(constraint: Any, simplex: Any) -> Any:
     if low is None:
         return ComposeTransform([ExpTransform(), AffineTransform(high, -1)])
     if high is None:
-        return ExpTransform() if constraint is constraints.positive else ComposeTransform([ExpTransform(), AffineTransform(low, 1)])
+        return ComposeTransform([ExpTransform(), AffineTransform(low, 1)])
     unit = isinstance(low, (int, float)) and isinstance(high, (int, float)) and (low, high) == (0, 1)
     return SigmoidTransform() if unit else ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 

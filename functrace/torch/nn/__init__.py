@@ -37,7 +37,11 @@ from functrace.torch.nn.weighted import PReLU as PReLU
 
 globals().update(_TABLE)
 
-__getattr__ = _missing("torch.nn", {"modules": "modules"})
+_LAZY = ("Linear", *(f"{_name}{_d}d" for _name in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for _d in (1, 2, 3)))
+__getattr__ = _missing(
+    "torch.nn",
+    {"modules": "modules", **dict.fromkeys((*(f"Lazy{_name}" for _name in _LAZY), "LazyModuleMixin", "UninitializedParameter"), "lazy")},
+)
 
 
 def __dir__() -> list[str]:

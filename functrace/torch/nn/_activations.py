@@ -12,6 +12,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._apply import call
+from functrace.torch._border import named
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY, logistic
 from functrace.torch._reduce import log_softmax as _log_softmax
@@ -300,13 +301,12 @@ def _implicit(name: str, dim: int | None, ndim: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def _over_axis(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _over_axis(name: str, function: Callable[..., Any]) -> Any:
+    @named(name, f"`torch.{name}`; without `dim` PyTorch's old choice of an axis, with a warning.")
     def over_axis(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
         dim = _implicit(name, dim, input._a.ndim)
         return function(input, dim) if dtype is None else function(input.to(dtype), dim)
 
-    over_axis.__name__ = over_axis.__qualname__ = name
-    over_axis.__doc__ = f"`torch.{name}`; without `dim` PyTorch's old choice of an axis, with a warning."
     return over_axis
 
 
@@ -317,17 +317,10 @@ softmin = _over_axis("softmin", lambda x, dim: _softmax(-x, dim))
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
     """A sample of a distribution over classes that can be differentiated (Jang et al. 2017); one-hot if `hard`."""
     a = logits._a
-    gumbels = wrap(-np.log(_exponential(a.shape, a.dtype)).astype(a.dtype))
+    gumbels = wrap(-np.log(wrap(np.empty(a.shape, a.dtype)).exponential_()._a))
     soft = _softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft
     k = dim % a.ndim
     ones = (np.argmax(soft._a, k, keepdims=True) == np.arange(a.shape[k]).reshape(-1, *(1,) * (a.ndim - k - 1))).astype(a.dtype)
     return wrap(ones) - soft.detach() + soft
-
-
-def _exponential(shape: tuple[int, ...], dtype: Any) -> Any:
-    t = wrap(np.empty(shape, dtype))
-    if hasattr(t, "exponential_"):
-        return t.exponential_()._a
-    return -np.log1p(-_random.draw("uniform", shape, dtype))

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
-from functrace.torch._contact import product
+from functrace.torch._contact import buffer, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._nodes import Op
 from functrace.torch._shape import need
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
+
+
+def dot(x: Any, y: Any) -> Any:
+    """`x @ y` of two matrices: where one is a column or a row, several times as fast as `matmul`."""
+    if type(x) is np.ndarray and type(y) is np.ndarray and x.dtype is y.dtype:
+        return np.dot(x, y, buffer((x.shape[0], y.shape[1]), x.dtype))
+    return product(x, y)
 
 
 def _affine(b: Any, x: Any, w: Any) -> Any:
@@ -30,7 +37,7 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
     [
         lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray else g,
         lambda g, _r, _b, _x, w: product(g, w.T),
-        lambda g, _r, _b, x, _w: product(g.T, x).T,
+        lambda g, _r, _b, x, _w: dot(g.T, x).T,
     ],
     ("Mul", "Mm", "Mm"),
     frees=True,

@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
+from functrace.torch._border import named
 from functrace.torch._contact import value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
@@ -63,12 +64,11 @@ def _named_loss(name: str, what: str, loss: Any, node: str = "") -> Any:
 
     whole = bound(name, node, reduced) if node else None
 
+    @named(name, what)
     def function(*tensors: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **options: Any) -> Any:
         reduction = checked(reduction, size_average, reduce)
         return total(loss(*tensors, **options), reduction) if whole is None else whole([*tensors], options, reduction)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = what
     return function
 
 

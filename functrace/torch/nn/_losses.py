@@ -23,8 +23,10 @@ def _reduced(x: Any, reduction: str) -> Any:
     return x if reduction == "none" else np.sum(x) if reduction == "sum" else np.sum(x) / x.size
 
 
-def _scale(g: Any, n: int, reduction: str) -> Any:
-    return g / n if reduction == "mean" else g
+def _share(g: Any, d: Any, weight: Any, n: int, reduction: str) -> Any:
+    """The gradient of n elements, whose losses have the slopes d."""
+    d = g * (d if weight is None else d * weight)
+    return d / n if reduction == "mean" else d
 
 
 def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
@@ -70,12 +72,12 @@ def _bce_logits(x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) ->
 def _bce_logits_x(g: Any, _r: Any, x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
     s = logistic(x)
     d = s - y if pos_weight is None else (pos_weight * y + 1 - y) * s - pos_weight * y
-    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+    return _share(g, d, weight, x.size, reduction)
 
 
 def _bce_logits_y(g: Any, _r: Any, x: Any, _y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
     d = -x if pos_weight is None else -x + (pos_weight - 1) * softplus_of(-x)
-    return _scale(g * (d if weight is None else d * weight), x.size, reduction)
+    return _share(g, d, weight, x.size, reduction)
 
 
 _BCE_LOGITS = Op("BinaryCrossEntropyWithLogits", _bce_logits, [_bce_logits_x, _bce_logits_y], "DivBackward1", frees=True)
@@ -109,12 +111,12 @@ def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
 
 def _unbce(g: Any, _r: Any, p: Any, y: Any, weight: Any, reduction: str) -> Any:
     d = (p - y) / np.maximum((1 - p) * p, 1e-12)
-    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
+    return _share(g, d, weight, p.size, reduction)
 
 
 def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str) -> Any:
     d = np.maximum(np.log1p(-p), -100) - np.maximum(np.log(p), -100)
-    return _scale(g * (d if weight is None else d * weight), p.size, reduction)
+    return _share(g, d, weight, p.size, reduction)
 
 
 _BCE = Op("BinaryCrossEntropy", _bce, [_unbce, _unbce_target], "Div", frees=True)
@@ -143,11 +145,10 @@ def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
 
     def first(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
         d = x - y
-        return _scale(g * slope(d, *more), d.size, reduction)
+        return _share(g, slope(d, *more), None, d.size, reduction)
 
     def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = y - x
-        return _scale(g * slope(d, *more), d.size, reduction)
+        return first(g, None, y, x, reduction, *more)
 
     return Op(node, fun, [first, second], node + "Backward", frees=True)
 

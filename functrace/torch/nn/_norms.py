@@ -8,29 +8,52 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._border import named
 from functrace.torch._nodes import Op
+from functrace.torch._random import default_generator
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._pooling import avg_pool2d, avg_pool3d
 
 
-def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
-    """The array with mean 0 and variance 1 over some axes, and the factor that made it so."""
-    d = x - np.mean(x, axis=axes, keepdims=True)
-    factor = 1 / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + x.dtype.type(eps))
-    return d * factor, factor
+def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+    """The mean over some axes, which are kept."""
+    if type(x) is not np.ndarray or x.dtype.itemsize < 4 or not x.size:
+        return np.mean(x, axis=axes, keepdims=True)
+    total = np.add.reduce(x, axes, keepdims=True)  # as `np.mean` does it, and sooner
+    total /= x.size // total.size
+    return total
 
 
-def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
-    y, _ = _standard(np.reshape(x, view), axes, eps)
-    y = y if w is None else y * np.reshape(w, across)
+def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
+    """The array with mean 0 and variance 1 over some axes, the factor that made it so, and what mean and variance were."""
+    mean = _mean(x, axes)
+    d = x - mean
+    variance = _mean(d * d, axes)
+    factor = 1 / np.sqrt(variance + x.dtype.type(eps))
+    return d * factor, factor, mean, variance
+
+
+def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...] | None:
+    """The same, once for the result and its gradients; of traced values each makes its own, which is part of its derivative."""
+    return _standard(x.reshape(view), axes, eps) if type(x) is np.ndarray and x.dtype.kind == "f" else None
+
+
+def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[Any, Any]:
+    y, factor, *_ = made if made and type(x) is np.ndarray else _standard(np.reshape(x, view), axes, eps)
+    return y, factor
+
+
+def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
+    y, _ = _standardised(x, view, axes, eps, made)
+    y = y * np.reshape(w, across) if w is not None else y.copy() if made else y  # what was made is not given away
     return np.reshape(y if b is None else y + np.reshape(b, across), x.shape)
 
 
-def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
-    y, factor = _standard(np.reshape(x, view), axes, eps)
+def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
+    y, factor = _standardised(x, view, axes, eps, made)
     g = np.reshape(g, view)
     g = g if w is None else g * np.reshape(w, across)
-    d = g - np.mean(g, axis=axes, keepdims=True) - y * np.mean(g * y, axis=axes, keepdims=True)
+    d = g - _mean(g, axes) - y * _mean(g * y, axes)
     return np.reshape(d * factor, x.shape)
 
 
@@ -41,11 +64,11 @@ def _gathered(g: Any, across: Any, shape: Any) -> Any:
     return np.reshape(np.sum(g, axis=axes), shape)
 
 
-def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float) -> Any:
-    return _gathered(np.reshape(g, view) * _standard(np.reshape(x, view), axes, eps)[0], across, _w.shape)
+def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
+    return _gathered(np.reshape(g, view) * _standardised(x, view, axes, eps, made)[0], across, _w.shape)
 
 
-def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, across: Any, _eps: float) -> Any:
+def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, across: Any, _eps: float, _made: Any) -> Any:
     return _gathered(np.reshape(g, view), across, _b.shape)
 
 
@@ -103,11 +126,12 @@ def batch_norm(
     n = math.prod(shape) // max(1, channels)
     if n == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    made = _made(input._a, shape, axes, eps)
     if running_mean is not None:
-        a = input.detach()._a
-        _moved(running_mean, np.mean(a, axis=axes), momentum)
-        _moved(running_var, np.var(a, axis=axes) * (n / (n - 1)), momentum)
-    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, across, eps))
+        mean, variance = (made or _standard(input.detach()._a, axes, eps))[2:]
+        _moved(running_mean, np.reshape(mean, channels), momentum)
+        _moved(running_var, np.reshape(variance, channels) * (n / (n - 1)), momentum)
+    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, across, eps, made))
 
 
 def instance_norm(
@@ -132,14 +156,16 @@ def instance_norm(
         n = math.prod(shape[2:])
         _moved(running_mean, np.mean(a, axis=(0, *axes)), momentum)
         _moved(running_var, np.mean(np.var(a, axis=axes) * (n / (n - 1)), axis=0), momentum)
-    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps))
+    made = _made(input._a, shape, axes, eps)
+    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps, made))
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each example with mean 0 and variance 1 over the last axes, which are of `normalized_shape`."""
     wanted, shape = tuple(normalized_shape), input._a.shape
     _same_end(wanted, shape)
-    return call(_NORMS["Layer"], (input, weight, bias), (shape, tuple(range(-len(wanted), 0)), wanted, eps))
+    axes = tuple(range(-len(wanted), 0))
+    return call(_NORMS["Layer"], (input, weight, bias), (shape, axes, wanted, eps, _made(input._a, shape, axes, eps)))
 
 
 def _same_end(wanted: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -157,8 +183,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             f"{list(input.shape)} and num_groups={num_groups}"
         )
     view = (n, num_groups, channels // num_groups, *rest)
-    across = (num_groups, channels // num_groups, *(1,) * len(rest))
-    return call(_NORMS["Group"], (input, weight, bias), (view, tuple(range(2, len(view))), across, eps))
+    across, axes = (num_groups, channels // num_groups, *(1,) * len(rest)), tuple(range(2, len(view)))
+    return call(_NORMS["Group"], (input, weight, bias), (view, axes, across, eps, _made(input._a, view, axes, eps)))
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
@@ -197,16 +223,26 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
 
 
 def _kept(shape: tuple[int, ...], dtype: Any, p: float) -> Any:
-    return wrap(np.empty(shape, dtype)).bernoulli_(1 - p)
+    drawn = default_generator.uniform(math.prod(shape), np.dtype(np.float64)) < 1 - p  # as `bernoulli_` draws
+    return wrap(drawn.reshape(shape).astype(dtype))
+
+
+def check_p(p: float) -> None:
+    """Raise for a probability of dropout that is none."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _whole(input: Any, p: float, training: bool) -> bool:
+    """Whether nothing is to be dropped."""
+    check_p(p)
+    return not training or p == 0 or not input._a.size
 
 
 def _dropped(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0 or not input._a.size:
+    if _whole(input, p, training):
         return input
-    noise = _kept(shape, input._a.dtype, p)
-    noise = noise.div_(1 - p) if p < 1 else noise
+    noise = _kept(shape, input._a.dtype, p).div_(1 - p) if p < 1 else wrap(np.zeros((), input._a.dtype))
     return input.mul_(noise) if inplace else input * noise
 
 
@@ -216,6 +252,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 def _channel_dropout(d: int) -> Any:
+    @named(f"dropout{d}d", "Zero whole channels with probability p and scale the rest.")
     def channel_dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         ndim = input._a.ndim
         alone = ndim == d + 1 and d != 2  # one example without a batch axis; for images PyTorch takes it for a batch
@@ -224,8 +261,6 @@ def _channel_dropout(d: int) -> Any:
             return _dropped(input, p, training, inplace, (shape[0], *(1,) * d))
         return _dropped(input, p, training, inplace, (*shape[:2], *(1,) * (ndim - 2)))
 
-    channel_dropout.__name__ = channel_dropout.__qualname__ = f"dropout{d}d"
-    channel_dropout.__doc__ = "Zero whole channels with probability p and scale the rest."
     return channel_dropout
 
 
@@ -233,9 +268,7 @@ dropout1d, dropout2d, dropout3d = map(_channel_dropout, (1, 2, 3))
 
 
 def _alpha(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0 or not input._a.size:
+    if _whole(input, p, training):
         return input
     if p == 1:
         return input * 0

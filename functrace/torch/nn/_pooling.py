@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._border import named
 from functrace.torch._contact import index_set, value
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import key_along
@@ -100,6 +101,7 @@ def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads
 def _as_rows(pool: Any, options: int) -> Any:
     """Pooling over one axis as PyTorch does it: over images of height 1. The first `options` arguments are sizes."""
 
+    @named(pool.__name__.replace("2d", "1d"), f"`{pool.__name__}` over one axis.")
     def pool1d(input: Any, *args: Any, **named: Any) -> Any:
         fill = {"padding": 0}
         if input._a.ndim not in (2, 3):
@@ -113,12 +115,11 @@ def _as_rows(pool: Any, options: int) -> Any:
         out = pool(input.unsqueeze(-2), *args, **{k: wide(v, k) if k in names else v for k, v in named.items()})
         return tuple(t.squeeze(-2) for t in out) if isinstance(out, tuple) else out.squeeze(-2)
 
-    pool1d.__name__ = pool1d.__qualname__ = pool.__name__.replace("2d", "1d")
-    pool1d.__doc__ = f"`{pool.__name__}` over one axis."
     return pool1d
 
 
 def _max_pool_of(d: int) -> Any:
+    @named(f"max_pool{d}d", f"The maximum of each window over the last {d} axes; of equals the first has the gradient.")
     def max_pool(
         input: Any,
         kernel_size: Any,
@@ -132,10 +133,6 @@ def _max_pool_of(d: int) -> Any:
         out = call(_MAX_POOL[d], (input,), geometry)
         return (out, wrap(_positions(input._a, *geometry))) if return_indices else out
 
-    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{d}d"
-    max_pool.__doc__ = (
-        f"The maximum of each window over the last {'axis' if d == 1 else f'{d} axes'}; of equals the first has the gradient."
-    )
     return max_pool
 
 
@@ -155,6 +152,7 @@ _AVG_POOL = {d: Op(f"AvgPool{d}D", _average, [_unaverage], f"AvgPool{d}DBackward
 
 
 def _avg_pool_of(d: int) -> Any:
+    @named(f"avg_pool{d}d", f"The mean of each window over the last {d} axes.")
     def avg_pool(
         input: Any,
         kernel_size: Any,
@@ -175,8 +173,6 @@ def _avg_pool_of(d: int) -> Any:
         counts = np.asarray(divisor_override or counts, input._a.dtype)
         return call(_AVG_POOL[d], (input,), (*geometry, counts))
 
-    avg_pool.__name__ = avg_pool.__qualname__ = f"avg_pool{d}d"
-    avg_pool.__doc__ = f"The mean of each window over the last {'axis' if d == 1 else f'{d} axes'}."
     return avg_pool
 
 
@@ -187,12 +183,11 @@ max_pool1d, avg_pool1d = _as_rows(max_pool2d, 4), _as_rows(avg_pool2d, 3)
 def _lp_pool_of(d: int) -> Any:
     pool = (avg_pool1d, avg_pool2d, avg_pool3d)[d - 1]
 
+    @named(f"lp_pool{d}d", "The p-norm of each window (without absolute values: for odd p, as in PyTorch).")
     def lp_pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         mean = pool(input**norm_type, kernel_size, stride, 0, ceil_mode)
         return ((mean.sign() * mean.abs().relu()) * math.prod(each(kernel_size, d))) ** (1.0 / norm_type)
 
-    lp_pool.__name__ = lp_pool.__qualname__ = f"lp_pool{d}d"
-    lp_pool.__doc__ = "The p-norm of each window (without absolute values: for odd p, as in PyTorch)."
     return lp_pool
 
 
@@ -238,6 +233,7 @@ _WHOLE = Op(
 
 
 def _adaptive_avg(d: int) -> Any:
+    @named(f"adaptive_avg_pool{d}d", "The mean of as many windows as the output has places.")
     def adaptive_avg_pool(input: Any, output_size: Any) -> Any:
         out = _outputs(input, d, output_size)
         if out == (1,) * d:
@@ -249,8 +245,6 @@ def _adaptive_avg(d: int) -> Any:
                 maps[-1][i, lo:hi] = 1 / (hi - lo)
         return call(_ADAPTIVE[d], (input,), (maps,))
 
-    adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = f"adaptive_avg_pool{d}d"
-    adaptive_avg_pool.__doc__ = "The mean of as many windows as the output has places."
     return adaptive_avg_pool
 
 
@@ -263,6 +257,7 @@ _ADAPTIVE_MAX = {d: Op(f"AdaptiveMaxPool{d}D", _picked) for d in (2, 3)}
 
 
 def _adaptive_max(d: int) -> Any:
+    @named(f"adaptive_max_pool{d}d", "The maximum of as many windows as the output has places.")
     def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         out, sizes = _outputs(input, d, output_size), input._a.shape[-d:]
         picks = []
@@ -279,8 +274,6 @@ def _adaptive_max(d: int) -> Any:
         values = call(_ADAPTIVE_MAX[d], (input,), (found, d))
         return (values, wrap(found)) if return_indices else values
 
-    adaptive_max_pool.__name__ = adaptive_max_pool.__qualname__ = f"adaptive_max_pool{d}d"
-    adaptive_max_pool.__doc__ = "The maximum of as many windows as the output has places."
     return adaptive_max_pool
 
 
@@ -300,6 +293,7 @@ _UNPOOL = {d: Op(node, _unpooled) for d, node in ((1, "SqueezeBackward1"), (2, "
 
 
 def _max_unpool(d: int) -> Any:
+    @named(f"max_unpool{d}d", f"The elements put where `max_pool{d}d` found them, zeros elsewhere.")
     def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
         kernel, pads = each(kernel_size, d), each(padding, d)
         steps = kernel if stride is None else each(stride, d)
@@ -312,8 +306,6 @@ def _max_unpool(d: int) -> Any:
         lead = input._a.shape[:-d]
         return call(_UNPOOL[d], (input,), (value(indices._a), (*lead, *sizes), d))
 
-    max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{d}d"
-    max_unpool.__doc__ = f"The elements put where `max_pool{d}d` found them, zeros elsewhere."
     return max_unpool
 
 

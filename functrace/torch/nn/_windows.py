@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._border import named
 from functrace.torch._contact import linear
 from functrace.torch._nodes import Op
 
@@ -174,6 +175,7 @@ def _convolution(name: str, d: int, x: Any, w: Any, b: Any, call_with: Any) -> A
 def _conv(d: int) -> Any:
     name = f"conv{d}d"
 
+    @named(name, f"Cross-correlation over {d} axes; `padding` may be 'same' or 'valid'. Weight: (out, in / groups, *kernel).")
     def conv(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
         stride, dilation = each(stride, d, "stride"), each(dilation, d, "dilation")
         kernel = weight._a.shape[2:]
@@ -219,14 +221,13 @@ def _conv(d: int) -> Any:
 
         return _convolution(name, d, input, weight, bias, batch)
 
-    conv.__name__ = conv.__qualname__ = name
-    conv.__doc__ = f"Cross-correlation over {d} axes; `padding` may be 'same' or 'valid'. Weight: (out, in / groups, *kernel)."
     return conv
 
 
 def _conv_transpose(d: int) -> Any:
     name = f"conv_transpose{d}d"
 
+    @named(name, f"The transpose of `conv{d}d` in its input. Weight: (in, out / groups, *kernel).")
     def conv_transpose(
         input: Any,
         weight: Any,
@@ -261,8 +262,6 @@ def _conv_transpose(d: int) -> Any:
 
         return _convolution(name, d, input, weight, bias, batch)
 
-    conv_transpose.__name__ = conv_transpose.__qualname__ = name
-    conv_transpose.__doc__ = f"The transpose of `conv{d}d` in its input. Weight: (in, out / groups, *kernel)."
     return conv_transpose
 
 

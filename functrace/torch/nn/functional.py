@@ -27,7 +27,7 @@ from functrace.torch.nn import (
     _windows,
 )
 
-_HELPERS = ("checked", "total", "each", "filled", "indexed", "lengths", "mapped", "picked", "placed", "raw_windows", "softplus_of")
+_HELPERS = "check_p checked total each filled indexed lengths mapped picked placed raw_windows softplus_of".split()
 
 
 def _public(module: ModuleType) -> dict[str, Any]:

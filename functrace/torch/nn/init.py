@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._tensor import wrap
 
@@ -35,30 +37,22 @@ def _fill(tensor: Any, a: Any) -> Any:
     return tensor
 
 
-def _drawn(kind: str, tensor: Any, first: float, second: float, generator: Any) -> Any:
-    """Random numbers, scaled as PyTorch scales them: by a product and a sum that are rounded once."""
-    shape, dtype = tensor._a.shape, tensor._a.dtype
-    if not tensor._a.size:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
+def _drawn(draw: Callable[..., Any], tensor: Any, first: float, second: float, generator: Any) -> Any:
+    a = tensor._a
+    if not a.size:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
         return tensor
-    if kind == "uniform" and first > second:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={first:g} > to={second:g}")
-    if kind == "normal" and second < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {second:g}")
-    few = kind == "normal" and tensor._a.size < 16
-    drawn = _random.draw(kind, shape, np.dtype(np.float64) if few else dtype, generator)
-    low, factor = (dtype.type(first), dtype.type(second) - dtype.type(first)) if kind == "uniform" else (first, second)
-    return _fill(tensor, drawn.astype(np.float64) * float(factor if few else dtype.type(factor)) + float(low))
+    return _fill(tensor, draw(a.size, a.dtype, generator or _random.default_generator, first, second).reshape(a.shape))
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Uniform between a and b."""
-    return _drawn("uniform", tensor, a, b, generator)
+    return _drawn(_random.uniform, tensor, a, b, generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Normal."""
-    return _drawn("normal", tensor, mean, std, generator)
+    return _drawn(_random.normal, tensor, mean, std, generator)
 
 
 def _phi(x: float) -> float:
@@ -71,23 +65,22 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2
         )
-
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a:g} > to={b:g}")
 
-    def draw(kind: str, first: float, second: float) -> Any:
-        return _drawn(kind, wrap(np.empty_like(tensor._a)), first, second, generator)._a
+    def draw(fill: Callable[..., Any], first: float, second: float) -> Any:
+        return fill(wrap(np.empty_like(tensor._a)), first, second, generator)._a
 
     pending, out = np.ones(tensor._a.shape, bool), tensor._a
     normal = _phi((b - mean) / std) - _phi((a - mean) / std) > 0.3
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     while pending.any():
-        x = draw("normal", mean, std) if normal else draw("uniform", a, b)
+        x = draw(normal_, mean, std) if normal else draw(uniform_, a, b)
         out = np.where(pending, x, out)
         if normal:
             pending = (out < a) | (out > b)
         else:
-            pending &= np.log(draw("uniform", 0, 1)) > -0.5 * ((x - mean) / std) ** 2 - peak
+            pending &= np.log(draw(uniform_, 0, 1)) > -0.5 * ((x - mean) / std) ** 2 - peak
     return _fill(tensor, out)
 
 
@@ -154,6 +147,8 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
 
 
 def _kaiming(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+    if not tensor._a.size:
+        return 0.0  # nothing will be drawn
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
@@ -162,18 +157,12 @@ def _kaiming(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
 
 def kaiming_uniform_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
     """Uniform, with the spread of He et al. (2015)."""
-    if 0 in tensor._a.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
-        return tensor
     bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
     """Normal, with the spread of He et al. (2015)."""
-    if 0 in tensor._a.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
-        return tensor
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from functrace.torch._tensor import Tensor
 from functrace.torch.nn import functional
 from functrace.torch.nn._losses import checked
+from functrace.torch.nn._norms import check_p
 from functrace.torch.nn.module import Module
 
 F: Any = functional
@@ -115,9 +116,7 @@ class _Training(_Function):
         return self._fun(*inputs, training=self.training, **{k: getattr(self, k) for k in self._passed})
 
     def _setup(self) -> None:
-        p = getattr(self, "p", 0)
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        check_p(getattr(self, "p", 0))
 
 
 _P = {"p": 0.5, "inplace": False}
@@ -203,13 +202,17 @@ for _d in (1, 2, 3):
     _rows("padding", _Pad, {f"ConstantPad{_d}d": (_f, {"padding": _NONE, "value": _NONE})})
 
 
-class _Weighted(_Function):
+_OLD = {"size_average": None, "reduce": None, "reduction": "mean"}
+
+
+class _Loss(_Function):
     """A loss; its weights are buffers."""
 
     reduction: Any
     size_average: Any
     reduce: Any
 
+    _options = _OLD
     _buffered = ("weight", "pos_weight")
 
     def _setup(self) -> None:
@@ -218,9 +221,13 @@ class _Weighted(_Function):
             self.size_average = self.reduce = None
 
 
-_OLD = {"size_average": None, "reduce": None, "reduction": "mean"}
+class _WeightedLoss(_Loss):
+    """A loss, to derive from, that has weights."""
+
+    _options = {"weight": None, **_OLD}
+
+
 _W = {"weight": None, "size_average": None}
-_EARLY = {"size_average": None, "reduce": None}
 _LOSSES: dict[str, Any] = {
     "L1Loss": ("l1_loss", _OLD),
     "MSELoss": ("mse_loss", _OLD),
@@ -250,7 +257,7 @@ _LOSSES: dict[str, Any] = {
     "CTCLoss": ("ctc_loss", {"blank": 0, "reduction": "mean", "zero_infinity": False}),
     "MultiMarginLoss": ("multi_margin_loss", {"p": 1, "margin": 1.0, "weight": None, **_OLD}),
 }
-_rows("loss", _Weighted, {name: (function, options, ()) for name, (function, options) in _LOSSES.items()})
+_rows("loss", _Loss, {name: (function, options, ()) for name, (function, options) in _LOSSES.items()})
 _rows(
     "distance",
     _Function,

@@ -10,6 +10,7 @@ from typing import Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
+from functrace.torch._leaves import forget
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.hooks import Hooked
 from functrace.torch.nn.parameter import Buffer, Parameter
@@ -286,12 +287,7 @@ class Module(Hooked):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or write zeros there."""
-        for p in self.parameters():
-            if p._grad is not None:
-                if set_to_none:
-                    p._grad = None
-                else:
-                    p._grad.detach_().zero_()
+        forget(self.parameters(), set_to_none)
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Module:
         for module in self.children() if recurse else ():
@@ -311,8 +307,7 @@ class Module(Hooked):
         for x in args:
             dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
             device = x if isinstance(x, (str, _dtypes.device)) else device
-        if device is not None:
-            _dtypes.device(device)
+        _dtypes.device_of(device)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
         return self if dtype is None else self._apply(lambda t: t.to(dtype) if t._a.dtype.kind in "fc" else t)
@@ -332,6 +327,10 @@ class Module(Hooked):
     def type(self, dst_type: Any) -> Module:
         """All parameters and buffers cast."""
         return self._apply(lambda t: t.type(dst_type))
+
+    def share_memory(self) -> Module:
+        """Itself: there is one process."""
+        return self
 
     def cpu(self) -> Module:
         """Itself: there is no other device."""

@@ -8,45 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._apply import call
 from functrace.torch._index import cat, stack
+from functrace.torch._nodes import Op
+from functrace.torch._shape import TRANSPOSED
 from functrace.torch._tensor import wrap
-from functrace.torch.nn import functional, init
+from functrace.torch.nn import _cells, functional, init
+from functrace.torch.nn._cells import MODES
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.utils.rnn import PackedSequence
 from functrace.torch.nn.weighted import empty
 
 F: Any = functional
-
-
-def _tanh(x: Any, y: Any, h: Any) -> Any:
-    return ((x + y).tanh(),)
-
-
-def _relu(x: Any, y: Any, h: Any) -> Any:
-    return ((x + y).relu(),)
-
-
-def _lstm(x: Any, y: Any, h: Any) -> Any:
-    i, f, g, o = (x + y).chunk(4, -1)
-    c = f.sigmoid() * h[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _gru(x: Any, y: Any, h: Any) -> Any:
-    (xr, xz, xn), (yr, yz, yn) = x.chunk(3, -1), y.chunk(3, -1)
-    z, n = (xz + yz).sigmoid(), (xn + (xr + yr).sigmoid() * yn).tanh()
-    return (n + z * (h[0] - n),)
-
-
-# mode: how many gates; the step, from what comes of the input, of the state, and the state itself
-_STEPS: dict[str, tuple[int, Any]] = {"RNN_TANH": (1, _tanh), "RNN_RELU": (1, _relu), "LSTM": (4, _lstm), "GRU": (3, _gru)}
-
-
-def _step(mode: str, x: Any, h: tuple[Any, ...], weights: Any) -> Any:
-    """The next state; `x` is the input, already multiplied by its weights. An odd weight at the end projects it."""
-    projection = weights[-1] if len(weights) % 2 else None
-    new = _STEPS[mode][1](x, F.linear(h[0], weights[1], weights[3] if len(weights) > 3 else None), h)
-    return new if projection is None else (F.linear(new[0], projection), *new[1:])
+_SWAPPED = Op("TransposeBackward1", TRANSPOSED.fun, TRANSPOSED.rules, view=True)  # PyTorch's `transpose_`
 
 
 def _zeros(*shape: int, like: Any) -> Any:
@@ -98,7 +72,7 @@ class _RNNBase(Module):
             raise ValueError("num_layers must be greater than zero")
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
-        gates, state = _STEPS[self.mode][0] * hidden_size, proj_size or hidden_size
+        gates, state = MODES[self.mode][0] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
                 width = input_size if layer == 0 else state * (1 + bidirectional)
@@ -122,39 +96,47 @@ class _RNNBase(Module):
         """Nothing: it concerns other devices."""
 
     def _weights(self, layer: int, reverse: int) -> list[Any]:
+        """The weights of a layer and direction, None for those that it does not have."""
         suffix = f"_l{layer}{'_reverse' * reverse}"
-        found = [getattr(self, name + suffix) for name in ("weight_ih", "weight_hh")]
-        if self.bias:
-            found += [getattr(self, name + suffix) for name in ("bias_ih", "bias_hh")]
-        return [*found, getattr(self, "weight_hr" + suffix)] if self.proj_size else found
+        names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()), *(("weight_hr",) if self.proj_size else ()))
+        found = {name: getattr(self, name + suffix) for name in names}
+        return [found.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")]
 
     @property
     def all_weights(self) -> list[list[Any]]:
         """The weights of each layer and direction."""
-        return [self._weights(k, r) for k in range(self.num_layers) for r in range(1 + self.bidirectional)]
+        rows = [self._weights(k, r) for k in range(self.num_layers) for r in range(1 + self.bidirectional)]
+        return [[w for w in row if w is not None] for row in rows]
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """(output, last state): the last layer's states, and all layers' last ones."""
-        lengths = None
         packed = isinstance(input, PackedSequence)
         if packed:
-            given, (input, lengths) = input, input._unpacked()
+            given, input = input, input.data
             if given.sorted_indices is not None and hx is not None:
                 hx = _taken(hx, given.sorted_indices)
-        if input._a.ndim not in (2, 3):
+        elif input._a.ndim not in (2, 3):
             what = f"{input._a.ndim}D tensor" if self.mode.startswith("RNN") else f"{input._a.ndim}D"
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {what} instead")
-        alone = input._a.ndim == 2
-        x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first and not packed else input
+        alone = not packed and input._a.ndim == 2
+        x = input if packed else input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+        if x._a.dtype != self.weight_ih_l0._a.dtype:
+            raise ValueError(
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({self.weight_ih_l0.dtype}). "
+                f"Convert input: input.to({self.weight_ih_l0.dtype}), or convert model: model.to({x.dtype})"
+            )
         if x._a.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
-        directions, batch = 1 + self.bidirectional, x._a.shape[1]
+        sizes = given.batch_sizes._a.tolist() if packed else [x._a.shape[1]] * x._a.shape[0]
+        if not sizes:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        directions, batch = 1 + self.bidirectional, sizes[0]
         several, rows = self.mode == "LSTM", self.num_layers * directions
         shapes = [(rows, batch, self.proj_size or self.hidden_size), (rows, batch, self.hidden_size)][: 1 + several]
         if hx is None:
-            states = [_zeros(*wanted, like=x) for wanted in shapes]
+            starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows
         else:
-            states, n = list(hx if several else (hx,)), input._a.ndim
+            states, n = list(hx if several else (hx,)), 2 if alone else 3
             if any(h._a.ndim != n for h in states):
                 found = "({}-D, {}-D) tensors" if several else "{}-D tensor"
                 raise RuntimeError(
@@ -166,39 +148,32 @@ class _RNNBase(Module):
                 if h._a.shape != wanted:
                     what = f"hidden[{k}]" if several else "hidden"
                     raise RuntimeError(f"Expected {what} size {wanted}, got {list(h.shape)}")
-        finals: list[tuple[Any, ...]] = []
+            starts = [tuple(s[k] for s in states) for k in range(rows)]
+        fused = several and not self.proj_size and x._a.dtype == np.float32 and x._a.size  # in PyTorch too, with its name
+        node = "Cat" if packed else "MkldnnRnnLayer" if fused else "Stack"
+        finals: list[Any] = []
         for layer in range(self.num_layers):
             outs = []
             for reverse in range(directions):
-                h = tuple(s[layer * directions + reverse] for s in states)
-                out, h = self._run(x, h, self._weights(layer, reverse), reverse, lengths)
+                start = starts[layer * directions + reverse]
+                out, *ends = _cells.rnn(node, self.mode, x, self._weights(layer, reverse), start, sizes, bool(reverse))
                 outs.append(out)
-                finals.append(h)
+                finals.append(ends)
             x = outs[0] if directions == 1 else cat(outs, -1)
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout)
         last = tuple(stack([h[k] for h in finals], 0) for k in range(1 + several))
+        output: Any = x
         if packed:
-            output: Any = given._repacked(x)
+            output = given._replace(data=x)
             if given.unsorted_indices is not None:
                 last = _taken(last, given.unsorted_indices)
-        else:
-            output = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
+        elif alone:
+            output = x.squeeze(1)
+        elif self.batch_first:
+            output = x.transpose(0, 1) if fused else call(_SWAPPED, (x,), ((1, 0, 2),))
         last = tuple(h.squeeze(1) for h in last) if alone else last
         return output, last if several else last[0]
-
-    def _run(self, x: Any, h: tuple[Any, ...], weights: Any, reverse: int, lengths: Any) -> tuple[Any, tuple[Any, ...]]:
-        """One layer in one direction over a sequence; the input's part of all steps is one product."""
-        xs = F.linear(x, weights[0], weights[2] if self.bias else None).unbind(0)
-        outs: list[Any] = [None] * len(xs)
-        for t in reversed(range(len(xs))) if reverse else range(len(xs)):
-            new = _step(self.mode, xs[t], h, weights)
-            if lengths is not None:  # sequences that have ended, or not begun, keep their state
-                running = wrap((np.asarray(lengths) > t)[:, None])
-                new = tuple(a.where(running, b) for a, b in zip(new, h))
-            h = new
-            outs[t] = h[0]
-        return stack(outs, 0), h
 
     def extra_repr(self) -> str:
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
@@ -241,7 +216,7 @@ class _Cell(Module):
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        gates = _STEPS[self.mode][0] * hidden_size
+        gates = MODES[self.mode][0] * hidden_size
         self.weight_ih = empty(gates, input_size, dtype=dtype, device=device)
         self.weight_hh = empty(gates, hidden_size, dtype=dtype)
         for name in ("bias_ih", "bias_hh"):
@@ -270,8 +245,7 @@ class _Cell(Module):
                     raise RuntimeError(f"Input batch size {x._a.shape[0]} doesn't match hidden{k} batch size {s._a.shape[0]}")
                 if s._a.shape[1] != self.hidden_size:
                     raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {s._a.shape[1]}, expected {self.hidden_size}")
-        weights = [self.weight_ih, self.weight_hh, *((self.bias_ih, self.bias_hh) if self.bias else ())]
-        new = _step(self.mode, F.linear(x, weights[0], weights[2] if self.bias else None), h, weights)
+        new = _cells.rnn_cell(self.mode, x, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh), h)
         new = tuple(s.squeeze(0) for s in new) if alone else new
         return new if several else new[0]
 

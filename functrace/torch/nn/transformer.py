@@ -281,6 +281,5 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """The mask that lets each place see itself and what is before it."""
-        if device is not None:
-            _dtypes.device(device)
+        _dtypes.device_of(device)
         return wrap(np.triu(np.full((sz, sz), -np.inf, (dtype or _dtypes.get_default_dtype()).np), 1))

@@ -20,8 +20,7 @@ F: Any = functional
 
 def empty(*shape: int, dtype: Any = None, device: Any = None) -> Any:
     """A parameter whose values are still to be set."""
-    if device is not None:
-        _dtypes.device(device)
+    _dtypes.device_of(device)
     return Parameter(wrap(np.empty(shape, (dtype or _dtypes.get_default_dtype()).np)))
 
 

@@ -9,20 +9,10 @@ import numpy as np
 
 from functrace.torch._contact import buffer
 from functrace.torch._tensor import wrap
-from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
+from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number, real
 
 _FLAGS: dict[str, Any] = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
 _BETAS = (0.9, 0.999)
-
-
-def _decayed(o: dict[str, Any], p: Array, g: Array) -> Array:
-    """The gradient with weight decay; decoupled, the parameter shrinks instead."""
-    if not o["weight_decay"]:
-        return g
-    if o.get("decoupled_weight_decay"):
-        p *= 1 - number(o["lr"]) * o["weight_decay"]
-        return g
-    return g + o["weight_decay"] * p
 
 
 def _toward(average: Array, x: Array, weight: float) -> None:
@@ -54,7 +44,6 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         momentum = o["momentum"]
         if momentum:
             if s.get("momentum_buffer") is None:
@@ -79,7 +68,6 @@ class Adam(Optimizer):
     _positional = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         b1, b2 = o["betas"]
         k = count(s)
         first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
@@ -113,7 +101,6 @@ class RMSprop(Optimizer):
     _positional = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         count(s)
         second = moment(s, "square_avg", p)
         buffer = moment(s, "momentum_buffer", p) if o["momentum"] > 0 else None
@@ -145,11 +132,10 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["step"] = wrap(np.zeros((), np.float32))
-                moment(self.state[p], "sum", p._a, group["initial_accumulator_value"])
+                moment(self.state[p], "sum", real(p._a), group["initial_accumulator_value"])
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         k = count(s)
-        g = _decayed(o, p, g)
         total = moment(s, "sum", p, o["initial_accumulator_value"])
         total += g * g
         p -= number(o["lr"]) / (1 + (k - 1) * o["lr_decay"]) * (g / (np.sqrt(total) + o["eps"]))
@@ -167,7 +153,6 @@ class Adadelta(Optimizer):
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         count(s)
-        g = _decayed(o, p, g)
         squares, moved = moment(s, "square_avg", p), moment(s, "acc_delta", p)
         _squares(squares, g, o["rho"])
         change = np.sqrt(moved + o["eps"]) / np.sqrt(squares + o["eps"]) * g
@@ -186,7 +171,6 @@ class Adamax(Optimizer):
     _positional = ("lr", "betas", "eps", "weight_decay")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         b1, b2 = o["betas"]
         k = count(s)
         first, largest = moment(s, "exp_avg", p), moment(s, "exp_inf", p)
@@ -207,7 +191,6 @@ class NAdam(Optimizer):
     _positional = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         b1, b2 = o["betas"]
         k = count(s)
         if "mu_product" not in s:
@@ -235,7 +218,6 @@ class RAdam(Optimizer):
     _positional = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         b1, b2 = o["betas"]
         k = count(s)
         first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
@@ -262,7 +244,6 @@ class ASGD(Optimizer):
     _positional = ("lr", "lambd", "alpha", "t0", "weight_decay")
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        g = _decayed(o, p, g)
         lr = number(o["lr"])
         if not s:
             count(s)

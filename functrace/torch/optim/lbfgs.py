@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._modes import enable_grad
-from functrace.torch._tensor import wrap
-from functrace.torch.optim.optimizer import Array, Optimizer, number
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.optim.optimizer import Array, Optimizer, number, real
 
 Point = tuple[float, float, Array, float]  # step, loss, gradient, slope
 
@@ -108,14 +108,15 @@ class LBFGS(Optimizer):
         self._ready()
 
     def _gradient(self) -> Array:
-        return np.concatenate([(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
+        return np.concatenate([real(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
 
     def _move(self, t: float, d: Array) -> None:
         start = 0
         for p in self._params:
-            p._a += (t * d[start : start + p._a.size]).reshape(p._a.shape)
+            a = real(p._a)
+            a += (t * d[start : start + a.size]).reshape(a.shape)
             p._ver[0] += 1
-            start += p._a.size
+            start += a.size
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to `max_iter` iterations. Returns the loss at the start."""
@@ -163,12 +164,12 @@ class LBFGS(Optimizer):
                     ro.append(np.asarray(1.0 / curvature, g.dtype))
                     scale = curvature / float(change @ change)
                 q = -g
-                alphas = []
-                for y, x, r in zip(reversed(changes), reversed(steps), reversed(ro)):
-                    alphas.append((x @ q) * r)
-                    q = q - alphas[-1] * y
+                alphas = s.setdefault("al", [None] * o["history_size"])
+                for k in reversed(range(len(ro))):
+                    alphas[k] = (steps[k] @ q) * ro[k]
+                    q = q - alphas[k] * changes[k]
                 d = q * q.dtype.type(scale)
-                for y, x, r, a in zip(changes, steps, ro, reversed(alphas)):
+                for y, x, r, a in zip(changes, steps, ro, alphas):
                     d = d + x * (a - (y @ d) * r)
             g_before, loss_before = g.copy(), loss
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * lr if s["n_iter"] == 1 else lr
@@ -204,6 +205,8 @@ class LBFGS(Optimizer):
                 or abs(loss - loss_before) < o["tolerance_change"]
             ):
                 break
+        if "al" in s:
+            s["al"] = [a if a is None or isinstance(a, Tensor) else wrap(np.asarray(a)) for a in s["al"]]
         s.update(
             d=wrap(d), t=t, old_dirs=list(map(wrap, changes)), old_stps=list(map(wrap, steps)), ro=list(map(wrap, ro)), H_diag=scale,
             prev_flat_grad=wrap(g_before), prev_loss=loss_before,

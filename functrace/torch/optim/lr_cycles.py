@@ -14,6 +14,19 @@ def _spread(x: Any, groups: Sequence[Any]) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x] * len(groups)
 
 
+def _has_beta1(optimizer: Any) -> bool:
+    if not any(k in optimizer.defaults for k in ("momentum", "betas")):
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" in optimizer.defaults
+
+
+def _set_momentum(group: Any, momentum: float) -> None:
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
+
+
 class OneCycleLR(LRScheduler):
     """Up to `max_lr` and far down again, and the momentum the other way round (Smith and Topin 2017)."""
 
@@ -44,37 +57,29 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self.total_steps, self.cycle_momentum, self._anneal = total_steps, cycle_momentum, anneal_strategy
-        top = float(pct_start * total_steps) - 1
+        self.total_steps, self._anneal = total_steps, anneal_strategy
+        phases: list[Any] = [(float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
         if three_phase:
-            self._schedule_phases = [
-                (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+            phases += [
                 (2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
-            self._schedule_phases = [
-                (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
-            ]
+            phases += [(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+        self._schedule_phases: list[dict[str, Any]] = [dict(zip(names, row)) for row in phases]
         groups = optimizer.param_groups
-        if cycle_momentum and not any(k in optimizer.defaults for k in ("momentum", "betas")):
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = _has_beta1(optimizer)
         for group, lr, low, high in zip(groups, _spread(max_lr, groups), _spread(base_momentum, groups), _spread(max_momentum, groups)):
             if last_epoch == -1:
                 group["initial_lr"] = lr / div_factor
                 group["max_lr"], group["min_lr"] = lr, group["initial_lr"] / final_div_factor
                 if cycle_momentum:
-                    self._set_momentum(group, high)
+                    _set_momentum(group, high)
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
-
-    @staticmethod
-    def _set_momentum(group: Any, momentum: float) -> None:
-        if "betas" in group:
-            group["betas"] = (momentum, *group["betas"][1:])
-        else:
-            group["momentum"] = momentum
 
     def get_lr(self) -> Sequence[Any]:
         step = self.last_epoch
@@ -83,12 +88,13 @@ class OneCycleLR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             start = 0.0
-            for k, (end, lr0, lr1, m0, m1) in enumerate(self._schedule_phases):
+            for k, phase in enumerate(self._schedule_phases):
+                end, lr0, lr1, m0, m1 = phase.values()
                 if step <= end or k == len(self._schedule_phases) - 1:
                     part = (step - start) / (end - start)
                     rates.append(self._between(group[lr0], group[lr1], part))
                     if self.cycle_momentum:
-                        self._set_momentum(group, self._between(group[m0], group[m1], part))
+                        _set_momentum(group, self._between(group[m0], group[m1], part))
                     break
                 start = end
         return rates
@@ -120,27 +126,24 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         groups = optimizer.param_groups
         down = step_size_up if step_size_down is None else step_size_down
-        self.max_lrs, self.total_size, self.step_ratio = (
-            _spread(max_lr, groups),
-            float(step_size_up + down),
-            step_size_up / (step_size_up + down),
-        )
-        self.mode, self.gamma, self._scale_fn, self.scale_mode = mode, gamma, scale_fn, scale_mode if scale_fn else ""
+        self.max_lrs, self.total_size = _spread(max_lr, groups), float(step_size_up + down)
+        self.step_ratio = step_size_up / self.total_size
+        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         for group, lr in zip(groups, _spread(base_lr, groups)):
             if last_epoch == -1:
                 group["lr"] = lr
         if cycle_momentum:
-            if not any(k in optimizer.defaults for k in ("momentum", "betas")):
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = _has_beta1(optimizer)
             self.base_momentums, self.max_momentums = _spread(base_momentum, groups), _spread(max_momentum, groups)
             for group, momentum in zip(groups, self.max_momentums):
-                OneCycleLR._set_momentum(group, momentum)
+                _set_momentum(group, momentum)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = _spread(base_lr, groups)
 
     def _scaled(self, cycle: float) -> float:
-        x = cycle if self.scale_mode == "cycle" or (not self.scale_mode and self.mode != "exp_range") else self.last_epoch
+        x = cycle if self.scale_mode == "cycle" else self.last_epoch
         if self._scale_fn is not None:
             return self._scale_fn(x)
         return 1.0 if self.mode == "triangular" else 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else float(self.gamma**x)
@@ -152,5 +155,5 @@ class CyclicLR(LRScheduler):
         factor = self._scaled(cycle)
         if self.cycle_momentum:
             for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
-                OneCycleLR._set_momentum(group, high - (high - low) * part * factor)
+                _set_momentum(group, high - (high - low) * part * factor)
         return [base + (top - base) * part * factor for base, top in zip(self.base_lrs, self.max_lrs)]

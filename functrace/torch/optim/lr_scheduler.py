@@ -99,7 +99,8 @@ class LRScheduler:
         self._last_lr = self._rates()
 
 
-_LRScheduler = LRScheduler
+class _LRScheduler(LRScheduler):
+    """The name of old, to derive from."""
 
 
 class LambdaLR(LRScheduler):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._engine import Handle
+from functrace.torch._leaves import forget
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
 
@@ -24,6 +25,21 @@ _UNSUPPORTED = ("capturable", "differentiable")  # that they are True; `foreach`
 def number(x: Any) -> float:
     """An option that may be a 0-d tensor."""
     return float(x.item()) if isinstance(x, Tensor) else x
+
+
+def real(a: Array) -> Array:
+    """The array, of complex numbers a view of their two parts, which are steered apart."""
+    return a if a.dtype.kind != "c" else a[..., None].view(a.real.dtype)
+
+
+def _decayed(o: dict[str, Any], p: Array, g: Array) -> Array:
+    """The gradient with weight decay; decoupled, the parameter shrinks instead."""
+    if not o.get("weight_decay"):
+        return g
+    if o.get("decoupled_weight_decay"):
+        p *= 1 - number(o["lr"]) * o["weight_decay"]
+        return g
+    return g + o["weight_decay"] * p
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,13 +198,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or write zeros there."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p._grad is not None:
-                    if set_to_none:
-                        p._grad = None
-                    else:
-                        p._grad.detach_().zero_()
+        forget((p for group in self.param_groups for p in group["params"]), set_to_none)
 
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -201,12 +211,13 @@ class Optimizer:
             for p in group["params"]:
                 g = p._grad
                 if g is not None:
-                    a = g._a
-                    self._update(group, p._a, -a if group.get("maximize") else a, self.state[p])
+                    a, change = real(p._a), real(g._a)
+                    self._update(group, a, _decayed(group, a, -change if group.get("maximize") else change), self.state[p])
                     p._ver[0] += 1
         return loss
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        """Change an array by a gradient, decay of weights included; `s` is what is remembered of it."""
         raise NotImplementedError
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
@@ -247,8 +258,7 @@ class Optimizer:
             p = params.get(key)
             self.state[key if p is None else p] = copy.deepcopy(value) if p is None else fitted("", value, p)
         for old, new in zip(self.param_groups, saved):
-            options = {k: copy.deepcopy(v) for k, v in new.items() if k != "params"}
-            old.update(options)
+            old.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
 
 
 def moment(s: State, name: str, like: Array, fill: float = 0.0) -> Array:

@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import Any
 
 from functrace.torch import nn
-from functrace.torch.nn import hooks, parameter
+from functrace.torch.nn import hooks, layers, parameter
 from functrace.torch.nn import module as _module
 
 _FILES = (
-    "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm linear loss module "
+    "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm lazy linear loss module "
     "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils"
 ).split()
 
@@ -23,6 +23,8 @@ def _repeated(n: int) -> Any:
 _OTHERS: dict[str, Any] = {
     **{name: getattr(hooks, name) for name in vars(hooks) if name.startswith("register_module")},
     "Parameter": parameter.Parameter,
+    "_Loss": layers._Loss,
+    "_WeightedLoss": layers._WeightedLoss,
     "_IncompatibleKeys": _module._IncompatibleKeys,
     "_single": _repeated(1),
     "_pair": _repeated(2),
@@ -40,11 +42,6 @@ class _File(ModuleType):
         return _OTHERS[name] if name in _OTHERS else getattr(nn, name)
 
 
+__getattr__ = _File("modules").__getattr__
 for _name in _FILES:
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _File(f"{__name__}.{_name}")
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return _OTHERS[name] if name in _OTHERS else getattr(nn, name)

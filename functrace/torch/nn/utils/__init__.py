@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch._index import cat, stack
 from functrace.torch._missing import missing, names
 from functrace.torch._modes import no_grad
+from functrace.torch._reduce import array_norm
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.utils import rnn as rnn
 
@@ -21,9 +22,13 @@ def _gradients(parameters: Any) -> list[Any]:
 
 def get_total_norm(tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
     """The norm of several tensors as if they were one vector."""
-    with no_grad():
-        norms = [t.norm(float(norm_type)) for t in tensors]
-        total = stack(norms).norm(float(norm_type)) if norms else wrap(np.zeros((), np.float32))
+    p, tensors = float(norm_type), list(tensors)
+    if tensors and all(type(t._a) is np.ndarray and t._a.dtype == tensors[0]._a.dtype for t in tensors):
+        norms = [array_norm(t._a, p, tuple(range(t._a.ndim)), False) for t in tensors]
+        total = wrap(array_norm(np.stack(norms), p, (0,), False))
+    else:
+        with no_grad():
+            total = stack([t.norm(p) for t in tensors]).norm(p) if tensors else wrap(np.zeros((), np.float32))
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
@@ -36,7 +41,12 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
     """Scale the gradients so that their common norm, which is given, becomes at most `max_norm`."""
     factor = (max_norm / (total_norm.detach() + 1e-6)).clamp(max=1.0)
     for g in _gradients(parameters):
-        g.detach().mul_(factor)
+        a = g._a
+        if type(a) is np.ndarray and a.dtype == factor._a.dtype and a.flags.writeable:
+            np.multiply(a, factor._a, a)
+            g._ver[0] += 1
+        else:
+            g.detach().mul_(factor)
 
 
 def clip_grad_norm_(

@@ -9,7 +9,7 @@ from functrace.torch._modes import no_grad
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.parameter import Parameter
-from functrace.torch.nn.utils.parametrizations import norm_except
+from functrace.torch.nn.utils.parametrizations import axis_of, matrix_of, norm_except, positive
 
 
 class _Hook:
@@ -84,24 +84,18 @@ class SpectralNorm(_Hook):
 
     def __init__(self, module: Module, name: str, times: int, eps: float, dim: int) -> None:
         super().__init__(module, name)
-        if times <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={times}")
-        self.times, self.eps, self.dim = times, eps, dim
+        self.times, self.eps, self.dim = positive(times), eps, dim
         module.register_parameter(name + "_orig", self.weight)
-        matrix = self.matrix(self.weight)
+        matrix = matrix_of(self.weight, dim)
         for part, n in zip(("_u", "_v"), matrix.shape):
             module.register_buffer(name + part, F.normalize(empty(n, dtype=matrix.dtype).normal_(0, 1), dim=0, eps=eps))
         setattr(module, name, self.weight.data)
         del self.weight
 
-    def matrix(self, weight: Any) -> Any:
-        """The weight with one axis in front, and the others as one."""
-        return weight.movedim(self.dim, 0).flatten(1)
-
     def compute(self, module: Module, iterate: bool = False) -> Any:
         """The weight."""
         weight, u, v = (getattr(module, self.name + part) for part in ("_orig", "_u", "_v"))
-        matrix = self.matrix(weight)
+        matrix = matrix_of(weight, self.dim)
         if iterate:
             with no_grad():
                 for _ in range(self.times):
@@ -116,8 +110,7 @@ class SpectralNorm(_Hook):
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
     """Weights over their largest singular value (Miyato et al. 2018): parameter `weight_orig`, buffers `weight_u` and `weight_v`."""
-    transposed = type(module).__name__.startswith("ConvTranspose")
-    module.register_forward_pre_hook(SpectralNorm(module, name, n_power_iterations, eps, (1 if transposed else 0) if dim is None else dim))
+    module.register_forward_pre_hook(SpectralNorm(module, name, n_power_iterations, eps, axis_of(module, dim)))
     return module
 
 

@@ -22,6 +22,23 @@ def norm_except(v: Any, dim: int) -> Any:
     return v.norm(2, others, True) if others else v.abs()
 
 
+def positive(times: int) -> int:
+    """A number of power iterations, checked."""
+    if times <= 0:
+        raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={times}")
+    return times
+
+
+def axis_of(module: Module, dim: int | None) -> int:
+    """The axis of a module's weight that runs over its outputs, unless another is given."""
+    return int(type(module).__name__.startswith("ConvTranspose")) if dim is None else dim
+
+
+def matrix_of(weight: Any, dim: int) -> Any:
+    """A weight with one axis in front, and the others as one."""
+    return weight.movedim(dim, 0).flatten(1)
+
+
 class _WeightNorm(Module):
     __module__ = "torch.nn.utils.parametrizations"
 
@@ -50,18 +67,13 @@ class _SpectralNorm(Module):
 
     def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
-        if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
-        self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
+        self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, positive(n_power_iterations)
         if weight.ndim > 1:
-            matrix = self._matrix(weight)
+            matrix = matrix_of(weight, self.dim)
             u, v = (empty(n, dtype=weight.dtype).normal_(0, 1) for n in matrix.shape)
             self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
             self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
             self._power_method(matrix, 15)
-
-    def _matrix(self, weight: Any) -> Any:
-        return weight.movedim(self.dim, 0).flatten(1)
 
     @no_grad()
     def _power_method(self, matrix: Any, times: int) -> None:
@@ -73,7 +85,7 @@ class _SpectralNorm(Module):
         """The weight over its largest singular value, which follows it by power iterations while training."""
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = matrix_of(weight, self.dim)
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
@@ -86,9 +98,8 @@ class _SpectralNorm(Module):
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
     """Weights over their largest singular value (Miyato et al. 2018)."""
-    transposed = type(module).__name__.startswith("ConvTranspose")
-    axis = (1 if transposed else 0) if dim is None else dim
-    return register_parametrization(module, name, _SpectralNorm(getattr(module, name), n_power_iterations, axis, eps))
+    made = _SpectralNorm(getattr(module, name), n_power_iterations, axis_of(module, dim), eps)
+    return register_parametrization(module, name, made)
 
 
 class _Orthogonal(Module):

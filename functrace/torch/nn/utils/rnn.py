@@ -37,9 +37,6 @@ class PackedSequence(_Fields):
         ended = ~running.reshape(steps, batch, *(1,) * (self.data._a.ndim - 1))
         return self.data[wrap(index)].masked_fill(wrap(ended), 0), lengths
 
-    def _repacked(self, x: Any) -> PackedSequence:
-        return self._replace(data=x[_running(x._a.shape[0], self._lengths())])
-
 
 def _running(steps: int, lengths: Any) -> tuple[Any, Any]:
     t, b = np.nonzero(np.arange(steps)[:, None] < lengths)
@@ -117,6 +114,11 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     """The sequences of a padded batch, each of its own length."""
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [row[: int(n)] for row, n in zip(x.unbind(0), lengths)]
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The sequences of a packed batch, each of its own length."""
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)
 
 
 def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> PackedSequence:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -439,4 +440,6 @@ def get_worker_info() -> None:
     """None: all is loaded in the calling process."""
 
 
+for _name in ("dataloader", "dataset", "sampler"):  # PyTorch has a module for each; scripts import from them
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = sys.modules[__name__]
 __getattr__ = missing("torch.utils.data")

@@ -1,0 +1,130 @@
+"""What the files of `functrace.scipy` share: how functions are declared and refused, dtypes, and what is linear along one axis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from functrace import errors
+from functrace.core.reverse import fit
+from functrace.ops.create import lift, number
+from functrace.ops.kinds import linear
+from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
+from functrace.scipy import refuse
+
+Declarer = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+
+def declarer(module: Any) -> Declarer:
+    """`implements` for the functions of a module of SciPy: `declared(name, *samples, note=...)`."""
+
+    def declared(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+            function.__name__ = name
+            return implements(getattr(module, name, None), samples, name=f"{module.__name__}.{name}", **more)(function)
+
+        return enter
+
+    return declared
+
+
+def bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """The arguments of a call by their names in SciPy's signature."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+
+
+def by_name(reasons: dict[str, str]) -> dict[str, str]:
+    """Each name that is listed under a reason, and the reason."""
+    return {name: reason for reason, names in reasons.items() for name in names.split()}
+
+
+def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of our twin of SciPy's module: what is declared; what is refused, with its reason; SciPy's own else."""
+    raising = refuse(module, refused)
+
+    def find(name: str) -> Any:
+        path = f"{module.__name__}.{name}"
+        if path in TABLE:
+            return TABLE[path].function
+        return raising[name] if name in raising else getattr(module, name)
+
+    return find
+
+
+def double(x: Any) -> Any:
+    """An array in double precision, as some functions use whatever they are given."""
+    x = lift(x)
+    return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
+
+
+def one_of(keyword: str, given: Any, *known: Any) -> None:
+    """Raise for a keyword's value that SciPy's function does not know."""
+    if not any(given is k or type(given) is type(k) and given == k for k in known):
+        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, known))}.\n  At {errors.user_line()}.")
+
+
+def real(x: Any, name: str = "scipy.stats") -> Any:
+    """An array of float64; complex numbers are refused."""
+    x = lift(x)
+    if x.dtype.kind == "c":
+        raise errors.InputTypeError(f"{name}: complex arguments ({errors.describe(x)}) are not supported.\n  At {errors.user_line()}.")
+    return x if x.dtype == np.float64 else x.astype(float)
+
+
+def root(x: Any) -> Any:
+    """The square root, with derivative zero at 0."""
+    zero = x == 0
+    return number(np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x))))
+
+
+def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any) -> Any:
+    matrix = f(np.eye(x.shape[axis]), 0)
+    return fit(np.moveaxis(np.tensordot(matrix, g, axes=(0, axis)), 0, axis), x)
+
+
+_along: Any = linear(
+    "scipy.along",
+    lambda x, axis, f: f(x, axis),
+    _transposed_along,
+    batch=lambda _size, x, axis, f: _along(x, axis, f),  # axis is negative
+)
+
+
+def along(x: Any, axis: int, f: Callable[[Any, int], Any]) -> Any:
+    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length."""
+    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f)
+
+
+def only_first(name: str, *others: Any) -> None:
+    """Raise if what is a constant to the derivative of a function is traced."""
+    if holds_tracer(others):
+        raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}.")
+
+
+def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., None] | None = None) -> None:
+    """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants."""
+    own = getattr(module, name)
+    signature = inspect.signature(own)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = bound(name, signature, args, kwargs)
+        given.apply_defaults()
+        (_, x), *others = given.arguments.items()
+        rest = dict(others)
+        axis = rest.pop("axis", -1)
+        only_first(name, *rest.values())
+        if check is not None:
+            check(**rest)
+        named = "axis" in signature.parameters
+        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})))
+
+    function.__doc__ = f"`{module.__name__}.{name}`, linear in its first argument."
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    declarer(module)(name, *samples)(function)

@@ -1,0 +1,104 @@
+"""`torch.amp`: what scripts say of mixed precision where there is none. All is computed in the dtypes that tensors have."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from functrace.errors import level
+from functrace.torch._missing import missing
+
+
+class autocast:
+    """A context, or decorator, that does nothing: for a device that is not there, or not `enabled`.
+
+    Raises:
+        NotImplementedError: `autocast("cpu")` that is enabled, since NumPy has no bfloat16.
+    """
+
+    __module__ = "torch.amp.autocast_mode"
+
+    def __init__(self, device_type: Any = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
+        if isinstance(device_type, bool):  # torch.cuda.amp.autocast(enabled)
+            device_type, enabled = "cuda", device_type
+        if enabled and device_type == "cpu":
+            raise NotImplementedError("torch.autocast('cpu'): functrace.torch has no bfloat16: compute in float32, with enabled=False.")
+        if enabled:
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling", stacklevel=level()
+            )
+        self.device, self.fast_dtype = device_type, dtype
+
+    def __enter__(self) -> autocast:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def same(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return same
+
+
+class GradScaler:
+    """Leaves losses, gradients and steps as they are: gradients in float32 need no scale. For a device that is not there, or not `enabled`.
+
+    Raises:
+        NotImplementedError: `GradScaler("cpu")` that is enabled.
+    """
+
+    __module__ = "torch.amp.grad_scaler"
+
+    def __init__(self, device: str = "cuda", *_options: Any, enabled: bool = True, **_named: Any) -> None:
+        if enabled and device == "cpu":
+            raise NotImplementedError("torch.amp.GradScaler('cpu'): functrace.torch computes in float32: use enabled=False.")
+        if enabled:
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=level())
+
+    def scale(self, outputs: Any) -> Any:
+        """`outputs`."""
+        return outputs
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Nothing."""
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """The optimiser's step."""
+        return optimizer.step(*args, **kwargs)
+
+    def update(self, new_scale: Any = None) -> None:
+        """Nothing."""
+
+    def get_scale(self) -> float:
+        """1."""
+        return 1.0
+
+    def is_enabled(self) -> bool:
+        """False."""
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Empty."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """False."""
+    return False
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """False."""
+    return False
+
+
+__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__getattr__ = missing("torch.amp")

@@ -1,0 +1,336 @@
+"""Distributions that are functions of other ones, and relaxed choices."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._create import full_like
+from functrace.torch._draws import rand
+from functrace.torch._dtypes import Size
+from functrace.torch._modes import no_grad
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch.distributions import constraints
+from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
+from functrace.torch.distributions.discrete import Categorical, OneHotCategorical
+from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
+from functrace.torch.distributions.transformed import TransformedDistribution
+from functrace.torch.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    ExpTransform,
+    PowerTransform,
+    SigmoidTransform,
+    StickBreakingTransform,
+)
+
+T: Any = FUNCTIONS
+_EULER = 0.57721566490153286060
+
+
+class Gumbel(TransformedDistribution):
+    """The greatest of many numbers."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        info: Any = np.finfo(self.loc._a.dtype)
+        base = Uniform(full_like(self.loc, float(info.tiny)), full_like(self.loc, 1 - float(info.eps)), validate_args)
+        ones = T["ones_like"](self.scale)
+        steps = [ExpTransform().inv, AffineTransform(0, -ones), ExpTransform().inv, AffineTransform(self.loc, -self.scale)]
+        super().__init__(base, steps, validate_args)
+
+    mean = property(lambda self: self.loc + self.scale * _EULER)
+    mode = property(lambda self: self.loc)
+    stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
+    variance = property(lambda self: self.stddev.pow(2))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    def entropy(self) -> Any:
+        return self.scale.log() + (1 + _EULER)
+
+
+class HalfCauchy(TransformedDistribution):
+    """The size of a Cauchy number around 0."""
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)
+
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: full_like(self.scale, math.inf))
+    mode = property(lambda self: full_like(self.scale, 0))
+    variance = property(lambda self: self.base_dist.variance)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() - math.log(2)
+
+
+class Pareto(TransformedDistribution):
+    """A power law above `scale`."""
+
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        steps = [ExpTransform(), AffineTransform(0, self.scale)]
+        super().__init__(Exponential(self.alpha, validate_args), steps, validate_args)
+
+    support = property(lambda self: constraints.greater_than_eq(self.scale))
+    mode = property(lambda self: self.scale)
+
+    @property
+    def mean(self) -> Any:
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def variance(self) -> Any:
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    def entropy(self) -> Any:
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class Weibull(TransformedDistribution):
+    """The time until something happens whose rate is a power of time."""
+
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self._inverse = self.concentration.reciprocal()
+        steps = [PowerTransform(self._inverse), AffineTransform(0, self.scale)]
+        super().__init__(Exponential(T["ones_like"](self.scale), validate_args), steps, validate_args)
+
+    mean = property(lambda self: self.scale * T["lgamma"](1 + self._inverse).exp())
+    mode = property(lambda self: self.scale * ((self.concentration - 1) / self.concentration) ** self._inverse)
+
+    @property
+    def variance(self) -> Any:
+        lgamma, k = T["lgamma"], self._inverse
+        return self.scale.pow(2) * (lgamma(1 + 2 * k).exp() - (2 * lgamma(1 + k)).exp())
+
+    def entropy(self) -> Any:
+        return _EULER * (1 - self._inverse) + (self.scale * self._inverse).log() + 1
+
+
+class Kumaraswamy(TransformedDistribution):
+    """Much as the beta distribution, with a simple distribution function."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1, self.concentration0 = a, b = broadcast_all(concentration1, concentration0)
+        steps = [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(a.reciprocal())]
+        super().__init__(Uniform(full_like(b, 0), full_like(b, 1), validate_args), steps, validate_args)
+
+    def _moment(self, n: int) -> Any:
+        lgamma, b, c = T["lgamma"], self.concentration0, 1 + n / self.concentration1
+        return b * (lgamma(c) + lgamma(b) - lgamma(c + b)).exp()
+
+    mean = property(lambda self: self._moment(1))
+    variance = property(lambda self: self._moment(2) - self.mean.pow(2))
+
+    @property
+    def mode(self) -> Any:
+        a, b = self.concentration1, self.concentration0
+        found = b.reciprocal() * (-b).log1p() - (-b * a).log1p()
+        return T["where"]((b < 1) | (a < 1), math.nan, found).exp()
+
+    def entropy(self) -> Any:
+        a, b = self.concentration1, self.concentration0
+        return (1 - b.reciprocal()) + (1 - a.reciprocal()) * (T["digamma"](b + 1) + _EULER) - a.log() - b.log()
+
+
+class InverseGamma(TransformedDistribution):
+    """What has a gamma distributed reciprocal."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        base = Gamma(concentration, rate, validate_args)
+        super().__init__(base, PowerTransform(-T["ones_like"](base.rate)), validate_args)
+
+    concentration = property(lambda self: self.base_dist.concentration)
+    rate = property(lambda self: self.base_dist.rate)
+    mode = property(lambda self: self.rate / (self.concentration + 1))
+
+    @property
+    def mean(self) -> Any:
+        a = self.concentration
+        return T["where"](a > 1, self.rate / (a - 1), math.inf)
+
+    @property
+    def variance(self) -> Any:
+        a = self.concentration
+        return T["where"](a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
+
+    def entropy(self) -> Any:
+        a = self.concentration
+        return a + self.rate.log() + T["lgamma"](a) - (1 + a) * T["digamma"](a)
+
+
+class LogisticNormal(TransformedDistribution):
+    """Probabilities whose log odds are normal."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.simplex
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args)
+        super().__init__(base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args)
+
+    loc = property(lambda self: self.base_dist.base_dist.loc)
+    scale = property(lambda self: self.base_dist.base_dist.scale)
+
+
+class NegativeBinomial(Binary):
+    """How often something happens before it has failed to happen `total_count` times."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative,
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name, value = either(probs, logits)
+        count, value = broadcast_all(total_count, value)
+        self.total_count = count.type_as(value)
+        super().__init__(**{name: value}, validate_args=validate_args)
+
+    mean = property(lambda self: self.total_count * self.logits.exp())
+    mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0))
+    variance = property(lambda self: self.mean / (-self.logits).sigmoid())
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return T["poisson"](Gamma(self.total_count, (-self.logits).exp(), validate_args=False).sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        from functrace.torch.nn.functional import logsigmoid
+
+        self._validate_sample(value)
+        n, lgamma = self.total_count, T["lgamma"]
+        ways = (-lgamma(n + value) + lgamma(1 + value) + lgamma(n)).masked_fill(n + value == 0.0, 0.0)
+        return n * logsigmoid(-self.logits) + value * logsigmoid(self.logits) - ways
+
+
+class LogitRelaxedBernoulli(Binary):
+    """The log odds of `RelaxedBernoulli`."""
+
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self.temperature = temperature
+        super().__init__(probs, logits, validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        p = clamp_probs(self.probs.expand(shape))
+        u = clamp_probs(rand(shape, dtype=p.dtype))
+        return (u.log() - (-u).log1p() + p.log() - (-p).log1p()) / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        away = logits - value.mul(self.temperature)
+        return self.temperature.log() + away - 2 * away.exp().log1p()
+
+
+class _Relaxed(TransformedDistribution):
+    temperature = property(lambda self: self.base_dist.temperature)
+    logits = property(lambda self: self.base_dist.logits)
+    probs = property(lambda self: self.base_dist.probs)
+
+
+class RelaxedBernoulli(_Relaxed):
+    """Between 0 and 1, the nearer to one of them the lower the temperature (Maddison et al. 2016, Jang et al. 2016)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithm of `RelaxedOneHotCategorical`."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical, self.temperature = Categorical(probs, logits), temperature
+        super().__init__(self._categorical.batch_shape, self.logits.shape[-1:], validate_args)
+
+    logits = property(lambda self: self._categorical.logits)
+    probs = property(lambda self: self._categorical.probs)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = copy.copy(self)
+        new._categorical, new._batch_shape = self._categorical.expand(batch_shape), Size(batch_shape)
+        return new
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(-1, True)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        k = self._event_shape[0]
+        logits, value = broadcast_all(self.logits, value)
+        score = logits - value.mul(self.temperature)
+        score = (score - score.logsumexp(-1, True)).sum(-1)
+        return score + math.lgamma(k) + (k - 1) * self.temperature.log()
+
+
+class RelaxedOneHotCategorical(_Relaxed):
+    """Probabilities, the nearer to one choice the lower the temperature (Maddison et al. 2016, Jang et al. 2016)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """A choice whose gradient is that of its probabilities (Bengio et al. 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        p = self.probs
+        return self.sample(sample_shape) + (p - p.detach())

@@ -1,0 +1,222 @@
+"""What people meet in their first hour: values of other libraries, misspelt names, what is not installed, what the prompt shows."""
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+X = np.array([3.0, 4.0])
+MASKED = np.ma.masked_array([1.0, 2.0], [False, True])
+
+
+class Counts(np.ndarray):
+    """A subclass whose `*` is not an array's."""
+
+    def __mul__(self, other):
+        return np.ndarray.__add__(self, other)
+
+
+OTHERS = {"masked": MASKED, "own": np.ones(2).view(Counts)}
+
+
+@pytest.fixture(params=OTHERS)
+def other(request):
+    return OTHERS[request.param]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda m: ft.grad(lambda x: x.sum())(m),
+        lambda m: ft.grad(lambda x: (x * m).sum())(X),
+        lambda m: ft.grad(lambda x: np.sum(np.multiply(m, x)))(X),
+        lambda m: ft.vjp(lambda x: x * 2, m),
+        lambda m: ft.jvp(lambda x: x * 2, (m,), (X,)),
+        lambda m: ft.vmap(lambda x: x * 2)(m),
+        lambda m: ft.vmap(lambda x: x * m)(np.ones((3, 2))),
+        lambda m: ft.vmap(lambda x: np.sum(x * m))(np.ones((3, 2))),
+        lambda m: ft.jit(lambda x: x * 2)(m),
+    ],
+)
+def test_an_array_that_computes_otherwise_is_refused(run, other):
+    with pytest.raises(errors.UnsupportedError, match=rf"a {type(other).__name__} .*operations are not an array's(?s:.)*np\.asarray"):
+        run(other)
+
+
+def test_a_jitted_function_of_one_runs_as_numpy_does():
+    f = ft.jit(lambda x: (x * MASKED).sum())
+    with pytest.warns(ft.compile.jit.JitWarning, match="MaskedArray"):
+        assert [f(X), f(X)] == [3.0, 3.0]
+
+
+def test_a_subclass_that_computes_as_an_array_is_one(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert ft.grad(lambda x: np.sum(x * mapped))(mapped).tolist() == X.tolist()
+    assert ft.vmap(lambda x: x * mapped)(np.ones((2, 2))).tolist() == [X.tolist()] * 2
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ft.jit, ft.vmap])
+def test_fractions_are_numbers(transform):
+    f = transform(lambda x: (Fraction(1, 3) * x + Fraction(1, 2)) * Fraction(6, 1))
+    assert np.allclose(ft.jacobian(f)(X), 2 * np.eye(2), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("whole", [math.floor, math.ceil, math.trunc, int])
+def test_whole_numbers_of_math_are_plain(whole):
+    f = lambda x: (x - whole(x)) ** 2
+    points = np.array([2.5, -3.25, 2.75, 1.0])
+    slopes = [2 * (v - whole(v)) for v in points]
+    for transform in (lambda g: g, ft.jit):
+        assert [transform(f)(v) for v in points] == [f(v) for v in points]
+        assert [transform(f)(float(v)) for v in points] == [f(float(v)) for v in points]
+        assert [transform(ft.grad(f))(v) for v in points] == slopes
+    assert ft.vmap(ft.grad(f))(points).tolist() == slopes
+    assert ft.vmap(ft.grad(ft.grad(f)))(points).tolist() == [2.0] * 4
+
+
+def test_c_code_that_goes_on_after_our_error_tells_it():
+    def solver(f, a):  # as a solver written in C does: SciPy's brentq
+        try:
+            return float(f(a))
+        except TypeError as error:
+            raise SystemError("<built-in function isinstance> returned a result with an exception set") from error
+
+    with pytest.raises(errors.ConversionError, match="can't become float"):
+        ft.grad(lambda a: solver(lambda x: x * x, a))(2.0)
+
+
+@pytest.mark.parametrize(
+    ("run", "remedy"),
+    [
+        (lambda x: np.arange(0, x, 0.5), "np.linspace"),
+        (lambda x: np.full(3, x), "functrace.numpy.full,"),
+        (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
+        (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
+        (lambda x: "%.3f" % x, 'f"{x:.3f}"'),  # noqa: UP031
+        (lambda x: np.array([x, x]), "np.stack"),
+        (lambda x: float(x), "np.sin, not math.sin"),
+    ],
+)
+def test_a_conversion_is_answered_for_its_line(run, remedy):
+    with pytest.raises(errors.ConversionError) as caught:
+        ft.grad(run)(2.0)
+    assert remedy in str(caught.value)
+    assert f"{__file__}:{run.__code__.co_firstlineno}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ft.vmap(lambda p, s: s)({"w": np.ones(3)}, np.ones(4)), ["argument 1 ('s'), which is float64[4]"]),
+        (lambda: ft.vmap(lambda p, s: s)({"w": np.ones(3)}, s=np.ones(4)), ["argument 's'"]),
+        (lambda: ft.vmap(lambda p, s: s)(np.ones(3), {"a": [np.ones(3), 2.0]}), ["argument 1 ('s')['a'][1]", "np.array(...)"]),
+        (lambda: ft.vmap(abs, in_axes=("0",))(X), ["in_axes = ('0',)", "TreeDef((*,))"]),
+        (lambda: ft.check_grads(np.sin, 1.0, modes=("reverse",)), ["modes=('reverse',)"]),
+        (lambda: ft.check_grads(np.sin, 1.0, order=0), ["order=0"]),
+        (lambda: ft.check_grads(np.sin, np.arange(2)), ["check_grads(sin)", "int64[2]"]),
+        (lambda: ft.while_loop(lambda c: "yes", lambda c: c, 0.0), ["one boolean, got str"]),
+        (lambda: ft.fori_loop(0, 2.5, lambda i, c: c, 0.0), ["upper must be whole, got 2.5"]),
+        (lambda: ft.linear_solve(np.eye(2), X), ["linear_solve: float64[2,2] stands where a function", "lambda x: A @ x"]),
+        (lambda: ft.save(1.0, "file"), ["save: str stands where a tape", "functrace.trace(f)(x)"]),
+        (lambda: ft.tree.unflatten(ft.tree.structure([1, 2]), [1]), ["TreeDef([*, *]) has 2 leaves, got 1"]),
+        (lambda: ft.random.uniform(ft.random.key(0), (2.0,)), ["sequence of ints, got (2.0,)"]),
+        (lambda: ft.grad(lambda x: x)(Fraction(1, 2)), ["Fraction", "Pass float(x)"]),
+    ],
+)
+def test_a_mistake_is_named(call, words):
+    with pytest.raises(errors.FunctraceError) as caught:
+        call()
+    for word in [*words, f"{__file__}:"]:
+        assert word in str(caught.value)
+
+
+def test_an_int_is_checked_as_grad_takes_it():
+    ft.check_grads(np.sin, 1)
+    with pytest.raises(errors.CheckError):
+        ft.check_grads(np.abs, 0)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no notes")
+@pytest.mark.parametrize(
+    ("fwd", "bwd", "call"),
+    [(lambda x: (x, x), lambda g: (g,), "bwd(residuals, cotangent)"), (lambda: None, lambda r, g: (g,), "fwd(*args)")],
+)
+def test_an_error_in_a_rule_says_how_it_was_called(fwd, bwd, call):
+    @ft.custom_vjp
+    def f(x):
+        return x
+
+    f.defvjp(fwd, bwd)
+    with pytest.raises(TypeError) as caught:
+        ft.grad(f)(1.0)
+    assert caught.value.__notes__ == [f"  In the rule of custom_vjp 'f', which is called as {call}."]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ft.sparse_jacobian(lambda x: x**2)(X),
+        lambda: ft.sparse_hessian(lambda x: np.sum(x**2))(X),
+        lambda: ft.optim.minimize(lambda x: np.sum(x**2), X),
+    ],
+)
+def test_without_scipy_it_is_told_how_to_install_it(call, monkeypatch):
+    for name in [n for n in sys.modules if n.partition(".")[0] == "scipy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'functrace\[scipy\]'"):
+        call()
+
+
+def test_an_example_says_what_to_install():
+    code = "import sys; sys.modules['matplotlib'] = None; sys.path.insert(0, 'examples'); import _picture"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "pip install 'functrace[examples]'"
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_what_courses_import_beside_pytorch_is_told_of():
+    code = "import functrace.torch; functrace.torch.install()\ntry: import torchaudio\nexcept ImportError as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "functrace.torch" in done.stdout and "scipy.io.wavfile" in done.stdout
+
+
+@pytest.mark.parametrize(("module", "name"), [(ft, "valu_and_grad"), (ft.torch.nn, "Linaer")])
+def test_a_misspelt_name_can_be_guessed(module, name):
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
+    assert (caught.value.name, caught.value.obj) == (name, module)
+
+
+def loss(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        (ft.jit(loss), "<jit(loss)>"),
+        (ft.jit(ft.grad(loss)), "<jit(grad(loss))>"),
+        (ft.custom_vjp(loss), "<custom_vjp(loss)>"),
+        (ft.custom_jvp(loss), "<custom_jvp(loss)>"),
+        (ft.tree.structure(((1.0,), [2.0])), "TreeDef(((*,), [*]))"),
+    ],
+)
+def test_the_prompt_shows(made, shown):
+    assert repr(made) == shown
+
+
+def test_a_traced_batch_shows_that_it_is_one_under_another_transform():
+    shown = []
+    ft.vmap(ft.grad(lambda x: (shown.append(repr(x)), x * x)[1]))(X)
+    assert shown == ["Traced(batch of 2: [3. 4.], float64[])"]
