@@ -47,8 +47,7 @@ class _Pool(threading.local):
         buffers = self.buffers.get(key)
         if buffers is None:
             buffers = self.buffers[key] = []
-            self.last[key] = 0
-        last = self.last[key]
+        last = self.last.get(key, 0)
         for start in (max(last - _BESIDE, 0), 0):
             for k in range(start, min(start + 2 * _BESIDE, len(buffers))):
                 if getrefcount(buffers[k]) == UNUSED:
@@ -67,9 +66,9 @@ class _Pool(threading.local):
 
     def drop_unused(self) -> None:
         """Give back the buffers that nothing refers to."""
-        for key, buffers in self.buffers.items():
+        for buffers in self.buffers.values():
             buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > UNUSED]
-            self.last[key] = 0
+        self.last.clear()
         self.bytes, self.refused = sum(b.nbytes for buffers in self.buffers.values() for b in buffers), 0
 
 

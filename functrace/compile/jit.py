@@ -27,7 +27,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import name_of, signature
-from functrace.transforms.tracing import argument_names
+from functrace.transforms.tracing import argument_names, replaced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -279,10 +279,7 @@ class Jitted(Generic[P, R]):
         outdef: list[Any] = []
 
         def run(*inputs: Any) -> list[Any]:
-            full = list(leaves)
-            for k, x in zip(places, inputs):
-                full[k] = x
-            positional, keywords = tree.unflatten(treedef, full)
+            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
             if self.static_argnums or self.static_argnames:
                 positional = tuple(args[k] if x is None else x for k, x in enumerate(positional))
                 keywords = {**kwargs, **keywords}

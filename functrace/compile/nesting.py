@@ -17,7 +17,7 @@ from functrace.core.tracer import Tracer
 from functrace.transforms.batching import vmap
 from functrace.transforms.custom import Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
-from functrace.transforms.tracing import ProgramTrace
+from functrace.transforms.tracing import ProgramTrace, replaced
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -47,13 +47,7 @@ class JitCall(Call):
         return self.plain(leaves), ()
 
     def _flat(self, moving: Sequence[int], leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        def flat(*xs: Any) -> list[Any]:
-            full = list(leaves)
-            for k, x in zip(moving, xs):
-                full[k] = x
-            return tree.leaves(self.f(*self.args(full)))
-
-        return flat
+        return lambda *xs: tree.leaves(self.f(*self.args(replaced(leaves, moving, xs))))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]

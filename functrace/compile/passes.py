@@ -20,6 +20,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
 from functrace.ops.index import getitem, is_basic
+from functrace.transforms.tracing import replaced
 
 NEGATIVE, ADD, SUBTRACT, MULTIPLY = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply))  # noqa: B009
 BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
@@ -350,10 +351,7 @@ def expand(program: Program) -> Program:
         moving = [k for k, a in enumerate(i.args) if a >= 0]
 
         def run(*xs: Any) -> list[Any]:
-            full = list(values)
-            for k, x in zip(moving, xs):
-                full[k] = x
-            return [numpy_fun(*full, *i.params)]
+            return [numpy_fun(*replaced(values, moving, xs), *i.params)]
 
         try:
             inner = capture(run, [values[k] for k in moving], i.primitive.name).program

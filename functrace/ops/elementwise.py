@@ -19,7 +19,7 @@ _LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
 _WIDE, _POSITIVE, _UNIT, _AWAY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.5, 2.5)
 
 
-def _safe(x: Any, bad: Any, instead: float) -> Any:
+def safe(x: Any, bad: Any, instead: float) -> Any:
     """`x` with harmless numbers where the rule will throw its own result away: nothing infinite is ever computed."""
     return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
 
@@ -52,13 +52,13 @@ def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
         return t * (y * x ** (y - 1))
     y = np.asarray(y) if not hasattr(y, "dtype") else y
     zero = y == 0
-    return _told(zero, t * np.where(zero, 0, y * x ** _safe(y - 1, zero, 1.0)))
+    return _told(zero, t * np.where(zero, 0, y * x ** safe(y - 1, zero, 1.0)))
 
 
 def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
     x = np.asarray(x) if not hasattr(x, "dtype") else x
     zero = x == 0
-    return _told(zero, t * np.where(zero, 0, ans * np.log(_safe(x, zero, 1.0))))
+    return _told(zero, t * np.where(zero, 0, ans * np.log(safe(x, zero, 1.0))))
 
 
 power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
@@ -86,7 +86,7 @@ cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), doma
 def _weigh(x: Any, y: Any) -> Any:
     """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, infinite ones too."""
     tie = (x == y) & np.isinf(x)
-    difference = _safe(np.asarray(y), tie, 0.0) - _safe(np.asarray(x), tie, 0.0)
+    difference = safe(np.asarray(y), tie, 0.0) - safe(np.asarray(x), tie, 0.0)
     small = np.exp(-np.abs(difference))
     return np.where(difference > 0, small, 1) / (1 + small)
 
@@ -144,10 +144,10 @@ def _planar(numerator: Any, x: Any, y: Any) -> Any:
     """numerator / (x*x + y*y), and 0 at the origin and infinity; scaled, so that nothing over- or underflows."""
     scale = np.maximum(abs(x), abs(y))
     flat = (scale == 0) | (scale == np.inf)
-    scale = _safe(scale, flat, 1.0)
+    scale = safe(scale, flat, 1.0)
     u, v = x / scale, y / scale
     norm = u * u + v * v
-    return np.where(flat, 0, numerator / scale / _safe(norm, flat, 1.0) / scale)
+    return np.where(flat, 0, numerator / scale / safe(norm, flat, 1.0) / scale)
 
 
 arctan2 = elementwise(
@@ -172,7 +172,7 @@ heaviside = elementwise(
 def _direction(x: Any, ans: Any) -> Any:
     """x / ans, and 0 where ans is 0: the zero subgradient of a norm."""
     zero = ans == 0
-    return np.where(zero, 0, x / _safe(ans, zero, 1.0))
+    return np.where(zero, 0, x / safe(ans, zero, 1.0))
 
 
 hypot = elementwise(

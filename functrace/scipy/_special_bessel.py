@@ -10,9 +10,10 @@ import scipy.special as s
 
 from functrace.core.forward import spread
 from functrace.ops.create import lift
+from functrace.ops.elementwise import safe
 from functrace.ops.registry import Sample
 from functrace.scipy._shared import declarer
-from functrace.scipy._special_kinds import INTEGER, POSITIVE, UNIT, WIDE, Map, along, along_each, drawn, hidden, multi, op, safe
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, UNIT, WIDE, Map, along, along_each, drawn, hidden, multi, op
 
 _declared = declarer(s)
 _PI, _SQRT_PI = float(np.pi), float(np.sqrt(np.pi))

@@ -9,11 +9,12 @@ import scipy.special as s
 
 from functrace import errors
 from functrace.ops.create import lift, number
+from functrace.ops.elementwise import safe
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.registry import Sample, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import declarer
-from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op, safe
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op
 
 _declared = declarer(s)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.special as s
 
+from functrace.ops.elementwise import safe
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, rules
 from functrace.scipy._shared import declarer
@@ -24,7 +25,6 @@ from functrace.scipy._special_kinds import (
     op,
     pole_rate,
     powers,
-    safe,
     slope,
 )
 

@@ -18,6 +18,7 @@ from functrace import errors
 from functrace.core.forward import spread
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
+from functrace.ops.elementwise import safe
 from functrace.ops.kinds import align, constant, general, undeclared
 from functrace.ops.registry import Declared, Sample, declare, plain_first, rules
 from functrace.scipy._shared import bound
@@ -221,11 +222,6 @@ def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
         return rule
 
     return tuple(partial(j) for j in places)
-
-
-def safe(x: Any, bad: Any, instead: float) -> Any:
-    """`x` with harmless numbers where the result will be thrown away: nothing infinite is ever computed."""
-    return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
 
 
 def drawn(*domain: tuple[Any, Any], wrt: tuple[int, ...] | None = None, shape: tuple[int, ...] = (2,), **kwargs: Any) -> Sample:

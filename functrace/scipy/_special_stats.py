@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special as s
 
+from functrace.ops.elementwise import safe
 from functrace.scipy._special_functions import logsumexp
-from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, WIDE, Map, along, inverse, op, powers, safe, slope
+from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, WIDE, Map, along, inverse, op, powers, slope
 from functrace.transforms.custom import stop_gradient
 
 _PI, _ROOT = float(np.pi), float(np.sqrt(2 * np.pi))
