@@ -68,6 +68,7 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.transforms.custom": "custom_jvp custom_vjp stop_gradient",
     "functrace.transforms.tracing": "trace",
 }
+_MODULES = ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:
@@ -77,10 +78,10 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             found = globals()[name] = getattr(import_module(module), name)
             return found
-    if name in ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch"):
+    if name in _MODULES:
         return import_module(f"functrace.{name}")
     raise AttributeError(f"module 'functrace' has no attribute {name!r}", name=name, obj=import_module(__name__))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *" ".join(_LATE.values()).split()} - {"TYPE_CHECKING", "Any"})
+    return sorted({*globals(), *_MODULES, *" ".join(_LATE.values()).split()} - {"TYPE_CHECKING", "Any"})

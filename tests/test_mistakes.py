@@ -98,6 +98,7 @@ MISTAKES = {
     "another shape, where none is allowed": (
         "double = ft.jit(lambda x: x * 2, no_retrace=True)\ndouble(np.ones(2))\ndouble(np.ones(3))  # here"
     ),
+    "a static name that is not there": "ft.jit(lambda x, n: x * n, static_argnames='m')  # here",
     "a static list": "scale = ft.jit(lambda x, ks: x * ks[0], static_argnums=1)\nscale(np.ones(2), [1, 2])  # here",
     "a singular matrix in a program": (
         "@ft.jit\ndef loss(a):\n    return np.sum(np.linalg.inv(a))  # here\n\nloss(np.eye(2))\nloss(np.ones((2, 2)))"

@@ -26,7 +26,7 @@ from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.pool import Recycled, owned
-from functrace.transforms.arguments import name_of, signature
+from functrace.transforms.arguments import check_taken, name_of, signature
 from functrace.transforms.tracing import argument_names, replaced
 
 P = ParamSpec("P")
@@ -467,6 +467,7 @@ def jit(
 
     Raises:
         RetraceError: see `no_retrace`.
+        ArgnumsError: an option names an argument that `f` does not take.
 
     >>> import functrace as ft, numpy as np
     >>> g = ft.jit(ft.grad(lambda x: x * x if x > 0 else -x))
@@ -489,6 +490,9 @@ def jit(
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    for option, keys in (("static_argnums", numbers), ("static_argnames", names), ("donate_argnums", donated)):
+        if keys:
+            check_taken("jit", f, option, keys)
     if set(donated) & set(numbers):
         raise ValueError(f"jit({name_of(f)}): the arguments {sorted(set(donated) & set(numbers))} are both static and donated")
     return Jitted(f, numbers, names, max_paths, no_retrace, donated)

@@ -225,6 +225,7 @@ for _name, _function in {
     "flatten": lambda self, order="C": _astype(np.ravel(self, order), self.dtype),
     "fill": lambda self, v: _inplace.setitem(self, ..., v),
 }.items():
+    _function.__qualname__ = _name
     setattr(Tracer, _name, _function)
 
 

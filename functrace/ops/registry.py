@@ -189,6 +189,7 @@ def implements(
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         own = numpy[0] if isinstance(numpy, tuple) and numpy else numpy
         title = name or function.__name__
+        function.__qualname__ = title  # what Python's errors about arguments call it
         function.__doc__ = function.__doc__ or f"`{title if title.startswith('scipy.') else f'np.{title}'}`."
         traced = giving_out(title, function)
         public = plain_first(own, traced) if callable(own) else traced

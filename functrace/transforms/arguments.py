@@ -60,6 +60,23 @@ def _parameters(f: Any) -> list[str]:
         return []
 
 
+def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
+    """Refuse positions and names that are no arguments of `f`, as far as its signature can be read."""
+    try:
+        parameters = signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for key in keys:
+        taken = key in names if isinstance(key, str) else -len(places) <= key < len(places)
+        if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in parameters):
+            raise errors.ArgnumsError(
+                f"{what}({name_of(f)}): {option} names {f'argument {key}' if isinstance(key, int) else repr(key)}, which the function does "
+                f"not take; its parameters are {[p.name for p in parameters]}.\n  At {errors.user_line()}.\n  Correct the name."
+            )
+
+
 def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Argnums, argnames: Argnames) -> tuple[list[Key], bool]:
     """The arguments to differentiate, as positions in `args` or names in `kwargs`, and whether the result is a tuple.
 
