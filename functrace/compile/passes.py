@@ -279,12 +279,20 @@ def scalars(program: Program) -> Program:
     return rewritten(program, rule)
 
 
+def _moderate(x: Any) -> bool:
+    size = np.abs(x)
+    return bool(np.all((size == 0) | (size > 2.0**-20) & (size < 2.0**20)))
+
+
 _ROUNDED = frozenset(("sum", "matmul"))
 _PASSED_ON = frozenset(("multiply", "negative", "transpose", "reshape"))
 
 
 def regroup(program: Program) -> Program:
-    """With the small factors of a product multiplied first, where only sums and matrix products read it: those are right to rounding."""
+    """With the small factors of a product multiplied first, where only sums and matrix products read it: those are right to rounding.
+
+    One of the two is a constant of moderate size: the product of any two might overflow where the other order does not.
+    """
     kinds = program.kinds
     exact = set(program.outputs)
     uses: dict[int, int] = {}
@@ -307,6 +315,8 @@ def regroup(program: Program) -> Program:
                 if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:  # type: ignore[union-attr]
                     continue
                 shape = np.broadcast_shapes(a.shape, b.shape)
+                if not any(k < 0 and _moderate(program.constant(k)) for k in (small, c)):
+                    continue
                 if Kind(shape, whole.dtype).size < whole.size and a.dtype == b.dtype == whole.dtype and shape:
                     both = program.value(Kind(shape, whole.dtype))
                     return Instruction(MULTIPLY, both, (small, c), ()), Instruction(MULTIPLY, i.out, (large, both), ())
