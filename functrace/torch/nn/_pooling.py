@@ -77,9 +77,8 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
         hit = ((part == r) | (part != part)) & free
         free = ~hit & free
         shares.append(g * hit)
-    return overlap(
-        np.reshape(np.stack(shares, -d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:])), x.shape[-d:], kernel, stride, dilation, pads
-    )
+    parts = np.reshape(np.stack(shares), (*kernel, *g.shape))  # the offsets first, where each part is in one piece
+    return overlap(np.moveaxis(parts, range(d), range(-2 * d, -d)), x.shape[-d:], kernel, stride, dilation, pads)
 
 
 _MAX_POOL = {
