@@ -76,12 +76,15 @@ DIFFERENCES = (
     ("`log_normal_`", "equal to rounding, not bit for bit", "another exponential function"),
     ("`randn` in float16 of 16 numbers and more; `normal_` into a tensor that is not contiguous", "other numbers", "PyTorch takes another "
      "path"),
-    ("gradients of samples of `Gamma`, `Beta`, `Dirichlet`, `Chi2`, `StudentT`", "agree to three digits; theirs are ours to rounding",
+    ("gradients of samples of `Gamma`, `Beta`, `Dirichlet`, `Chi2`, `StudentT`, `FisherSnedecor`",
+     "agree to three digits; theirs are ours to rounding",
      "PyTorch approximates the derivative of the distribution function, functrace.scipy has it"),
+    ("`ContinuousBernoulli` of a probability outside of [0, 1], `LowRankMultivariateNormal` of a negative variance", "raise ValueError, as "
+     "other distributions do; PyTorch clips the one and fails in a decomposition for the other", "errors come first"),
     ("classes of `torch.distributions`", "live in four modules; the names of PyTorch's modules stand for them", "fewer files"),
     ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
      "NumPy does not have them"),
-    ("`Tensor.numpy()`, `np.asarray` of a tensor that requires grad", "give a read-only array; PyTorch raises", "nothing can go wrong"),
+    ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "nothing can go wrong"),
     ("NumPy's functions and operators on tensors", "give tensors, with their history", "PyTorch leaves some of them to NumPy"),
     ("`torch.device(\"cuda\")`, `.cuda()`, `.to(\"cuda\")`", "raise RuntimeError at once", "there is only the CPU"),
     ("functions without a PyTorch-like number of arguments", "the TypeError is Python's, shorter than PyTorch's list of signatures",

@@ -14,9 +14,10 @@ def test_names_that_are_not_there_say_what_to_use():
     with pytest.raises(AttributeError, match=r"to_sparse.*dense tensors"):
         torch.ones(2).to_sparse()
     assert not hasattr(torch.ones(2), "no_such_method")
-    code = "import functrace.torch as t; t.install()\ntry:\n    import torch.distributed\nexcept ImportError as e:\n    print(e)"
+    code = "import functrace.torch as t; t.install()\ntry:\n    import torch.multiprocessing\nexcept ImportError as e:\n    print(e)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "No module named 'torch.distributed'" in printed and "one process" in printed
+    assert "No module named 'torch.multiprocessing'" in printed and "Python's multiprocessing" in printed
+    assert not torch.distributed.is_available() and not hasattr(torch.distributed, "all_reduce")
 
 
 def test_classes_that_are_not_tensors_are_asked_from_the_start(tmp_path):
@@ -60,3 +61,20 @@ def test_a_gradient_is_kept_as_it_is_where_nobody_else_sees_it(monkeypatch):
     product.register_hook(seen)
     (product + w).sum().backward()
     assert w.grad[0, 0] == 3
+
+
+def test_what_scripts_import_is_there(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch.cuda.amp, torch.distributed, torch.backends.cudnn as cudnn, torch.serialization, random\n"
+        "from torch.cuda.amp import GradScaler, autocast\nfrom torch.autograd.variable import Variable\n"
+        "from torch.autograd.grad_mode import no_grad\nfrom torch.optim.lr_scheduler import *\nfrom torch.nn import *\nfrom torch import *\n"
+        "from torch.distributions.transformed_distribution import TransformedDistribution\n"
+        "print(OneCycleLR.__name__, Conv2d.__name__, ones(1), random.randint(1, 1), torch.distributed.is_available(), cudnn.enabled)\n"
+        "print(torch.cuda.amp.autocast is autocast, Variable is torch.autograd.Variable, no_grad is torch.no_grad)\n"
+        "print(torch.serialization.load is torch.load)\n"
+        "try:\n    from torch.distributed import init_process_group\nexcept ImportError as e:\n    print(e.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "functrace.torch", str(script)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout == "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\ntorch.distributed\n"

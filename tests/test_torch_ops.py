@@ -131,12 +131,14 @@ def function_of(row):
     return f, [row[k] for k in places]
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom", "ignore:torch.meshgrid")  # as PyTorch warns
 @pytest.mark.parametrize("row", GENERIC, ids=named)
 def test_derivatives_are_those_of_differences_in_both_modes(row):
     f, arrays = function_of(row)
     ft.check_grads(f, *arrays, order=1, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom", "ignore:torch.meshgrid")  # as PyTorch warns
 @pytest.mark.parametrize("row", GENERIC, ids=named)
 def test_vmap_is_a_loop(row):
     f, arrays = function_of(row)

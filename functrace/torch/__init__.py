@@ -53,12 +53,12 @@ from functrace.torch._modes import no_grad as no_grad
 from functrace.torch._modes import set_grad_enabled as set_grad_enabled
 from functrace.torch._random import Generator as Generator
 from functrace.torch._random import default_generator as default_generator
+from functrace.torch._random import get_rng_state as get_rng_state
 from functrace.torch._random import initial_seed as initial_seed
 from functrace.torch._random import manual_seed as manual_seed
 from functrace.torch._random import seed as seed
+from functrace.torch._random import set_rng_state as set_rng_state
 from functrace.torch._tensor import Tensor as Tensor
-from functrace.torch.random import get_rng_state as get_rng_state
-from functrace.torch.random import set_rng_state as set_rng_state
 
 __version__ = "2.13.0+functrace"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
@@ -102,8 +102,6 @@ _LAZY = _names(
     fft="",
     special="",
     utils="",
-    random="",
-    serialization="",
     storage="is_storage",
     amp="autocast is_autocast_enabled",
     overrides="",
@@ -119,8 +117,8 @@ _LAZY = _names(
         view_as_real_copy view_copy
     """,
 )
-_LAZY["return_types"] = "_reduce"
-_LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"))
+_LAZY.update(return_types="_reduce", serialization="_serialization", random="_random")
+_LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))
 _IN_FUNCTIONAL = """
     adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc
     conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm

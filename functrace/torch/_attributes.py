@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, tree
+from functrace.torch._engine import placed
 from functrace.torch._missing import MissingNameError, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
@@ -41,7 +42,7 @@ def _dlpack(self: Any, *, stream: Any = None, **kwargs: Any) -> Any:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor on the memory of another library's array."""
     _dtypes.device_of(device)
-    a = np.from_dlpack(ext_tensor)
+    a = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)  # NumPy 2.0 makes it read-only
     return wrap(a.copy() if copy else a)
 
 
@@ -55,10 +56,7 @@ def numpy_call(function: Any, args: Any, kwargs: Any) -> Any:
     outdef: list[Any] = []
 
     def plain(*arrays: Any) -> Any:
-        full = list(leaves)
-        for k, a in zip(places, arrays):
-            full[k] = a
-        given, named = tree.unflatten(treedef, full)
+        given, named = tree.unflatten(treedef, placed(leaves, places, arrays))
         return function(*given, **named)
 
     def flat(*arrays: Any) -> tuple[Any, ...]:

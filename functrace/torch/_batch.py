@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.torch._checks import out_of_range
 from functrace.torch._contact import BatchTrace, BatchTracer, Tracer, tree
-from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
+from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number, placed
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, wrap
 
@@ -252,10 +252,7 @@ def vmap(
         outs: list[Any] = []
 
         def flat(*tensors: Any) -> list[Any]:
-            full = list(leaves)
-            for k, t in zip(places, tensors):
-                full[k] = t
-            positional, keywords = tree.unflatten(treedef, full)
+            positional, keywords = tree.unflatten(treedef, placed(leaves, places, tensors))
             out, outdef[:] = _flat_output(name, func(*positional, **keywords))
             return out
 

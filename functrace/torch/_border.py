@@ -6,20 +6,52 @@ a wrapper here, once their module is complete; inside the shim they are called w
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from functrace.errors import boundary
+from functrace.errors import trim
+from functrace.torch._views import bad_argument
 
 _THEMSELVES = ("functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")
 _PLAIN = ("__new__", "__getattr__", "__init_subclass__", "__hash__", "__setattr__", "__len__", "__bool__", "backward")
 
 
-def trimmed(names: Mapping[str, Any], module: str = "functrace.torch") -> dict[str, Any]:
-    """Those of `names` that are functions of the shim, with their errors trimmed."""
+def _no_tensor(function: Any, error: AttributeError, given: Mapping[str, Any], first: int) -> None:
+    """Raise PyTorch's complaint if it is an argument that has not the attribute, and not the user's code that asked for it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not trace.tb_frame.f_globals.get("__name__", "").startswith("functrace."):
+        return
+    for k, (name, x) in enumerate(given.items()):
+        if x is error.obj and not hasattr(x, "_a"):
+            raise bad_argument(function.__name__, name, k + 1 - first, x) from None
+
+
+def _outermost(function: Any, first: int) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def outermost(*args: Any, **kwargs: Any) -> Any:
+        try:
+            try:
+                return function(*args, **kwargs)
+            except AttributeError as error:
+                code = inspect.unwrap(function).__code__
+                _no_tensor(function, error, {**dict(zip(code.co_varnames[: code.co_argcount], args)), **kwargs}, first)
+                raise
+        except Exception as error:
+            trim(error)
+            raise
+
+    return outermost
+
+
+def trimmed(names: Mapping[str, Any], module: str = "functrace.torch", first: int = 0) -> dict[str, Any]:
+    """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
     return {
-        name: boundary(f)
+        name: _outermost(f, first)
         for name, f in names.items()
         if type(f) is FunctionType
         and f.__module__.startswith(module)
@@ -31,7 +63,7 @@ def trimmed(names: Mapping[str, Any], module: str = "functrace.torch") -> dict[s
 
 def trim_methods(cls: type) -> None:
     """The same for the methods of a class."""
-    for name, method in trimmed(vars(cls)).items():
+    for name, method in trimmed(vars(cls), first=1).items():
         setattr(cls, name, method)
 
 

@@ -20,6 +20,7 @@ from functrace import jit
 from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import Tracer, tree
 from functrace.torch._device import _answer
+from functrace.torch._engine import placed
 from functrace.torch._modes import forward_levels, recording
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap
@@ -157,10 +158,8 @@ def _of_arrays(function: Callable[..., Any], leaves: list[Any], places: list[int
     def of_arrays(*arrays: Any) -> Any:
         if not _pure(function, set()):
             raise _Impure
-        full = list(leaves)
         tensors = [wrap(a) for a in arrays]
-        for k, t in zip(places, tensors):
-            full[k] = t
+        full = placed(leaves, places, tensors)
         args, kwargs = tree.unflatten(treedef, full)
         before = default_generator.get_state()
         out = function(*args, **kwargs)

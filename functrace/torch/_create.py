@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,14 +60,17 @@ def written(out: Any, a: Any) -> Any:
     return out.copy_(wrap(a))
 
 
+_SEQUENCES = (list, tuple, range, deque)
+
+
 def _leaves(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     """The shape of nested sequences, as PyTorch finds it, and their items."""
     shape: list[int] = []
     level = [data]
-    while level and isinstance(level[0], (list, tuple, range)):
+    while level and isinstance(level[0], _SEQUENCES):
         n = len(level[0])
         for item in level if n else ():
-            if not isinstance(item, (list, tuple, range)):
+            if not isinstance(item, _SEQUENCES):
                 raise TypeError("not a sequence")
             if len(item) != n:
                 raise ValueError(f"expected sequence of length {n} at dim {len(shape)} (got {len(item)})")
@@ -309,8 +313,11 @@ linspace = _range(_linspace)
 logspace = _range(lambda start, end, n, d, base=10.0: np.power(base, np.linspace(start, end, n)).astype(d))
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """Coordinates of a grid."""
+    if indexing is None:
+        text = "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
+        warnings.warn(text, stacklevel=level())
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     n = len(tensors)
@@ -327,7 +334,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, one a row."""
-    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1) if len(tensors) > 1 else tensors[0]
+    return stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1) if len(tensors) > 1 else tensors[0]
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:

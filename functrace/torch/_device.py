@@ -9,24 +9,25 @@ from types import SimpleNamespace
 from typing import Any
 
 from functrace.torch import _dtypes
+from functrace.torch._missing import MissingNameError
 
 
 def _answer(value: Any) -> Callable[..., Any]:
     return lambda *_args, **_kwargs: value
 
 
-class _Absent:
-    """An accelerator that is not there: it says so when it is asked, and raises when it is used."""
+class Absent:
+    """An accelerator, or other processes, that are not there: says so when it is asked, and raises when it is used."""
 
     def __init__(self, name: str) -> None:
-        self.__name__ = name
+        self.__name__ = "torch." + name
 
     def __getattr__(self, name: str) -> Any:
+        if name == "amp":
+            return importlib.import_module("functrace.torch.amp")
         if name.startswith("__"):
             raise AttributeError(name)
-        raise RuntimeError(
-            f"torch.{self.__name__}.{name}: functrace.torch has only the CPU (torch.{self.__name__}.is_available() is False)."
-        )
+        raise MissingNameError(f"{self.__name__}.{name}: functrace.torch has only the CPU ({self.__name__}.is_available() is False).")
 
     is_available = is_initialized = is_built = is_bf16_supported = staticmethod(_answer(False))
     device_count = staticmethod(_answer(0))
@@ -35,11 +36,7 @@ class _Absent:
     synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(_answer(None))
 
 
-class _Cuda(_Absent):
-    amp = property(lambda self: importlib.import_module("functrace.torch.amp"))
-
-
-cuda, mps, xpu, accelerator = _Cuda("cuda"), _Absent("mps"), _Absent("xpu"), _Absent("accelerator")
+cuda, mps, xpu, accelerator, distributed = map(Absent, ("cuda", "mps", "xpu", "accelerator", "distributed"))
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=_answer(False), matmul=SimpleNamespace(allow_tf32=False)),
@@ -104,5 +101,6 @@ def get_default_device() -> _dtypes.device:
 ALL = {
     name: value
     for name, value in globals().items()
-    if name.startswith(("get_", "set_", "use_", "are_")) or name in ("cuda", "mps", "xpu", "accelerator", "backends", "version")
+    if name.startswith(("get_", "set_", "use_", "are_"))
+    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "version")
 }

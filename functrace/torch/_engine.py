@@ -35,6 +35,16 @@ FREED = (
 )
 
 Edge = tuple[Any, int]
+
+
+def placed(items: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> list[Any]:
+    """The items, those at some places replaced by new ones."""
+    out = list(items)
+    for k, x in zip(places, new):
+        out[k] = x
+    return out
+
+
 Hooks = dict[int, Callable[..., Any]]
 
 

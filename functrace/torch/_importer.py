@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from functrace.torch._device import Absent
 from functrace.torch._missing import in_place_of
 
 
@@ -19,22 +20,31 @@ class _Finder:
             raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname)
         if not fullname.startswith("torch."):
             return None
-        try:
-            module = importlib.import_module("functrace." + fullname)
-        except ModuleNotFoundError as error:
-            if error.name != "functrace." + fullname:
-                raise
-            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname) from None
         loader: Any = self
-        return importlib.machinery.ModuleSpec(fullname, loader, is_package=hasattr(module, "__path__"))
+        return importlib.machinery.ModuleSpec(fullname, loader, is_package=hasattr(_found(fullname), "__path__"))
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module("functrace." + spec.name)
+        module: ModuleType = _found(spec.name)
         self.spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has put its own there
+
+
+def _found(fullname: str) -> Any:
+    """The module of a name, or what is like one: `torch.backends.cudnn`."""
+    try:
+        return importlib.import_module("functrace." + fullname)
+    except ModuleNotFoundError as error:
+        if not ("functrace." + fullname).startswith(error.name or "-"):
+            raise
+        parent, _, name = fullname.rpartition(".")
+        found = getattr(sys.modules[parent], name, None)
+        if not isinstance(found, (ModuleType, SimpleNamespace, Absent)):
+            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname) from None
+        found.__dict__.setdefault("__path__", []), found.__dict__.setdefault("__spec__", None)
+        return found
 
 
 _BESIDE = ("torchaudio", "torchtext", "torchvision")  # what courses import together with PyTorch

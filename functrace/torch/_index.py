@@ -18,7 +18,7 @@ from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import inplace, written_to
+from functrace.torch._views import inplace, type_name, written_to
 
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
 
@@ -80,7 +80,7 @@ def _picked_shape(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, 
 
 
 def _check_arrays(x: Any, index: Sequence[Any]) -> None:
-    k = 0
+    k = place = 0  # the axis, and its number among those with arrays, which PyTorch moves to the front
     for p in index:
         if isinstance(p, slice):
             k += 1
@@ -92,16 +92,16 @@ def _check_arrays(x: Any, index: Sequence[Any]) -> None:
                     f"The shape of the mask {list(p.shape)} at index {j} does not match the shape of the indexed tensor "
                     f"{list(x._a.shape)} at index {k + j}"
                 )
-            k += p.ndim
+            k, place = k + p.ndim, place + p.ndim
         else:
             n = x._a.shape[k]
             if isinstance(p, Tracer):
-                k += 1
+                k, place = k + 1, place + 1
                 continue
             bad = p[(p < -n) | (p >= n)] if p.size else p
             if bad.size:
-                raise IndexError(f"index {bad.flat[0]} is out of bounds for dimension {k} with size {n}")
-            k += 1
+                raise IndexError(f"index {bad.flat[0]} is out of bounds for dimension {place} with size {n}")
+            k, place = k + 1, place + 1
 
 
 def _as_index(p: Any) -> Any:
@@ -292,7 +292,7 @@ def _check_tensors(name: str, tensors: Any) -> None:
         raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
     for k, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(x)}")
 
 
 @public

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from functrace.errors import boundary
 
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
-    "distributed": "one process is all there is",
     "sparse": "use dense tensors, or scipy.sparse with functrace",
     "quantization": "use float32",
     "onnx": "save the state_dict with torch.save",
@@ -49,6 +49,9 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
 
     @boundary
     def __getattr__(name: str) -> Any:
+        if name == "__all__":  # for `from torch.nn import *`
+            here = {**(lazy or {}), **sys.modules[f"functrace.{module}"].__dict__}
+            return [n for n, x in here.items() if n[0] != "_" and not (module == "torch" and (x is n or isinstance(x, ModuleType)))]
         where = (lazy or {}).get(name)
         if where is None:
             raise MissingNameError(
@@ -58,7 +61,7 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
         package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
         if last in (lazy or {}) and module != "torch":
             package[last] = getattr(found, last, found)  # `autograd.gradcheck` is a function in a module of that name
-        value = package[name] = package[last] if last == name else getattr(found, name)
+        value = package[name] = package[last] if last == name else getattr(found, name, found)
         return value
 
     return __getattr__

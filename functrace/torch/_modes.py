@@ -247,3 +247,16 @@ class inference_mode(_Mode):
         """Another of the same kind."""
         new: inference_mode = type(self)(not self.mode)
         return new
+
+
+class set_multithreading_enabled:
+    """Whether backward uses several threads: it does not here, so this changes nothing."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass

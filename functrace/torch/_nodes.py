@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch import _contact, _dtypes
 from functrace.torch._contact import Tracer, fit, vjp
-from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
+from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class, placed
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, wrap
 from functrace.torch._watch import SavedTensor
@@ -305,10 +305,8 @@ class PullNode(OpNode):
         row = g if self.outputs > 1 else [g]
         cts = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
         ds = pull(tuple(map(np.conjugate, cts)) if any(a.dtype.kind == "c" for a in avals) else tuple(cts))
-        out: list[Any] = [None] * len(self.edges)
-        for k, d in zip(which, ds):
-            out[k] = fit(conjugate(d) if d.dtype.kind == "c" else d, args[k])
-        return out
+        fitted = (fit(conjugate(d) if d.dtype.kind == "c" else d, args[k]) for k, d in zip(which, ds))
+        return placed([None] * len(self.edges), which, fitted)
 
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
@@ -317,17 +315,10 @@ class PullNode(OpNode):
         n = len(row)
 
         def step(*xs: Any) -> Any:
-            inputs = list(args)
-            for k, x in zip(which, xs[n:]):
-                inputs[k] = x
-            return _pull_back(fun, inputs, which, xs[:n], avals)
+            return _pull_back(fun, placed(args, which, xs[n:]), which, xs[:n], avals)
 
         tensors = [args[k] if self.op.flat else unpacked(args[k], self.edges[k]) for k in which]
-        found = graft(self.op.second[0], step, (*row, *tensors), many=True)
-        out: list[Any] = [None] * len(self.edges)
-        for k, d in zip(which, found):
-            out[k] = d
-        return out
+        return placed([None] * len(self.edges), which, graft(self.op.second[0], step, (*row, *tensors), many=True))
 
 
 def fit_tensor(d: Any, like: Like) -> Any:
@@ -378,13 +369,7 @@ def _pull_back(
 
 
 def _of(fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int]) -> Callable[..., Any]:
-    def function(*xs: Any) -> Any:
-        full = list(inputs)
-        for k, x in zip(which, xs):
-            full[k] = x
-        return fun(*full)
-
-    return function
+    return lambda *xs: fun(*placed(inputs, which, xs))
 
 
 def graft(name: str, fun: Callable[..., Any], inputs: Sequence[Any], many: bool = False, forced: bool = False) -> Any:
@@ -435,7 +420,8 @@ def pull_node(
         tensors.append(t)
     if len(tensors) > 1:
         node.outputs = len(tensors)
-    checks = tuple((t._ver, t._ver[0], k) for k, t in enumerate(inputs) if isinstance(t, Tensor)) if op.frees else ()
+    kept = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and arrays[k] is t._a] if op.frees else ()
+    checks = tuple((inputs[k]._ver, inputs[k]._ver[0], k) for k in kept)
     node.saved = pull, whole, arrays, which, [Like(t._a) for t in tensors], checks
     return tuple(tensors)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -258,3 +259,24 @@ def uniform(n: int, dtype: np.dtype[Any], source: Generator, low: float, high: f
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     return scaled(source.uniform(n, dtype), float(dtype.type(high) - dtype.type(low)), low, dtype)
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, a uint8 tensor in PyTorch's layout."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Go back to a state of the default generator."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **_options: Any) -> Iterator[None]:
+    """Restore the default generator on leaving."""
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import SUM, Tracer, index_add, tree
@@ -249,7 +251,11 @@ def _spread(name: str, op: Op) -> None:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         c = int(unbiased) if correction is None else correction
-        return call(op, (input,), (axes_of(dim, input._a.ndim), c, keepdim))
+        axes = axes_of(dim, input._a.ndim)
+        if _count(input._a, axes) <= c:
+            text = "degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output"
+            warnings.warn(f"{name}(): {text} numel).", stacklevel=level())
+        return call(op, (input,), (axes, c, keepdim))
 
     function.__name__ = name
     public(function)

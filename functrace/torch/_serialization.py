@@ -21,8 +21,6 @@ from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer
 from functrace.torch._tensor import Tensor, wrap
 
-__all__ = ["load", "save"]
-
 _HERE = __name__
 _STORAGES = {
     d.storage.replace("Tensor", "Storage"): d for d in set(_dtypes.NAMES.values()) if not d.name.startswith("uint") or d.name == "uint8"

@@ -361,6 +361,8 @@ class Tensor:
         return a  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self._rg:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         a = self.numpy()
         return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
 

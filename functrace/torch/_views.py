@@ -271,9 +271,14 @@ def rebase(x: Any, node: Any, k: int = 0) -> None:
     x._ver[1:] = [slices.name(), id(base._a)]
 
 
+def type_name(x: Any) -> str:
+    """The name of an object's type, as PyTorch writes it."""
+    return "numpy." * (type(x).__module__ == "numpy") + type(x).__name__
+
+
 def bad_argument(name: str, argument: str, position: int, found: Any) -> TypeError:
     """PyTorch's complaint about something that is not a tensor."""
-    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(found).__name__}")
+    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type_name(found)}")
 
 
 def mismatch(a: Any, b: Any) -> RuntimeError | None:

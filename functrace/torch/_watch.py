@@ -6,6 +6,7 @@ Nobody does as a rule, and then it costs nothing: only while somebody looks on, 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -55,7 +56,9 @@ def forward_lines() -> list[str]:
     """The stack of the user's program."""
     import traceback
 
-    return traceback.format_list([frame for frame in traceback.extract_stack() if is_user_file[frame.filename]])
+    return traceback.format_list(
+        [frame for frame in traceback.extract_stack() if is_user_file[name := frame.filename] and name[:7] != "<frozen"]
+    )
 
 
 def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -123,3 +126,50 @@ def unpacking(unpack: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return tensor
 
     return unpacked
+
+
+class set_detect_anomaly:
+    """Switch anomaly detection on or off, at once; as a context manager, until its end."""
+
+    __module__ = "torch.autograd.anomaly_mode"
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.before = anomaly()
+        _switch(check_nan if mode else None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _switch(self.before)
+
+
+def _switch(mode: bool | None) -> None:
+    watch((mode is not None) - (anomaly() is not None))
+    set_anomaly(mode)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """While it lasts, NaN in a gradient raises RuntimeError, and the line of the forward operation is shown in a warning."""
+
+    __module__ = "torch.autograd.anomaly_mode"
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        super().__init__(True, self.check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on."""
+    return anomaly() is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether it looks for NaN."""
+    return anomaly() is not False

@@ -12,7 +12,7 @@ from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
 from functrace.torch._contact import tree
-from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._engine import Edge, Node, next_number, placed
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
@@ -65,11 +65,8 @@ class Run:
         self.inputs = leaves
         inner = [alias(t, self.outer) for t in leaves]
         self.edges = [t._edge for t in inner]
-        full = list(args)
-        for k, x in zip(which, tree.unflatten(self.treedef, inner)):
-            full[k] = x
         with enable_grad():
-            out = fun(*full, **kwargs)
+            out = fun(*placed(args, which, tree.unflatten(self.treedef, inner)), **kwargs)
         self.aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
@@ -364,11 +361,10 @@ def functional_call(
     for prefix, part in module.named_modules(remove_duplicate=False):
         for table in (part._parameters, part._buffers):
             slots.update({f"{prefix}.{k}" if prefix else k: (table, k) for k, v in table.items() if v is not None})
-    unexpected = [k for k in given if k not in slots]
-    if unexpected and strict:
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\tUnexpected key(s): {', '.join(unexpected)}.")
-    if strict and (absent := [k for k in slots if k not in given]):
-        raise RuntimeError(f"Missing key(s): {', '.join(absent)}.")
+    rows = (("Unexpected", given.keys() - slots), ("Missing", slots.keys() - given))
+    wrong = [f"{what} key(s): {', '.join(map(repr, sorted(names)))}." for what, names in rows if names]
+    if strict and wrong:
+        raise RuntimeError("\n\t".join((f"Error(s) in reparametrizing for {type(module).__name__}:", *wrong)))
     old = {k: table[key] for k, (table, key) in slots.items()}
     new = {k: v for k, v in given.items() if k in slots}
     if tie_weights:

@@ -1,5 +1,6 @@
 """`torch.autograd`: gradients by name, the grad modes, and operations with the user's own backward."""
 
+from functrace.torch import _modes, _watch
 from functrace.torch._backward import backward as backward
 from functrace.torch._backward import grad as grad
 from functrace.torch._border import trimmed as _trimmed
@@ -9,6 +10,9 @@ from functrace.torch._modes import enable_grad as enable_grad
 from functrace.torch._modes import inference_mode as inference_mode
 from functrace.torch._modes import no_grad as no_grad
 from functrace.torch._modes import set_grad_enabled as set_grad_enabled
+from functrace.torch._modes import set_multithreading_enabled as set_multithreading_enabled
+from functrace.torch._watch import detect_anomaly as detect_anomaly
+from functrace.torch._watch import set_detect_anomaly as set_detect_anomaly
 
 __all__ = [
     "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
@@ -16,14 +20,12 @@ __all__ = [
 ]  # fmt: skip
 
 _LAZY = _names(
-    function="Function",
-    variable="Variable",
+    function="Function Variable",
     graph="",
     functional="",
     forward_ad="",
-    grad_mode="set_multithreading_enabled",
-    anomaly_mode="detect_anomaly set_detect_anomaly",
     gradcheck="gradgradcheck GradcheckError",
 )
+_LAZY["variable"], grad_mode, anomaly_mode = "function", _modes, _watch
 globals().update(_trimmed({"backward": backward, "grad": grad}))
 __getattr__ = _missing("torch.autograd", _LAZY)

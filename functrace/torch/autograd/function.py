@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace.torch._contact import BatchTracer, Tracer, custom_vjp
-from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number
+from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number, placed
 from functrace.torch._modes import enable_grad, paused, recording
 from functrace.torch._nodes import Like, fit_tensor, unpacked
 from functrace.torch._tensor import Tensor, new, wrap
@@ -391,10 +391,7 @@ def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     shape: list[Any] = []
 
     def fill(arrays: Sequence[Any]) -> tuple[Any, ...]:
-        full = list(args)
-        for k, a in zip(places, arrays):
-            full[k] = wrap(a)
-        return tuple(full)
+        return tuple(placed(args, places, map(wrap, arrays)))
 
     def taken(output: Any) -> Any:
         shape[:] = [isinstance(output, tuple)]
@@ -458,3 +455,18 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         return several if isinstance(outputs, tuple) else several[0]
 
     return wrapper
+
+
+class _Tensors(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+
+class Variable(metaclass=_Tensors):
+    """`Variable(t, requires_grad=True)` is a tensor on the memory of `t`; every tensor is a Variable."""
+
+    __module__ = "torch.autograd.variable"
+
+    def __new__(cls, data: Any, requires_grad: bool = False) -> Any:
+        t = wrap(data._a)
+        return t.requires_grad_() if requires_grad else t

@@ -19,7 +19,8 @@ from functrace.torch.distributions.distribution import Binary, Distribution, bro
 T: Any = FUNCTIONS
 
 
-def _entropy(logits: Any, probs: Any) -> Any:
+def binary_entropy(logits: Any, probs: Any) -> Any:
+    """Of each choice, its cross entropy with other probabilities."""
     from functrace.torch.nn.functional import binary_cross_entropy_with_logits
 
     return binary_cross_entropy_with_logits(logits, probs, reduction="none")
@@ -45,10 +46,10 @@ class Bernoulli(Binary):
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        return -_entropy(logits, value)
+        return -binary_entropy(logits, value)
 
     def entropy(self) -> Any:
-        return _entropy(self.logits, self.probs)
+        return binary_entropy(self.logits, self.probs)
 
     def enumerate_support(self, expand: bool = True) -> Any:
         return _listed(arange(2, dtype=next(iter(_given(self).values())).dtype), self._batch_shape, expand)
@@ -93,7 +94,7 @@ class Geometric(Binary):
         return value * (-kept).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
-        return _entropy(self.logits, self.probs) / self.probs
+        return binary_entropy(self.logits, self.probs) / self.probs
 
 
 class Binomial(Binary):

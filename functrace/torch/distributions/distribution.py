@@ -164,6 +164,11 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(f'{k}: {v if v.numel() == 1 else v.size()}' for k, v in shown)})"
 
 
+def summed(x: Any, n: int) -> Any:
+    """The sum over the last n axes."""
+    return x.reshape(*x.shape[: x.dim() - n], -1).sum(-1) if n else x
+
+
 def either(probs: Any, logits: Any) -> tuple[str, Any]:
     """The one of two parameters that is given."""
     if (probs is None) == (logits is None):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch.distributions.composed import Independent, summed
+from functrace.torch.distributions.composed import Independent, TransformedDistribution
 from functrace.torch.distributions.continuous import Exponential, Gamma, HalfNormal, Laplace, LogNormal, Normal, Uniform
 from functrace.torch.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from functrace.torch.distributions.distribution import summed
 from functrace.torch.distributions.multivariate import Beta, Dirichlet, MultivariateNormal
-from functrace.torch.distributions.transformed import TransformedDistribution
 
 T: Any = FUNCTIONS
 

@@ -1,4 +1,4 @@
-"""Distributions that are functions of other ones, and relaxed choices."""
+"""Distributions that are functions of other ones, relaxed choices, angles, and fractions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._create import full_like
+from functrace.torch._create import full_like, zeros
 from functrace.torch._draws import rand
 from functrace.torch._dtypes import Size
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
-from functrace.torch.distributions.discrete import Categorical, OneHotCategorical
+from functrace.torch.distributions.discrete import Categorical, OneHotCategorical, binary_entropy
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
-from functrace.torch.distributions.transformed import TransformedDistribution
 from functrace.torch.distributions.transforms import (
     AbsTransform,
     AffineTransform,
@@ -334,3 +334,136 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     def rsample(self, sample_shape: Any = ()) -> Any:
         p = self.probs
         return self.sample(sample_shape) + (p - p.detach())
+
+
+class VonMises(Distribution):
+    """Angles about a mean direction. Its density takes the special functions of SciPy."""
+
+    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.concentration = broadcast_all(loc, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    mean = mode = property(lambda self: self.loc)
+
+    @property
+    def variance(self) -> Any:
+        from functrace.torch import special
+
+        return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
+
+    def log_prob(self, value: Any) -> Any:
+        from functrace.torch import special
+
+        self._validate_sample(value)
+        k = self.concentration
+        return k * (value - self.loc).cos() - math.log(2 * math.pi) - (special.i0e(k).log() + k)
+
+    @no_grad()
+    def sample(self, sample_shape: Any = ()) -> Any:
+        """By rejection from a wrapped Cauchy distribution (D. Best and N. Fisher 1979)."""
+        loc, k = self.loc.double(), self.concentration.double()
+        tau = 1 + (1 + 4 * k**2).sqrt()
+        rho = (tau - (2 * tau).sqrt()) / (2 * k)
+        r = T["where"](k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
+        x = zeros(self._extended_shape(sample_shape), dtype=loc.dtype)
+        done = x != 0
+        while not bool(done.all()):
+            u1, u2, u3 = rand((3, *x.shape), dtype=loc.dtype).unbind()
+            z = (math.pi * u1).cos()
+            f = (1 + r * z) / (r + z)
+            c = k * (r - f)
+            taken = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
+            x, done = T["where"](taken, (u3 - 0.5).sign() * f.acos(), x), done | taken
+        return ((x + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+class FisherSnedecor(Distribution):
+    """The quotient of two independent chi-squared numbers, each over its degrees of freedom."""
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._gamma1, self._gamma2 = (Gamma(df * 0.5, df) for df in (self.df1, self.df2))
+        super().__init__(self.df1.shape, validate_args=validate_args)
+
+    mean = property(lambda self: T["where"](self.df2 <= 2, math.nan, self.df2 / (self.df2 - 2)))
+    mode = property(lambda self: T["where"](self.df1 <= 2, math.nan, (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)))
+
+    @property
+    def variance(self) -> Any:
+        m, n = self.df1, self.df2
+        return T["where"](n <= 4, math.nan, 2 * n.pow(2) * (m + n - 2) / (m * (n - 2).pow(2) * (n - 4)))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        tiny = float(np.finfo(self.df1._a.dtype).tiny)
+        x, y = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
+        return (x / y.clamp(min=tiny)).clamp(min=tiny)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        a, b, ratio, lgamma = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2, T["lgamma"]
+        sizes = lgamma(a + b) - lgamma(a) - lgamma(b)
+        return sizes + (a * ratio.log() + (a - 1) * value.log()) - (a + b) * (ratio * value).log1p()
+
+
+class ContinuousBernoulli(Binary):
+    """Numbers between 0 and 1 (G. Loaiza-Ganem and J. P. Cunningham 2019). Between `lims` series take the place of quotients."""
+
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, lims: Any = (0.499, 0.501), validate_args: bool | None = None) -> None:
+        super().__init__(probs, logits, validate_args)
+        self._lims = lims
+        if probs is not None:
+            self.probs = clamp_probs(self.probs)
+
+    def _either(self, formula: Any, series: Any) -> Any:
+        """A function of the probability, by its series about 1/2 between the limits."""
+        p, (low, high) = self.probs, self._lims
+        far = (p <= low) | (p > high)
+        return T["where"](far, formula(T["where"](far, p, low * T["ones_like"](p))), series(p - 0.5))
+
+    def _log_norm(self) -> Any:
+        def norm(p: Any) -> Any:
+            return ((-p).log1p() - p.log()).abs().log() - (1 - 2 * p).abs().log()
+
+        return self._either(norm, lambda x: math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x**2) * x**2)
+
+    mean = property(
+        lambda self: self._either(
+            lambda p: p / (2 * p - 1) + 1 / ((-p).log1p() - p.log()), lambda x: 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x**2) * x
+        )
+    )
+    variance = property(
+        lambda self: self._either(
+            lambda p: p * (p - 1) / (1 - 2 * p) ** 2 + 1 / ((-p).log1p() - p.log()) ** 2,
+            lambda x: 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x**2) * x**2,
+        )
+    )
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -binary_entropy(logits, value) + self._log_norm()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        found = self._either(lambda p: (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), lambda _x: value)
+        return T["where"](value <= 0, 0.0, T["where"](value >= 1, 1.0, found))
+
+    def icdf(self, value: Any) -> Any:
+        return self._either(lambda p: ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p()), lambda _x: value)
+
+    def entropy(self) -> Any:
+        low = (-self.probs).log1p()
+        return self.mean * (low - self.probs.log()) - self._log_norm() - low

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._create import eye
+from functrace.torch._create import empty, eye
 from functrace.torch._modes import enable_grad
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch.distributions import _gamma, constraints
-from functrace.torch.distributions.continuous import standard_normal
+from functrace.torch.distributions import constraints
+from functrace.torch.distributions.continuous import dirichlet, standard_normal
 from functrace.torch.distributions.distribution import Distribution, broadcast_all
 
 T: Any = FUNCTIONS
@@ -48,7 +48,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return _gamma.dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+        return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -182,3 +182,61 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Any:
         return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+
+
+class LowRankMultivariateNormal(Distribution):
+    """Normal vectors whose covariance is `cov_factor @ cov_factor.T`, and `cov_diag` on the diagonal."""
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        if cov_factor.dim() < 2:
+            raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
+        n = loc.shape[-1:]
+        if cov_factor.shape[-2:-1] != n:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {n[0]} x m")
+        if cov_diag.shape[-1:] != n:
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {n}")
+        batch = np.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
+        self.loc, self.cov_diag = loc.expand(*batch, *n), cov_diag.expand(*batch, *n)
+        self.cov_factor = cov_factor.expand(*batch, *cov_factor.shape[-2:])
+        super().__init__(batch, n, validate_args)
+
+    mean = mode = property(lambda self: self.loc)
+    variance = property(lambda self: self.cov_factor.pow(2).sum(-1) + self.cov_diag)
+    covariance_matrix = property(lambda self: self.cov_factor @ self.cov_factor.mT + T["diag_embed"](self.cov_diag))
+    scale_tril = property(lambda self: T["cholesky"](self.covariance_matrix))
+    precision_matrix = property(lambda self: T["cholesky_inverse"](self.scale_tril))
+
+    def _parts(self) -> tuple[Any, Any, Any]:
+        """The factor over the variances, the Cholesky factor of what the small matrix is, and the logarithm of the determinant."""
+        scaled = self.cov_factor / self.cov_diag.unsqueeze(-1)
+        small = T["cholesky"](scaled.mT @ self.cov_factor + eye(scaled.shape[-1], dtype=scaled.dtype))
+        return scaled, small, 2 * small.diagonal(0, -2, -1).log().sum(-1) + self.cov_diag.log().sum(-1)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        first = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
+        rest = empty(shape, dtype=self.loc.dtype).normal_()
+        return self.loc + (self.cov_factor @ first.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * rest
+
+    def log_prob(self, value: Any) -> Any:
+        from functrace.torch import linalg
+
+        self._validate_sample(value)
+        away = value - self.loc
+        scaled, small, log_det = self._parts()
+        inside = linalg.solve_triangular(small, scaled.mT @ away.unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
+        size = (away.pow(2) / self.cov_diag).sum(-1) - inside
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + size)
+
+    def entropy(self) -> Any:
+        return 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._parts()[2])

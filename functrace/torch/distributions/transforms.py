@@ -12,7 +12,7 @@ from functrace.torch._create import tensor
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions import constraints
-from functrace.torch.distributions.composed import summed
+from functrace.torch.distributions.distribution import summed
 from functrace.torch.nn import functional
 
 F: Any = functional

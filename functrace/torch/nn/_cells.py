@@ -298,6 +298,8 @@ def rnn(node: str, mode: str, x: Any, weights: Arrays, state: Arrays, sizes: Seq
     def whole(*xs: Any) -> Any:
         return op.fun(*xs, *params)
 
+    if mode != "LSTM":  # biases may be written to before the way back
+        arrays[3:5] = [a if a is None else a.copy() for a in arrays[3:5]]
     made = _swept(whole, arrays, _spans(*params), which, MODES[mode][2])
     return pull_node(op, op.node, whole, inputs, arrays, which, made=made) if which else tuple(map(wrap, made[0]))
 

@@ -32,7 +32,7 @@ def _share(g: Any, d: Any, weight: Any, n: int, reduction: str) -> Any:
 def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
     """The reduction, or what the two old keywords mean together."""
     if size_average is not None or reduce is not None:
-        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        reduction = "none" if not (reduce is None or reduce) else "mean" if size_average is None or size_average else "sum"
         warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=level())
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

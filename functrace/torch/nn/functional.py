@@ -16,7 +16,6 @@ from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.nn import (
     _activations,
-    _alignment,
     _attention,
     _compositions,
     _losses,
@@ -35,7 +34,7 @@ def _public(module: ModuleType) -> dict[str, Any]:
     return {k: getattr(module, k) for k in names if not k.startswith("_") and k not in _HELPERS}
 
 
-for _module in (_activations, _alignment, _attention, _compositions, _losses, _norms, _pooling, _resampling, _tables, _windows):
+for _module in (_activations, _attention, _compositions, _losses, _norms, _pooling, _resampling, _tables, _windows):
     globals().update(_public(_module))
 sigmoid, tanh = _activations.sigmoid, _activations.tanh
 for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):

@@ -6,15 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from functrace.torch._apply import call
-from functrace.torch._create import zeros
-from functrace.torch._engine import Handle
+from functrace.torch._engine import Handle, placed
 from functrace.torch._modes import recording
-from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor
-
-_PASS: dict[int, Op] = {}  # the identity of n tensors: where a module's backward hooks see the gradients
-
+from functrace.torch.autograd.function import Function
 
 EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks on all modules
 _WITH_KEYWORDS: set[int] = set()  # the handles of hooks that are called with the keywords too
@@ -34,13 +29,24 @@ register_module_forward_pre_hook, register_module_forward_hook = on_all_modules(
 register_module_full_backward_hook, register_module_full_backward_pre_hook = on_all_modules("backward"), on_all_modules("backward_pre")
 
 
+class BackwardHookFunction(Function):
+    """The identity: where a module's backward hooks see the gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        """The arguments."""
+        ctx.mark_non_differentiable(*(t for t in args if not t._rg))
+        return args
+
+    @staticmethod
+    def backward(_ctx: Any, *grads: Any) -> Any:
+        """The gradients."""
+        return grads
+
+
 def _hook_point(tensors: list[Any]) -> Any:
-    n = len(tensors)
-    if n not in _PASS:
-        rules = [(lambda g, _r, *_xs, k=k: g[k]) for k in range(n)]
-        _PASS[n] = Op("BackwardHookFunctionBackward", lambda *xs: tuple(x[...] for x in xs), rules, many=True)
-    out = call(_PASS[n], tensors)
-    return out, next(t for t in out if t._rg)._edge[0]
+    out = BackwardHookFunction.apply(*tensors)
+    return out, next(t for t in out if t._rg).grad_fn
 
 
 def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -140,21 +146,14 @@ class Hooked:
         if not any(args[k]._rg for k in which):
             return args
         tensors, node = _hook_point([args[k] for k in which])
-        items = list(args)
-        for k, t in zip(which, tensors):
-            items[k] = t
-        kinds = [(t.shape, t.dtype) for t in tensors]
         seen["watched"] = True
 
         def after(grads: Any, _outs: Any) -> Any:
-            given: list[Any] = [None] * count
-            for k, g, (shape, dtype) in zip(which, grads, kinds):
-                given[k] = zeros(shape, dtype=dtype) if g is None else g
-            given = list(self._run_backward(tuple(given), seen.get("grad_output", ())))
+            given = self._run_backward(tuple(placed([None] * count, which, grads)), seen.get("grad_output", ()))
             return tuple(given[k] for k in which)
 
         node.register_hook(after)
-        return tuple(items)
+        return tuple(placed(args, which, tensors))
 
     def _run_backward(self, grad_input: Any, grad_output: Any) -> Any:
         for hook, _ in self._hooked("backward"):
@@ -170,14 +169,9 @@ class Hooked:
         if not any(items[k]._rg for k in which):
             return out
         tensors, node = _hook_point([items[k] for k in which])
-        for k, t in zip(which, tensors):
-            items[k] = t
 
-        def after(grads: Any, _outs: Any) -> Any:
-            given: list[Any] = [None] * count
-            for k, g in zip(which, grads):
-                given[k] = g
-            row = tuple(given)
+        def after(_grads: Any, grads: Any) -> Any:
+            row = tuple(placed([None] * count, which, grads))
             for hook, _ in self._hooked("backward_pre"):
                 new = hook(self, row)
                 if new is not None:
@@ -188,4 +182,4 @@ class Hooked:
             return tuple(row[k] for k in which)
 
         node.register_hook(after)
-        return put(items)
+        return put(placed(items, which, tensors))

@@ -31,6 +31,18 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     return _GAINS[nonlinearity]
 
 
+def _old(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return globals()[name + "_"](*args, **kwargs)
+
+    return function
+
+
+for _name in "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal sparse".split():
+    globals()[_name] = _old(_name)
+
+
 def _fill(tensor: Any, a: Any) -> Any:
     tensor._a[...] = a
     tensor._ver[0] += 1

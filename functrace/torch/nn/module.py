@@ -126,7 +126,7 @@ class Module(Hooked):
         return found or self.__dict__.pop(name, self) is not self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if type(self).__module__.startswith("torch."):  # where PyTorch has the class, not where it is to be imported from
+        if type(self).__module__.startswith("torch.nn.modules."):  # where PyTorch has the class, not where it is to be imported from
             return _found, (type(self).__name__,), self.__dict__
         return super().__reduce_ex__(protocol)
 

@@ -55,6 +55,12 @@ class _BatchNorm(_Affine):
         self.register_buffer("num_batches_tracked", wrap(np.zeros((), np.int64)) if track_running_stats else None)
         self._make((num_features,), affine, affine and bias, dtype, device)
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        count, key = self._buffers["num_batches_tracked"], prefix + "num_batches_tracked"
+        if count is not None and local_metadata.get("version", 0) < 2:  # files of old, and dicts that were put together by hand
+            state_dict.setdefault(key, count)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
     def reset_running_stats(self) -> None:
         if self.track_running_stats:
             self.running_mean.zero_()

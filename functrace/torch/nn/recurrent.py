@@ -60,8 +60,8 @@ class _RNNBase(Module):
         for what, n in (("input_size", input_size), ("hidden_size", hidden_size)):
             if not isinstance(n, int):
                 raise TypeError(f"{what} should be of type int, got: {type(n).__name__}")
-        if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+            if n <= 0:
+                raise ValueError(f"{what} must be greater than zero")
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
                 "proj_size should be a positive integer or zero to disable projections"
@@ -136,7 +136,7 @@ class _RNNBase(Module):
         if hx is None:
             starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows
         else:
-            states, n = list(hx if several else (hx,)), 2 if alone else 3
+            states, n = [hx[0], hx[1]] if several else [hx], 2 if alone else 3
             if any(h._a.ndim != n for h in states):
                 found = "({}-D, {}-D) tensors" if several else "{}-D tensor"
                 raise RuntimeError(

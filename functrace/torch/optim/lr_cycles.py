@@ -137,8 +137,9 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
             self.base_momentums, self.max_momentums = _spread(base_momentum, groups), _spread(max_momentum, groups)
-            for group, momentum in zip(groups, self.max_momentums):
-                _set_momentum(group, momentum)
+            for group, low, high in zip(groups, self.base_momentums, self.max_momentums):
+                _set_momentum(group, high)
+                group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
         self.base_lrs = _spread(base_lr, groups)
 

@@ -455,3 +455,4 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 __getattr__ = missing("torch.optim", {"OneCycleLR": "lr_cycles", "CyclicLR": "lr_cycles"})
+globals()["__all__"] = [name for name in (*globals(), "OneCycleLR", "CyclicLR") if name[0].isupper()]  # for `import *`

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import linalg
-from functrace.torch._create import empty
+from functrace.torch._create import empty, eye
+from functrace.torch._index import cat
 from functrace.torch._modes import no_grad
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
@@ -105,37 +106,53 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
 class _Orthogonal(Module):
     __module__ = "torch.nn.utils.parametrizations"
 
-    def forward(self, X: Any) -> Any:
-        """The orthogonal matrix that a skew-symmetric one generates."""
-        n, k = X.shape[-2:]
-        wide = n < k
-        A = X.mT if wide else X
-        n, k = A.shape[-2:]
-        low = A.tril()
-        if n != k:
-            from functrace.torch._index import cat
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
 
-            low = cat([low, A.new_zeros(*A.shape[:-2], n, n - k)], -1)
-        Q = linalg.matrix_exp(low - low.mH)[..., :k]
-        Q = self.base @ Q if hasattr(self, "base") else Q
-        return Q.mT if wide else Q
+    def forward(self, X: Any) -> Any:
+        """The orthogonal matrix that a skew-symmetric one generates, or a product of reflections."""
+        n, k = X.shape[-2:]
+        if n < k:
+            return self.forward(X.mT).mT
+        one = eye(n, dtype=X.dtype)
+        if self.how == "householder":
+            Q, low = one[:, :k], X.tril(-1)
+            scales = 2 / (1 + (low * low).sum(-2))
+            for j in reversed(range(k)):
+                v = low[..., j : j + 1] + one[:, j : j + 1]
+                Q = Q - scales[..., j, None, None] * v @ (v.mT @ Q)
+            Q = Q * X.detach().diagonal(0, -2, -1).unsqueeze(-2)
+        else:
+            low = X.tril() if n == k else cat([X.tril(), X.new_zeros(*X.shape[:-2], n, n - k)], -1)
+            skew = low - low.mH
+            cayley = self.how == "cayley"
+            Q = (linalg.solve(one - 0.5 * skew, one + 0.5 * skew) if cayley else linalg.matrix_exp(skew))[..., :k]
+        return self.base @ Q if hasattr(self, "base") else Q
 
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
-    """Weights with orthonormal columns (or rows): the exponential of a skew-symmetric matrix, times where they began.
+    """Weights with orthonormal columns (or rows): a function of a skew-symmetric matrix A, times where they began.
 
-    Raises NotImplementedError for the maps "cayley" and "householder".
+    The map is "matrix_exp", "cayley", which is (1 - A/2)^-1 (1 + A/2), or "householder", a product of reflections, which without
+    `use_trivialization` raises NotImplementedError. Where none is given it is the exponential for square matrices, else reflections.
     """
-    if orthogonal_map not in (None, "matrix_exp"):
-        raise NotImplementedError(f'orthogonal: orthogonal_map={orthogonal_map!r} is not in functrace.torch; use "matrix_exp".')
     weight = getattr(module, name)
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
-    map_ = _Orthogonal()
+    n, k = sorted(weight.shape[-2:], reverse=True)
+    how = orthogonal_map or ("matrix_exp" if n == k else "householder")
+    if how not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    map_ = _Orthogonal(how)
     if use_trivialization:
         with no_grad():
             tall = weight.mT if weight.shape[-2] < weight.shape[-1] else weight
-            map_.register_buffer("base", linalg.qr(tall, mode="complete")[0])
-            weight.zero_()
+            tall = tall if n == k else cat([tall, empty(*tall.shape[:-2], n, n - k, dtype=tall.dtype).normal_()], -1)
+            q, r = linalg.qr(tall)
+            map_.register_buffer("base", q * r.diagonal(0, -2, -1).sign().unsqueeze(-2))
+            weight.zero_().diagonal(0, -2, -1).fill_(-1.0)
+    elif how == "householder":
+        raise NotImplementedError('orthogonal: "householder" with use_trivialization=False is not in functrace.torch: leave it True.')
     register_parametrization(module, name, map_, unsafe=True)
     return module

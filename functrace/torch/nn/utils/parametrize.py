@@ -138,7 +138,12 @@ def _class_of(module: Module) -> None:
     module.__class__ = type(
         f"Parametrized{plain.__name__}",
         (plain,),
-        {"__module__": plain.__module__, "__setattr__": __setattr__, "__deepcopy__": __deepcopy__, "__reduce_ex__": __reduce_ex__},
+        {
+            "__module__": __name__.removeprefix("functrace."),
+            "__setattr__": __setattr__,
+            "__deepcopy__": __deepcopy__,
+            "__reduce_ex__": __reduce_ex__,
+        },
     )
     module.__dict__["_modules"]["parametrizations"] = ModuleDict()
 

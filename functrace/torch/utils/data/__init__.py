@@ -212,6 +212,8 @@ class RandomSampler(Sampler):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+        if not self.num_samples:
+            raise ValueError("num_samples should be a positive integer value, but got num_samples=0")
 
     @property
     def num_samples(self) -> int:
@@ -221,8 +223,6 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         source = self.generator or _random.Generator().manual_seed(_seed())
         n, wanted = len(self.data_source), self.num_samples
-        if not n:
-            raise ValueError("num_samples should be a positive integer value, but got num_samples=0")
         if self.replacement:
             for _ in range(wanted // 32):
                 yield from source.below(0, n, 32).tolist()
