@@ -73,6 +73,48 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     return _chosen(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
 
 
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth for every `alpha` (Barron 2017).
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.celu(np.array([-1000.0, 0.0, 2.0]), 2.0)
+    array([-2.,  0.,  2.])
+    """
+    return alpha * elu(_floating(x) / alpha)
+
+
+def selu(x: Any) -> Any:
+    """`elu` of `x`, scaled so that mean 0 and variance 1 stay through many layers (Klambauer et al. 2017).
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.selu(np.array([-1.0, 0.0, 1.0])).round(4)
+    array([-1.1113,  0.    ,  1.0507])
+    """
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+def hard_tanh(x: Any) -> Any:
+    """`x` from -1 to 1, and the nearer of them beyond; its derivative there is 0.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.vmap(ft.value_and_grad(ft.nn.hard_tanh))(np.array([-2.0, 0.5, 1.0]))
+    (array([-1. ,  0.5,  1. ]), array([0., 1., 0.]))
+    """
+    x = _floating(x)
+    return _chosen(np.abs(x) >= 1, np.sign(x), x)
+
+
+def relu6(x: Any) -> Any:
+    """`min(max(x, 0), 6)`; its derivative at 0 and at 6 is 0.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.vmap(ft.value_and_grad(ft.nn.relu6))(np.array([-1.0, 2.0, 7.0]))
+    (array([0., 2., 6.]), array([0., 1., 0.]))
+    """
+    x = relu(x)
+    return _chosen(x >= 6, 6, x)
+
+
 def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`, without overflow.
 
@@ -114,6 +156,26 @@ def silu(x: Any) -> Any:
     return x * sigmoid(x)
 
 
+swish = silu
+
+
+@errors.boundary
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of `x` along `axis`, times the sigmoid of the second (Dauphin et al. 2017).
+
+    Raises `ValueError` where the axis can't be halved.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.glu(np.array([1.0, 2.0, 0.0, 1000.0]))
+    array([0.5, 2. ])
+    """
+    x = _floating(x)
+    if not x.ndim or x.shape[axis] % 2:
+        raise ValueError(f"nn.glu: axis {axis} must be of even length, got an array of shape {x.shape}.\n  At {errors.user_line()}.")
+    values, gates = np.split(x, 2, axis)
+    return values * sigmoid(gates)
+
+
 def gelu(x: Any, approximate: bool = True) -> Any:
     """`x` times the normal distribution function (Hendrycks & Gimpel 2016), by default its approximation with tanh.
 
@@ -132,6 +194,27 @@ def gelu(x: Any, approximate: bool = True) -> Any:
         return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
     near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
     return x * (0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (near + 0.044715 * near**3))))
+
+
+@errors.boundary
+def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Any:
+    """1 at the place of each label, 0 at the others, along a new `axis` of length `num_classes`; all 0 for a label out of range.
+
+    `labels` are integers, else it raises `ValueError`; the result, of this `dtype`, has the shape `(*labels.shape, num_classes)` unless
+    `axis` is another.
+
+    >>> import functrace as ft, numpy as np
+    >>> ft.nn.one_hot(np.array([2, 0, -1]), 3)
+    array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 0., 0.]])
+    """
+    labels = lift(labels)
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"nn.one_hot: labels must be integers, got {errors.describe(labels)}.\n  At {errors.user_line()}.")
+    axis = np.lib.array_utils.normalize_axis_index(axis, labels.ndim + 1)
+    classes = np.reshape(np.arange(num_classes), (-1,) + (1,) * (labels.ndim - axis))
+    return (np.expand_dims(labels, axis) == classes).astype(dtype)
 
 
 def _shift(x: Any, axis: Axis) -> Any:
@@ -405,3 +488,6 @@ def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float 
 
 
 xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform, glorot_normal, he_uniform, he_normal
+
+
+__dir__ = errors.own_names(globals())

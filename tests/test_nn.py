@@ -15,6 +15,10 @@ ACTIVATIONS = {
     "relu": (nn.relu, lambda F, x: F.relu(x)),
     "leaky_relu": (nn.leaky_relu, lambda F, x: F.leaky_relu(x)),
     "elu": (nn.elu, lambda F, x: F.elu(x)),
+    "celu": (lambda x: nn.celu(x, 2.0), lambda F, x: F.celu(x, 2.0)),
+    "selu": (nn.selu, lambda F, x: F.selu(x)),
+    "hard_tanh": (nn.hard_tanh, lambda F, x: F.hardtanh(x)),
+    "relu6": (nn.relu6, lambda F, x: F.relu6(x)),
     "sigmoid": (nn.sigmoid, lambda F, x: x.sigmoid()),
     "log_sigmoid": (nn.log_sigmoid, lambda F, x: F.logsigmoid(x)),
     "softplus": (nn.softplus, lambda F, x: F.softplus(x, threshold=1e9)),
@@ -55,6 +59,25 @@ def test_activations_keep_the_dtype_and_are_finite_to_second_order(name, dtype):
     if name in SMOOTH and dtype is np.float64:
         middle = points[np.abs(points) < 50]
         np.testing.assert_allclose(ft.grad(lambda x: f(x).sum())(middle), differences(lambda x: f(x).sum(), middle, 1e-3), atol=1e-8)
+
+
+def test_gates_and_classes():
+    assert nn.swish is nn.silu
+    x = np.arange(-6.0, 6.0).reshape(2, 6)
+    for axis, values, gates in ((-1, x[:, :3], x[:, 3:]), (0, x[:1], x[1:])):
+        np.testing.assert_allclose(nn.glu(x, axis), values * special.expit(gates))
+    for bad in (x[:, :3], np.array(1.0)):
+        with pytest.raises(ValueError, match=f"even length, got an array of shape .*\n.*{here(1)}"):
+            nn.glu(bad)
+    labels = np.array([[0, 2], [1, 3]])
+    rows = nn.one_hot(labels, 3)
+    assert rows.dtype == float and rows[0, 1].tolist() == [0, 0, 1] and not rows[1, 1].any()
+    for axis in (0, 1, -2):
+        np.testing.assert_array_equal(nn.one_hot(labels, 3, dtype=np.float32, axis=axis), np.moveaxis(rows, -1, axis))
+    assert nn.one_hot(1, 2).tolist() == [0, 1]
+    np.testing.assert_array_equal(ft.vmap(ft.jit(lambda k: nn.one_hot(k, 3)))(labels), rows)
+    with pytest.raises(ValueError, match="integers, got float64"):
+        nn.one_hot(labels * 1.0, 3)
 
 
 def test_logsumexp_and_softmax_are_scipys():

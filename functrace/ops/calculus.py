@@ -249,11 +249,9 @@ def _batch_convolve(size: int, flags: Sequence[bool], args: tuple[Any, ...], _pa
     a, v = spread_batch(size, flags, args)
     if a.shape[1] < v.shape[1]:
         a, v = v, a
-    m, n = v.shape[1], a.shape[1] + v.shape[1] - 1
-    padding = np.zeros((size, m - 1), a.dtype)
-    padded = np.concatenate([padding, a, padding], axis=1)
-    windows = padded[:, np.arange(n)[:, None] + np.arange(m)]
-    return np.matmul(windows, v[:, ::-1, None])[..., 0]
+    m = v.shape[1]
+    late = (np.pad(a * v[:, k : k + 1], ((0, 0), (k, m - 1 - k))) for k in range(m))  # products are padded: a NaN stays in its place
+    return sum(late, next(late))
 
 
 def _unconvolve(g: Any, x: Any, other: Any) -> Any:

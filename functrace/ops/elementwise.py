@@ -91,8 +91,8 @@ def _weigh(x: Any, y: Any) -> Any:
     return np.where(difference > 0, small, 1) / (1 + small)
 
 
-_weight = undeclared(
-    "logaddexp_weight", _weigh, lambda t, ans, _x, _y: t * (ans * (1 - ans)), lambda t, ans, _x, _y: -t * (ans * (1 - ans))
+_weight: Any = undeclared(
+    "logaddexp_weight", _weigh, lambda t, ans, x, y: t * (ans * _weight(y, x)), lambda t, ans, x, y: -t * (ans * _weight(y, x))
 )
 logaddexp = elementwise(
     "logaddexp",
@@ -116,24 +116,28 @@ tan = elementwise("tan", np.tan, lambda t, ans, _x: t * (1 + ans * ans), domain=
 
 def _slope(x: Any, root: Any, inverse: Any, cofunction: Any) -> Any:
     """The root in the slope of an inverse function; of complex `x` on the side of the branch cut where the function is."""
-    return cofunction(inverse(x)) if x.dtype.kind == "c" else np.sqrt(root(x))
+    return cofunction(inverse(x)) if x.dtype.kind == "c" else root(x)
 
 
-arcsin = elementwise("arcsin", np.arcsin, lambda t, _ans, x: t / _slope(x, lambda x: 1 - x * x, np.arcsin, np.cos), domain=_UNIT)
-arccos = elementwise("arccos", np.arccos, lambda t, _ans, x: -t / _slope(x, lambda x: 1 - x * x, np.arccos, np.sin), domain=_UNIT)
+arcsin = elementwise(
+    "arcsin", np.arcsin, lambda t, _ans, x: t / _slope(x, lambda x: np.sqrt((1 - x) * (1 + x)), np.arcsin, np.cos), domain=_UNIT
+)
+arccos = elementwise(
+    "arccos", np.arccos, lambda t, _ans, x: -t / _slope(x, lambda x: np.sqrt((1 - x) * (1 + x)), np.arccos, np.sin), domain=_UNIT
+)
 arctan = elementwise("arctan", np.arctan, lambda t, _ans, x: t / (1 + x * x))
 sinh = elementwise("sinh", np.sinh, lambda t, _ans, x: t * np.cosh(x))
 cosh = elementwise("cosh", np.cosh, lambda t, _ans, x: t * np.sinh(x))
 tanh = elementwise("tanh", np.tanh, lambda t, ans, _x: t * (1 - ans * ans))
-arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / _slope(x, lambda x: x * x + 1, np.arcsinh, np.cosh))
+arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / _slope(x, lambda x: np.hypot(x, 1), np.arcsinh, np.cosh))
 arccosh = elementwise(
     "arccosh",
     np.arccosh,
-    lambda t, _ans, x: t / _slope(x, lambda x: (x - 1) * (x + 1), np.arccosh, np.sinh),
+    lambda t, _ans, x: t / _slope(x, lambda x: np.sqrt(x - 1) * np.sqrt(x + 1), np.arccosh, np.sinh),
     domain=(1.2, 3.0),
     samples=[Sample(lambda rng: (np.array([-2 + 0.3j, 0.5 - 1j, -1.5 - 2j]),))],
 )
-arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / (1 - x * x), domain=_UNIT)
+arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / ((1 - x) * (1 + x)), domain=_UNIT)
 deg2rad = elementwise("deg2rad", np.deg2rad, lambda t, _ans, _x: t * (np.pi / 180))
 radians = elementwise("radians", np.radians, lambda t, _ans, _x: t * (np.pi / 180))
 rad2deg = elementwise("rad2deg", np.rad2deg, lambda t, _ans, _x: t * (180 / np.pi))

@@ -231,7 +231,10 @@ def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
 
 @implements(
     np.linalg.lstsq,
-    [Sample(normal(*pair), {"rcond": None}, (0, 1)) for pair in (((4, 2), (4,)), ((4, 2), (4, 3)), ((2, 3), (2,)), ((3, 3), (3,)))],
+    [
+        *(Sample(normal(*pair), {"rcond": None}, (0, 1)) for pair in (((4, 2), (4,)), ((4, 2), (4, 3)), ((2, 3), (2,)))),
+        regular((3, 3), (3,), rcond=None),
+    ],
     name="linalg.lstsq",
     note="the derivative at constant rank",
 )

@@ -75,13 +75,19 @@ def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
 
 
 def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
-    """The norm of an order that is no special case, or that is differentiated itself."""
+    """The norm of an order that is no special case, or that is differentiated itself; in units of a power of two, as powers over- and
+    underflow long before their root.
+    """
+    extreme = np.min(size, axes, keepdims=True, initial=np.inf) if order < 0 else np.max(size, axes, keepdims=True, initial=0)
+    exponent = np.frexp(extreme)[1]
+    size = np.ldexp(size, -exponent)
+    exponent = exponent if keepdims else np.squeeze(exponent, axes)
     if order < 0:
-        return np.sum(size**order, axis=axes, keepdims=keepdims) ** (1 / order)
+        return np.ldexp(np.sum(size**order, axis=axes, keepdims=keepdims) ** (1 / order), exponent)
     zero = size == 0
     total = np.sum(np.where(zero, 0, np.where(zero, 1, size) ** order), axis=axes, keepdims=keepdims)
     zero = total == 0
-    return number(np.where(zero, 0, np.where(zero, 1, total) ** (1 / order)))
+    return number(np.where(zero, 0, np.ldexp(np.where(zero, 1, total) ** (1 / order), exponent)))
 
 
 def _matrix(x: Any, order: Any, row: int, col: int) -> Any:

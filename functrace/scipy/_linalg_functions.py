@@ -289,9 +289,10 @@ def hankel(c: Any, r: Any = None) -> Any:
 def _placed(n: int, row: Any, below: Any) -> Any:
     """A square matrix with this first row, and these elements below the diagonal."""
     dtype = np.result_type(row.dtype, below.dtype)
-    return np.eye(n, dtype=dtype)[:, :1] * row[..., None, :] + np.eye(n, n - 1, k=-1, dtype=dtype) @ (
-        below[..., :, None] * np.eye(n - 1, n, dtype=dtype)
-    )
+    stacked = np.broadcast_shapes(row.shape[:-1], below.shape[:-1])
+    rest = np.where(np.eye(n - 1, n, dtype=bool), below[..., :, None], np.zeros((), dtype))
+    parts = ((row[..., None, :].astype(dtype), 1), (rest, n - 1))
+    return np.concatenate([np.broadcast_to(part, (*stacked, count, n)) for part, count in parts], axis=-2)
 
 
 @declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)))

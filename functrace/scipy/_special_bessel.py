@@ -26,13 +26,40 @@ def _rate(v: Any, z: Any, *_rest: Any) -> Any:
     return 1 + abs(np.log(abs(z) / 2) - np.log1p(abs(v)))
 
 
-def _bessel(name: str, below: float, above: float, scale: complex = 0.0) -> None:
-    """f_v' = below f_{v-1} + above f_{v+1} + scale f_v."""
+def _scaled(unit: complex, front: Map, v: Any, z: Any, near: Map) -> Any:
+    """The derivative in z of a function with its exponential factor taken out: `near(v, z)`, and where z is so large that this
+    cancels, that of sqrt(2 / (pi z)) front(v) sum a_k(v) (unit / z)**k, DLMF 10.17.5 and 10.40.1.
+    """
+    if z.dtype.kind == "c":
+        return near(v, z)
+    far = z > 50 + v * v
+    u, x = safe(v, ~far, 0.0), safe(z, ~far, 60.0)
+    term: Any = 1.0
+    total: Any = 0.5
+    for k in range(1, 17):
+        term = term * (unit * (4 * u * u - (2 * k - 1) ** 2) / (8 * k * x))
+        total = total + (k + 0.5) * term
+    slope = -total * front(u) * float(np.sqrt(2 / np.pi)) / (x * np.sqrt(x))
+    return np.where(far, slope, near(safe(v, far, 0.0), safe(z, far, 1.0)))
+
+
+_HALF: Map = lambda v: 0.5
+_QUARTER: Map = lambda v: _PI / 2
+
+
+def _phase(unit: complex) -> Map:
+    return lambda v: np.exp(-unit * _PI * (v / 2 + 0.25))
+
+
+def _bessel(name: str, below: float, above: float, scale: complex = 0.0, far: tuple[complex, Map] | None = None) -> None:
+    """f_v' = below f_{v-1} + above f_{v+1} + scale f_v; `far` is the unit and the front of `_scaled`."""
     f = getattr(s, name)
 
-    def in_z(t: Any, ans: Any, v: Any, z: Any) -> Any:
-        d = below * f(v - 1, z) + above * f(v + 1, z)
-        return t * (d + scale * ans if scale else d)
+    def near(v: Any, z: Any) -> Any:
+        return below * f(v - 1, z) + above * f(v + 1, z) + (scale * f(v, z) if scale else 0)
+
+    def in_z(t: Any, _ans: Any, v: Any, z: Any) -> Any:
+        return t * (_scaled(far[0], far[1], v, z, near) if far else near(v, z))
 
     op(name, along(f, 0, _rate), in_z, domain=_ORDER, samples=[_PLANE])
 
@@ -44,23 +71,38 @@ def _damped(name: str, above: float, part: Map, unit: complex) -> None:
     def slope(v: Any, z: Any) -> Any:
         return 0.5 * f(v - 1, z) + above * f(v + 1, z)
 
+    def real(t: Any, v: Any, z: Any) -> Any:
+        return t * _scaled(-1, _HALF, v, z, lambda v, z: slope(v, z) - np.sign(z) * f(v, z))
+
     def pull(g: Any, ans: Any, v: Any, z: Any) -> Any:
+        if unit == 1 and z.dtype.kind != "c":
+            return real(g, v, z)
         return g * slope(v, z) - np.conjugate(unit) * np.sign(part(z)) * np.real(g * ans)
 
     def push(t: Any, ans: Any, v: Any, z: Any) -> Any:
+        if unit == 1 and z.dtype.kind != "c":
+            return real(t, v, z)
         return t * slope(v, z) - ans * np.sign(part(z)) * part(t)
 
     order = along(f, 0, _rate)
     op(name, order, pull, jvps=(order, push), domain=_ORDER, samples=[_PLANE])
 
 
+def _sided(x: Any) -> Any:
+    return np.where(x < 0, -1, 1).astype(x.dtype)
+
+
+def _i1e(_v: Any, x: Any) -> Any:
+    return 0.5 * (s.i0e(x) + s.ive(2, x)) - np.sign(x) * s.i1e(x)
+
+
 for _name in ("jv", "yv", "hankel1", "hankel2"):
     _bessel(_name, 0.5, -0.5)
 _bessel("iv", 0.5, 0.5)
 _bessel("kv", -0.5, -0.5)
-_bessel("kve", -0.5, -0.5, 1.0)
-_bessel("hankel1e", 0.5, -0.5, -1j)
-_bessel("hankel2e", 0.5, -0.5, 1j)
+_bessel("kve", -0.5, -0.5, 1.0, (1, _QUARTER))
+_bessel("hankel1e", 0.5, -0.5, -1j, (1j, _phase(1j)))
+_bessel("hankel2e", 0.5, -0.5, 1j, (-1j, _phase(-1j)))
 _damped("jve", -0.5, np.imag, 1j)
 _damped("yve", -0.5, np.imag, 1j)
 _damped("ive", 0.5, np.real, 1.0)
@@ -71,13 +113,13 @@ op("j1", lambda t, _ans, x: t * 0.5 * (s.j0(x) - s.jv(2, x)))
 op("y0", lambda t, _ans, x: -t * s.y1(x), domain=POSITIVE)
 op("y1", lambda t, _ans, x: t * 0.5 * (s.y0(x) - s.yv(2, x)), domain=POSITIVE)
 op("i0", lambda t, _ans, x: t * s.i1(x))
-op("i0e", lambda t, ans, x: t * (s.i1e(x) - np.sign(x) * ans))
+op("i0e", lambda t, _ans, x: t * _sided(x) * _scaled(-1, _HALF, 0.0, x * _sided(x), lambda v, x: s.i1e(x) - np.sign(x) * s.i0e(x)))
 op("i1", lambda t, _ans, x: t * 0.5 * (s.i0(x) + s.iv(2, x)))
-op("i1e", lambda t, ans, x: t * (0.5 * (s.i0e(x) + s.ive(2, x)) - np.sign(x) * ans))
+op("i1e", lambda t, _ans, x: t * _scaled(-1, _HALF, 1.0, x * _sided(x), _i1e))
 op("k0", lambda t, _ans, x: -t * s.k1(x), domain=POSITIVE)
-op("k0e", lambda t, ans, x: t * (ans - s.k1e(x)), domain=POSITIVE)
+op("k0e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 0.0, x, lambda v, x: s.k0e(x) - s.k1e(x)), domain=POSITIVE)
 op("k1", lambda t, _ans, x: -t * 0.5 * (s.k0(x) + s.kv(2, x)), domain=POSITIVE)
-op("k1e", lambda t, ans, x: t * (ans - 0.5 * (s.k0e(x) + s.kve(2, x))), domain=POSITIVE)
+op("k1e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 1.0, x, lambda v, x: s.k1e(x) - 0.5 * (s.k0e(x) + s.kve(2, x))), domain=POSITIVE)
 
 
 def _nth(name: str, f: Any, phase: int = -1, sign: int = 1) -> None:
@@ -144,13 +186,23 @@ def _itairy(ans: Any, x: Any) -> Any:
     return ai, bi, am, bm
 
 
+def _less_one(sign: int, x: Any) -> Any:
+    """(I0(x) - 1) / x, or with the sign -1 (1 - J0(x)) / x: up to 1 by the series DLMF 10.25.2."""
+    near = abs(x) < 1
+    z, far = safe(x, ~near, 0.0), safe(x, near, 1.0)
+    total: Any = 1.0
+    for k in range(10, 1, -1):
+        total = 1 + sign * z * z / (4 * k * k) * total
+    return np.where(near, z / 4 * total, sign * ((s.i0 if sign == 1 else s.j0)(far) - 1) / far)
+
+
 multi("airy", lambda ans, z: (ans[1], z * ans[0], ans[3], z * ans[2]))
 multi("airye", _airye, domain=POSITIVE, pulls=(_airye_pull,), pushes=(_airye_push,))
 multi("itairy", _itairy, domain=(0.3, 1.0))
 multi("itj0y0", lambda ans, x: (s.j0(x), s.y0(x)), domain=POSITIVE)
-multi("it2j0y0", lambda ans, x: (s.besselpoly(x / 2, 0.0, 1.0), -s.y0(x) / x), domain=POSITIVE)
+multi("it2j0y0", lambda ans, x: (_less_one(-1, x), -s.y0(x) / x), domain=POSITIVE)
 multi("iti0k0", lambda ans, x: (s.i0(x), s.k0(x)), domain=POSITIVE)
-multi("it2i0k0", lambda ans, x: (np.where(x == 0, 0, (s.i0(x) - 1) / safe(x, x == 0, 1.0)), -s.k0(x) / x), domain=POSITIVE)
+multi("it2i0k0", lambda ans, x: (_less_one(1, x), -s.k0(x) / x), domain=POSITIVE)
 op("itstruve0", lambda t, _ans, x: t * s.struve(0.0, x), domain=POSITIVE)
 op("it2struve0", lambda t, _ans, x: -t * s.struve(0.0, x) / x, domain=POSITIVE)
 op("itmodstruve0", lambda t, _ans, x: t * s.modstruve(0.0, x), domain=POSITIVE)
@@ -174,20 +226,15 @@ def _berp(t: Any, _ans: Any, x: Any) -> Any:
     return t * np.where(small, x * x * (7 / 18432 * x**4 - 3 / 16), np.real(_kelvin2(safe(x, small, 1.0))))
 
 
-def _kelvin2k(x: Any) -> Any:
-    y = x * complex(np.exp(0.25j * _PI))
-    return 0.5j * (s.kv(2, y) + s.kv(0, y))
-
-
 op("ber", lambda t, _ans, x: t * s.berp(x))
 op("bei", lambda t, _ans, x: t * s.beip(x))
 op("ker", lambda t, _ans, x: t * s.kerp(x), domain=POSITIVE)
 op("kei", lambda t, _ans, x: t * s.keip(x), domain=POSITIVE)
 op("berp", _berp)
 op("beip", lambda t, _ans, x: t * np.imag(_kelvin2(x)))
-op("kerp", lambda t, _ans, x: t * np.real(_kelvin2k(x)), domain=POSITIVE)
-op("keip", lambda t, _ans, x: t * np.imag(_kelvin2k(x)), domain=POSITIVE)
-multi("kelvin", lambda ans, x: (ans[2], ans[3], _kelvin2(x), _kelvin2k(x)), domain=POSITIVE)
+op("kerp", lambda t, ans, x: -t * (s.kei(x) + ans / x), domain=POSITIVE)
+op("keip", lambda t, ans, x: t * (s.ker(x) - ans / x), domain=POSITIVE)
+multi("kelvin", lambda ans, x: (ans[2], ans[3], _kelvin2(x), 1j * ans[1] - ans[3] / x), domain=POSITIVE)
 
 
 # Struve functions: DLMF 11.4.23 to 11.4.28

@@ -10,21 +10,24 @@ import scipy.special as s
 
 from functrace import errors
 from functrace.core.tracer import value
+from functrace.ops.elementwise import safe
 from functrace.ops.functions import refuse
 from functrace.scipy._shared import declarer
-from functrace.scipy._special_kinds import INTEGER, POSITIVE, PROBABILITY, UNIT, WIDE, Map, along, drawn, hidden, multi, op, pole_rate
+from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, UNIT, WIDE, Map, along, drawn, hidden, multi, op, pole_rate
+from functrace.transforms.custom import stop_gradient
 
 _declared = declarer(s)
 _PI = float(np.pi)
 
 
 # Carlson's symmetric integrals: each is c times the integral over t > 0 of t**q times the product of (t + x_i)**-b_i, DLMF 19.16,
-# and so is every derivative of it. In log t the trapezoid rule converges geometrically, and no two terms cancel.
+# and so is every derivative of it. In log t the trapezoid rule converges geometrically, and no two terms cancel. The terms are taken as
+# logarithms: the grid is one for all elements, and what is extreme in one may not overflow in another.
 def _grid(xs: tuple[Any, ...], q: int) -> Any:
     sizes = np.concatenate([np.ravel(abs(np.asarray(value(x)))) for x in xs])
     positive = sizes[(sizes > 0) & np.isfinite(sizes)] if np.any(sizes > 0) else np.ones(1)
     low = np.log(np.min(positive)) - (75 if np.any(sizes == 0) else 40)
-    return np.exp(np.arange(low, np.log(np.max(positive)) + (75 if q else 30), 0.4))
+    return np.arange(max(low, -700), min(np.log(np.max(positive)) + (75 if q else 30), 700), 0.4)
 
 
 def _carlson(c: float, q: int, *b: float) -> tuple[Map, ...]:
@@ -36,10 +39,10 @@ def _carlson(c: float, q: int, *b: float) -> tuple[Map, ...]:
                         f"Carlson's integrals have no derivative rule at negative arguments.\n  At {errors.user_line()}."
                     )
             grid = _grid(xs, q)
-            terms: Any = 0.4 * grid ** (q + 1)
+            terms: Any = (q + 1) * grid
             for j, (x, p) in enumerate(zip(xs, b)):
-                terms = terms * ((x[..., None] if hasattr(x, "dtype") else x) + grid) ** -(p + (j == i))
-            return t * (-c * b[i]) * np.sum(terms, axis=-1)
+                terms = terms - (p + (j == i)) * np.log((x[..., None] if hasattr(x, "dtype") else x) + np.exp(grid))
+            return t * (-0.4 * c * b[i]) * np.sum(np.exp(terms), axis=-1)
 
         return rule
 
@@ -115,6 +118,9 @@ multi("ellipj", lambda ans, _u, m: (ans[1] * ans[2], -ans[0] * ans[2], -m * ans[
 
 def _agm(t: Any, ans: Any, a: Any, b: Any) -> Any:
     # 1 / agm(a, b) = (2/pi) RF(0, a**2, b**2), DLMF 19.22.8: no cancellation at a = b.
+    zero = (a == 0) & (b == 0)
+    unit = safe(stop_gradient(np.maximum(abs(a), abs(b))), zero, 1.0)
+    a, b, ans = a / unit, b / unit, ans / unit
     return t * abs(a) * ans * ans * (2 / (3 * _PI)) * s.elliprd(0.0, b * b, a * a)
 
 
@@ -244,7 +250,11 @@ for _name, _count, _in_x, _domain in (
 
 
 def _lpmv(t: Any, ans: Any, m: Any, v: Any, x: Any) -> Any:
-    return t * (v * x * ans - (v + m) * s.lpmv(m, v - 1, x)) / (x * x - 1)  # DLMF 14.10.5
+    zero = np.equal(m, 0)
+    y = safe(x, zero, 0.0)
+    square = (1 - y) * (1 + y)
+    by_order = -(s.lpmv(m + 1, v, y) / np.sqrt(square) + m * y / square * safe(ans, zero, 0.0))  # DLMF 14.6.1 differentiated
+    return t * np.where(zero, MAPS["eval_legendre"][1](1.0, None, v, safe(x, ~zero, 0.0)), by_order)
 
 
 op("lpmv", INTEGER, INTEGER, _lpmv, domain=((0, 2), (2, 4), UNIT))

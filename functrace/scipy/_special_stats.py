@@ -103,7 +103,9 @@ def _chi2_density(x: Any, k: Any, nc: Any) -> Any:
     far = x * nc > 1e4  # where hyp0f1 would overflow; DLMF 10.39.9
     near = 0.5 * powers(-(x + nc) / 2 - s.gammaln(k / 2), (k / 2 - 1, x / 2)) * s.hyp0f1(k / 2, safe(nc * x / 4, far, 1.0))
     x, nc = np.sqrt(safe(x, ~far, 1.0)), np.sqrt(safe(nc, ~far, 1.0))
-    return np.where(far, 0.5 * (x / nc) ** (k / 2 - 1) * np.exp(-((x - nc) ** 2) / 2) * s.ive(k / 2 - 1, x * nc), near)
+    gone = abs(x - nc) > 40
+    size = 0.5 * (x / nc) ** (k / 2 - 1) * np.exp(-((x - nc) ** 2) / 2) * s.ive(k / 2 - 1, safe(x * nc, gone, 1.0))
+    return np.where(far, np.where(gone, 0, size), near)
 
 
 def _f_sum(shift: int) -> Map:

@@ -85,6 +85,19 @@ def _exp(z: Any) -> Any:
     return np.exp(np.minimum(z, 300.0))
 
 
+def _power(z: Any, c: Any) -> Any:
+    """z**c, finite as `_exp`."""
+    return np.minimum(z**c, 1e300)
+
+
+def _log1p_power(z: Any, c: Any, sign: int) -> Any:
+    """log(1 + z**(sign c)) for positive c; the power itself may overflow."""
+    low = z < 1
+    y, x = np.where(low, z, 1.0), np.where(low, 1.0, z)
+    far = c * (np.log(x) if sign == 1 else -np.log(y))
+    return np.where(low, np.log1p(y**c), np.log1p(x**-c)) + np.where(low == (sign == 1), 0.0, far)
+
+
 def _log1p_ratio(c: Any, z: Any) -> Any:
     """log(1 + c z) / c, smooth at c = 0."""
     y = c * z
@@ -182,9 +195,9 @@ _half: Any = lambda f: lambda z, *s: np.where(z > 0, 1 - f(z, *s) / 2, f(z, *s) 
 
 
 def _gennorm(z: Any, b: Any) -> Any:
-    middle = z == 0  # where the slope of the power and that of the incomplete gamma function are infinite, or nothing
-    size = np.where(middle, 1.0, np.abs(z)) ** b
-    return np.where(middle, 0.5 + z * b / (2 * sp.gamma(1 / b)), _half(lambda _z, b: sp.gammaincc(1 / b, size))(z, b))
+    middle = np.abs(z) ** b < 1e-300  # where the slope of the power and that of the incomplete gamma function are infinite, or nothing
+    size = _power(np.where(middle, 1.0, np.abs(z)), b)
+    return np.where(middle, 0.5 + z * np.exp(np.log(b / 2) - sp.gammaln(1 / b)), _half(lambda _z, b: sp.gammaincc(1 / b, size))(z, b))
 
 
 LAWS: dict[str, Law] = {
@@ -202,7 +215,7 @@ LAWS: dict[str, Law] = {
     ),
     "beta": _law(
         "a b", (0.3, 1.7, 2.4), lambda z, a, b: sp.xlog1py(b - 1, -z) + sp.xlogy(a - 1, z) - sp.betaln(a, b), _UNIT,
-        cdf=lambda z, a, b: sp.betainc(a, b, z), sf=lambda z, a, b: sp.betainc(b, a, 1 - z),
+        cdf=lambda z, a, b: sp.betainc(a, b, z), sf=lambda z, a, b: sp.betaincc(a, b, z),
     ),
     "betaprime": _law(
         "a b", (0.8, 1.7, 2.4), lambda z, a, b: sp.xlogy(a - 1, z) - sp.xlog1py(a + b, z) - sp.betaln(a, b), _POSITIVE,
@@ -213,12 +226,12 @@ LAWS: dict[str, Law] = {
         cdf=lambda z, c: np.log1p(c * z) / np.log1p(c), sf=lambda z, c: np.log1p(c * (1 - z) / (1 + c * z)) / np.log1p(c),
     ),
     "burr": _law(
-        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) - sp.xlogy(c + 1, z) - sp.xlog1py(d + 1, z**-c), _POSITIVE,
-        cdf=lambda z, c, d: (1 + z**-c) ** -d, logcdf=lambda z, c, d: -d * np.log1p(z**-c),
+        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) - sp.xlogy(c + 1, z) - (d + 1) * _log1p_power(z, c, -1),
+        _POSITIVE, logcdf=lambda z, c, d: -d * _log1p_power(z, c, -1),
     ),
     "burr12": _law(
-        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) + sp.xlogy(c - 1, z) - sp.xlog1py(d + 1, z**c), _POSITIVE,
-        cdf=lambda z, c, d: -np.expm1(-d * np.log1p(z**c)), logsf=lambda z, c, d: -d * np.log1p(z**c),
+        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) + sp.xlogy(c - 1, z) - (d + 1) * _log1p_power(z, c, 1),
+        _POSITIVE, logsf=lambda z, c, d: -d * _log1p_power(z, c, 1),
     ),
     "cauchy": _law(
         "", 0.7, lambda z: -np.log(_PI) - np.log1p(z * z), cdf=lambda z: np.arctan2(1.0, -z) / _PI, sf=lambda z: np.arctan2(1.0, z) / _PI,
@@ -242,7 +255,7 @@ LAWS: dict[str, Law] = {
     ),
     "dweibull": _law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 + sp.xlogy(c - 1, np.abs(z)) - np.abs(z) ** c,
-        cdf=_half(lambda z, c: np.exp(-(np.abs(z) ** c))), sf=lambda z, c: _half(lambda y, c: np.exp(-(np.abs(y) ** c)))(-z, c),
+        cdf=_half(lambda z, c: np.exp(-_power(np.abs(z), c))), sf=lambda z, c: _half(lambda y, c: np.exp(-_power(np.abs(y), c)))(-z, c),
         knots=_at_zero,
     ),
     "expon": _law("", 0.7, lambda z: -z, _POSITIVE, logsf=lambda z: -z),
@@ -258,7 +271,7 @@ LAWS: dict[str, Law] = {
     "exponweib": _law(
         "a c", (0.8, 1.3, 1.7), lambda z, a, c: np.log(a) + np.log(c) + sp.xlogy(a - 1, -np.expm1(-(z**c))) - z**c + sp.xlogy(c - 1, z),
         _POSITIVE,
-        cdf=lambda z, a, c: (-np.expm1(-(z**c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(z**c)),
+        cdf=lambda z, a, c: (-np.expm1(-_power(z, c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(_power(z, c))),
     ),
     "f": _law(
         "dfn dfd", (0.9, 3.2, 4.7),
@@ -294,8 +307,9 @@ LAWS: dict[str, Law] = {
     ),
     "gengamma": _law(
         "a c", (0.9, 1.4, 1.7), lambda z, a, c: np.log(np.abs(c)) + sp.xlogy(c * a - 1, z) - z**c - sp.gammaln(a), _POSITIVE,
-        cdf=lambda z, a, c: np.where(c > 0, sp.gammainc(a, z**c), sp.gammaincc(a, z**c)),
-        sf=lambda z, a, c: np.where(c > 0, sp.gammaincc(a, z**c), sp.gammainc(a, z**c)), valid=lambda a, c: (a > 0) & (c != 0),
+        cdf=lambda z, a, c: np.where(c > 0, sp.gammainc(a, _power(z, c)), sp.gammaincc(a, _power(z, c))),
+        sf=lambda z, a, c: np.where(c > 0, sp.gammaincc(a, _power(z, c)), sp.gammainc(a, _power(z, c))),
+        valid=lambda a, c: (a > 0) & (c != 0),
     ),
     "genhalflogistic": _law(
         "c", (0.6, 0.7), lambda z, c: _LOG2 + (1 / c - 1) * np.log1p(-c * z) - 2 * np.log1p((1 - c * z) ** (1 / c)), lambda c: (0.0, 1 / c),
@@ -322,7 +336,7 @@ LAWS: dict[str, Law] = {
     ),
     "halfgennorm": _law(
         "beta", (0.7, 1.8), lambda z, b: np.log(b) - sp.gammaln(1 / b) - z**b, _POSITIVE,
-        cdf=lambda z, b: sp.gammainc(1 / b, z**b), sf=lambda z, b: sp.gammaincc(1 / b, z**b),
+        cdf=lambda z, b: sp.gammainc(1 / b, _power(z, b)), sf=lambda z, b: sp.gammaincc(1 / b, _power(z, b)),
     ),
     "halflogistic": _law(
         "", 0.7, lambda z: _LOG2 - z - 2 * np.log1p(np.exp(-z)), _POSITIVE, cdf=lambda z: np.tanh(z / 2), sf=lambda z: 2 * sp.expit(-z),
@@ -343,7 +357,7 @@ LAWS: dict[str, Law] = {
     ),
     "invweibull": _law(
         "c", (0.8, 1.7), lambda z, c: np.log(c) - (c + 1) * np.log(z) - z**-c, _POSITIVE, logcdf=lambda z, c: -(z**-c),
-        sf=lambda z, c: -np.expm1(-(z**-c))
+        sf=lambda z, c: -np.expm1(-_power(z, -c))
     ),
     "johnsonsb": _law(
         "a b", (0.4, 0.6, 1.3), lambda z, a, b: np.log(b) - np.log(z * (1 - z)) + _normal(a + b * (np.log(z) - np.log1p(-z))), _UNIT,
@@ -355,7 +369,8 @@ LAWS: dict[str, Law] = {
         cdf=lambda z, a, b: sp.ndtr(a + b * np.arcsinh(z)), sf=lambda z, a, b: sp.ndtr(-a - b * np.arcsinh(z)), valid=lambda _a, b: b > 0,
     ),
     "kappa3": _law(
-        "a", (0.7, 1.6), lambda z, a: np.log(a) - (1 / a + 1) * np.log(a + z**a), _POSITIVE, cdf=lambda z, a: z * (a + z**a) ** (-1 / a),
+        "a", (0.7, 1.6), lambda z, a: np.log(a) - (1 / a + 1) * (np.log(a) + _log1p_power(z * a ** (-1 / a), a, 1)), _POSITIVE,
+        logcdf=lambda z, a: -_log1p_power(z * a ** (-1 / a), a, -1) / a,
     ),
     "laplace": _law("", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=_laplace, sf=lambda z: _laplace(-z), knots=_at_zero),
     "laplace_asymmetric": _law(
@@ -435,7 +450,7 @@ LAWS: dict[str, Law] = {
     ),
     "t": _law(
         "df", (0.7, 3.4),
-        lambda z, df: sp.gammaln((df + 1) / 2) - sp.gammaln(df / 2) - np.log(df * _PI) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
+        lambda z, df: -sp.betaln(df / 2, 0.5) - np.log(df) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
         cdf=lambda z, df: sp.stdtr(df, z), sf=lambda z, df: sp.stdtr(df, -z),
     ),
     "triang": _law(

@@ -37,13 +37,15 @@ def _turn(z: Any, c: Any) -> Any:
 
 def _ncx2(z: Any, df: Any, nc: Any) -> Any:
     x, n = np.sqrt(z), np.sqrt(nc)
-    return sp.xlogy(df / 4 - 0.5, z / nc) - (x - n) ** 2 / 2 - _LOG2 + np.log(sp.ive(df / 2 - 1, x * n))
+    far = x * n > 1e9  # where SciPy's ive is NaN; DLMF 10.40.1
+    ive = np.where(far, (2 * np.pi * x * n) ** -0.5, sp.ive(df / 2 - 1, np.where(far, 1.0, x * n)))
+    return sp.xlogy(df / 4 - 0.5, z / nc) - (x - n) ** 2 / 2 - _LOG2 + np.log(ive)
 
 
 def _nct(z: Any, n: Any, nc: Any) -> Any:
     c = 1 + z * z / n
     z, n, nc, w = np.broadcast_arrays(z, n, nc, z * nc / np.sqrt(n * c))
-    lead = sp.gammaln((n + 1) / 2) - sp.gammaln(n / 2) - np.log(n * _PI) / 2 - (nc * nc + (n + 1) * np.log(c)) / 2
+    lead = -sp.betaln(n / 2, 0.5) - np.log(n) / 2 - (nc * nc + (n + 1) * np.log(c)) / 2
     return lead + log_chi_moment(n + 1, w)
 
 

@@ -212,7 +212,13 @@ def iqr(
     return (high - low) / (1.3489795003921634 if isinstance(scale, str) else scale)
 
 
-@_summary("median_abs_deviation", *(Sample(apart(s), kw) for s, kw in (((7,), {}), ((3, 5), {"axis": 1}), ((7,), {"scale": "normal"}))))
+def _around(*shape: int, **kwargs: Any) -> Sample:
+    """Rows on both sides of their medians, at distances that are well apart."""
+    k = np.arange(shape[-1])
+    return Sample(lambda rng: (rng.permuted((-1.0) ** k * (0.3 * k + 0.05 * rng.random(shape)), axis=-1),), kwargs)
+
+
+@_summary("median_abs_deviation", _around(7), _around(3, 5, axis=1), _around(7, scale="normal"))
 def median_abs_deviation(x: Any, axis: int, center: Any, scale: Any) -> Any:
     if isinstance(scale, str):
         one_of("scale", scale, "normal")
@@ -328,7 +334,11 @@ def circstd(x: Any, axis: int, high: Any, low: Any, normalize: bool) -> Any:
     return out if normalize else out * scale
 
 
-@_summary("kstat", *(_positive(6, n=k) for k in (1, 2, 3, 4)), _positive(3, 6, n=3, axis=1))
+def _skewed(*shape: int, **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (rng.uniform(0.3, 1.3, size=shape) ** 3,), kwargs)
+
+
+@_summary("kstat", *(_skewed(6, n=k) for k in (1, 2, 3, 4)), _skewed(3, 6, n=3, axis=1))
 def kstat(x: Any, axis: int, n: int) -> Any:
     """`scipy.stats.kstat`: unbiased estimates of the cumulants."""
     m = float(x.shape[axis])

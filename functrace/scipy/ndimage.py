@@ -148,13 +148,13 @@ def zoom(
     return _interpolated(x, places, order, mode, cval, prefilter).astype(x.dtype)
 
 
-_MATRIX = np.array([[0.9, 0.2], [-0.15, 0.8]])
+_MATRIX = np.array([[0.9, 0.2], [-0.2, 0.9]])
 
 
 @_declared(
     "affine_transform",
     *(
-        Sample(lambda rng: (rng.normal(size=(4, 5)), _MATRIX, np.array([0.3, 0.4])), {"order": k, "mode": "mirror"}, w)
+        Sample(lambda rng: (rng.normal(size=(4, 5)), _MATRIX, np.array([0.35, 0.25])), {"order": k, "mode": "mirror"}, w)
         for k, w in ((1, (0,)), (5, (0, 1, 2)))
     ),
     Sample(lambda rng: (rng.normal(size=(4, 5)), np.array([0.9, 0.8]), 0.1), {"order": 3, "output_shape": (3, 3)}, (0,)),

@@ -172,12 +172,16 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
 # recursive filters: 1 / A has rules of its own, B / A is that of a convolution
 
 
+def _pad_first(x: Any, count: int) -> Any:
+    return np.concatenate([np.zeros((*x.shape[:-1], count), x.dtype), x], axis=-1)
+
+
 def _delayed(a: Any, y: Any) -> Any:
     """The convolution of a[1:], one step late, with y along its last axis."""
     n = y.shape[-1]
     out = 0 * y
     for k in range(1, min(a.shape[0], n)):
-        out = out + a[k] * np.concatenate([np.zeros((*y.shape[:-1], k), y.dtype), y[..., : n - k]], axis=-1)
+        out = out + _pad_first(a[k] * y[..., : n - k], k)
     return out
 
 
@@ -356,10 +360,12 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
     """`scipy.signal.upfirdn`, with zeros outside of the signal."""
     refuse("upfirdn", mode=(mode, "constant"), cval=(cval or 0, 0))
     h, x = (v.astype(np.float32) if v.dtype == np.float16 else v for v in (as_float(h), np.moveaxis(as_float(x), axis, -1)))
-    spread = np.concatenate([x[..., None], np.zeros((*x.shape, up - 1), x.dtype)], axis=-1)
-    spread = np.reshape(spread, (*x.shape[:-1], -1))[..., : (x.shape[-1] - 1) * up + 1]
-    long = _pad_last(spread, h.shape[0] - 1)
-    return np.moveaxis((h[0] * long + _delayed(h, long))[..., ::down], -1, axis)
+    n = x.shape[-1] * up
+    total: Any = 0
+    for k in range(0, h.shape[0], up):  # products are padded, never factors: a NaN stays in its place
+        part = _pad_last(x[..., None] * h[k : k + up], up - min(up, h.shape[0] - k))
+        total = total + _pad_first(_pad_last(np.reshape(part, (*x.shape[:-1], n)), h.shape[0] - 1 - k), k)
+    return np.moveaxis(total[..., : n - up + h.shape[0] : down], -1, axis)
 
 
 @_declared(

@@ -44,6 +44,7 @@ _ABOVE = {"log": -np.inf, "cdf": 1.0, "logcdf": 0.0, "sf": 0.0, "logsf": -np.inf
 
 _FULL = 4096  # arrays no larger have each element's tail computed, whether or not it is small, so that `jit` sees one program
 _NEVER = -1e300  # the logarithm of a probability that has long been 0: nothing changes it
+_EPS = float(np.finfo(float).eps)
 _LEAST, _ROUGH = 1e-290, 1e-4  # below which a probability, or one found as a difference, has too few digits left
 
 
@@ -178,7 +179,14 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
         def rule(t: Any, ans: Any, _q: Any, *shapes: Any) -> Any:
             spread = [s + 0 * ans for s in shapes]
             moved = jvp(lambda s: formula(ans, *spread[:k], s, *spread[k + 1 :]), (spread[k],), (np.ones(ans.shape),))[1]
-            return -t * np.where(moved == 0, 0.0, moved / slope(ans, spread))
+            found = np.where(moved == 0, 0.0, -moved / slope(ans, spread))
+            if callable(law.support):  # at an end that moves it moves with it
+                end = lambda which: jvp(
+                    lambda s: law.support(*spread[:k], s, *spread[k + 1 :])[which] + 0 * s, (spread[k],), (1 + 0 * ans,)
+                )
+                for edge, pace in map(end, (0, 1)):
+                    found = np.where((abs(edge) < np.inf) & (abs(ans - edge) <= 4 * _EPS * abs(edge)), pace, found)
+            return t * found
 
         return rule
 
