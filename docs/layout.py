@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -23,12 +22,13 @@ FOLDERS = (
     *("examples", "examples/torch", "docs"),
 )
 _READING_ORDER = ("tracer", "primitive", "tape", "reverse", "forward", "batch")
+_DOCSTRING = re.compile(r'(?:#.*\n)*r?"""(.*?)"""', re.DOTALL)
 _LISTED = re.compile(r"(<!-- files: [^>]*-->\n).*?(<!-- end of files -->)", re.DOTALL)
 
 
 def _first(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(docstring.split("\n\n")[0].split())
+    docstring = _DOCSTRING.match(path.read_text(encoding="utf-8"))
+    return " ".join(docstring[1].split("\n\n")[0].split()) if docstring else ""
 
 
 def _order(path: Path) -> tuple[int, str]:

@@ -6,6 +6,8 @@ the same again for the derivative itself, up to the order asked for.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,8 +17,9 @@ import numpy as np
 from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
-from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe
+from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, own_names
 from functrace.errors import level as user_level
+from functrace.locks import plain
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import grad, jvp, vjp
@@ -55,11 +58,11 @@ def numerical_jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Seque
     >>> print(numerical_jvp(np.sin, [0.0], [1.0])[0].round(12))
     1.0
     """
-    base = tree.leaves(f(*primals))
-    totals = [np.zeros(np.shape(y), np.result_type(y, np.float64) if _inexact(y) else float) for y in base]
+    totals: list[Any] = []
     for k, weight in _WEIGHTS:
-        ahead, behind = ([np.asarray(x + sign * k * step * t) for x, t in zip(primals, tangents)] for sign in (1, -1))
-        for j, (a, b) in enumerate(zip(tree.leaves(f(*ahead)), tree.leaves(f(*behind)))):
+        ahead, behind = (tree.leaves(f(*(np.asarray(x + sign * k * step * t) for x, t in zip(primals, tangents)))) for sign in (1, -1))
+        totals = totals or [np.zeros(np.shape(y), np.result_type(y, np.float64) if _inexact(y) else float) for y in ahead]
+        for j, (a, b) in enumerate(zip(ahead, behind)):
             if _inexact(a):
                 totals[j] = totals[j] + weight * (np.asarray(a) - np.asarray(b)) / step
     return totals
@@ -121,7 +124,7 @@ def check_grads(
             '  Give order=1 or more, and modes=("fwd",), ("rev",) or both.'
         )
     leaves, treedef = tree.flatten(args)
-    arrays = [np.array(x, float if type(x) is int else None) for x in leaves]
+    arrays = [np.array(plain(x), float if type(x) is int else None) for x in leaves]
     if strange := [x for x in arrays if x.dtype.kind not in "fc"]:
         raise IntegerInputError(
             f"check_grads({getattr(f, '__name__', 'f')}): an argument is or holds {describe(strange[0])}, which has no derivative.\n"
@@ -374,48 +377,33 @@ def _check_dtypes(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sa
 def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sample) -> None:
     """`vmap` of the function, and of its gradient, against a loop: every argument batched, in front or at the end, or not."""
     which = sample.wrt
-    if not which:
-        return
-    size = 2
-    for combination in range(3 ** len(which)):
-        axes: list[Any] = [(None, 0, -1)[combination // 3**k % 3] for k in range(len(which))]
-        if all(a is None for a in axes):
-            continue
-        batched = [_batch(checker.rng, args[k], a, size) for k, a in zip(which, axes)]
 
-        def call(*xs: Any) -> list[Any]:
-            return tree.leaves(f(*_with(args, which, xs)))
+    def call(*xs: Any) -> list[Any]:
+        return tree.leaves(f(*_with(args, which, xs)))
 
-        rows = [[_row(x, a, k) for x, a in zip(batched, axes)] for k in range(size)]
-        with np.errstate(all="ignore"):
-            loop = [call(*row) for row in rows]
-            got = vmap(call, in_axes=tuple(axes))(*batched)
-        checker.compare(f"vmap, in_axes={axes}", got, [np.stack(column) for column in zip(*loop)], 1e-9, 1e-10)
-        if checker.declared.constant:
-            continue
+    def total(*xs: Any) -> Any:
+        return sum(np.sum(np.real(y)) for y in call(*xs) if value(y).dtype.kind in "fc")
 
-        def gradient(*xs: Any) -> Any:
-            return grad(lambda *ys: sum(np.sum(np.real(y)) for y in call(*ys) if value(y).dtype.kind in "fc"), tuple(range(len(which))))(
-                *xs
-            )
-
-        with np.errstate(all="ignore"):
-            wanted = [tree.leaves(gradient(*(_float(x) for x in row))) for row in rows]
-            got = tree.leaves(vmap(gradient, in_axes=tuple(axes))(*(_float(x) for x in batched)))
-        checker.compare(f"vmap of grad, in_axes={axes}", got, [np.stack(column) for column in zip(*wanted)], 1e-9, 1e-10)
+    gradient = lambda *xs: tree.leaves(grad(total, tuple(range(len(which))))(*xs))
+    given = [{None: args[k], **_examples(checker.rng, args[k])} for k in which]
+    checks: list[Any] = [("vmap", call, lambda x: x), ("vmap of grad", gradient, _float)]
+    for what, function, taken in checks[: 1 if checker.declared.constant else 2]:
+        xs = [{pick: taken(x) for pick, x in of.items()} for of in given]
+        row: Any = functools.cache(lambda *picks: function(*(x[pick] for x, pick in zip(xs, picks))))
+        for axes in itertools.product((None, 0, -1), repeat=len(which)):
+            if any(a is not None for a in axes):
+                batched = [x[None] if a is None else tree.map(lambda *two: np.stack(two, a), x[0], x[1]) for x, a in zip(xs, axes)]
+                with np.errstate(all="ignore"):
+                    rows = [row(*(None if a is None else k for a in axes)) for k in (0, 1)]
+                    got = vmap(function, in_axes=axes)(*batched)
+                checker.compare(f"{what}, in_axes={list(axes)}", got, [np.stack(column) for column in zip(*rows)], 1e-9, 1e-10)
 
 
-def _batch(rng: np.random.Generator, x: Any, axis: int | None, size: int) -> Any:
-    if axis is None:
-        return x
-
-    def one(a: Any) -> Any:
-        a = np.asarray(a)
-        rows = [a, a + 0.01 * rng.normal(size=a.shape).astype(a.dtype) if a.dtype.kind in "fc" else a]
-        return np.stack(rows[:size], axis=axis)
-
-    return tree.map(one, x)
+def _examples(rng: np.random.Generator, x: Any) -> dict[int, Any]:
+    """Two examples of an argument: itself, and one near it."""
+    near = lambda a: a + 0.01 * rng.normal(size=a.shape).astype(a.dtype) if a.dtype.kind in "fc" else a
+    first = tree.map(lambda a: np.array(a)[()], x)
+    return {0: first, 1: tree.map(near, first)}
 
 
-def _row(x: Any, axis: int | None, k: int) -> Any:
-    return x if axis is None else tree.map(lambda a: np.take(a, k, axis=axis), x)
+__dir__ = own_names(globals())

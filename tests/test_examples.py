@@ -1,12 +1,13 @@
 """Every example runs, claims what it should, draws its picture; the lessons print what they print under PyTorch."""
 
+import contextlib
 import importlib.util
-import os
+import io
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,29 +45,22 @@ CLAIMS = {
 }
 
 
-def _run(arguments, folder):
-    """What a program prints, run as `python file.py` is: in a process and a folder of its own, with warnings as errors."""
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYTHONIOENCODING": "utf-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "FUNCTRACE_PICTURES": str(folder / "pictures"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env=environment,
-        cwd=folder,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+@pytest.fixture
+def run(tmp_path, monkeypatch, random_state):
+    """What a program prints, run in a folder of its own. `.ci/run` runs each in a process of its own too, which takes most of the time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUNCTRACE_PICTURES", str(tmp_path / "pictures"))
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    if importlib.util.find_spec("tqdm"):
+        monkeypatch.setattr("tqdm.tqdm.monitor_interval", 0)  # which starts a thread
+
+    def run(source, path="<string>"):
+        with contextlib.redirect_stdout(io.StringIO()) as printed, np.printoptions():
+            exec(compile(source, path, "exec"), {"__name__": "__main__", "__file__": path})
+        return printed.getvalue()
+
+    return run
 
 
 def _numbers_after(words, printed):
@@ -74,14 +68,14 @@ def _numbers_after(words, printed):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example(path, tmp_path):
+def test_example(path, tmp_path, run):
     source = path.read_text(encoding="utf-8")
     draws = "from _picture import" in source
     for module in OPTIONAL:
         if re.search(rf"^(from|import) {module}\b", source, re.MULTILINE) or (draws and module == "matplotlib"):
             pytest.importorskip(module)
     assert len(source.splitlines()) <= 130
-    printed = _run([path], tmp_path)
+    printed = run(source, str(path))
     assert len(printed.splitlines()) >= 4
     if path in LESSONS:
         assert "Both ways agree." in printed
@@ -107,9 +101,9 @@ def _check_picture(path, printed):
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch, the oracle, is not installed")
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_lesson_prints_what_pytorch_prints(path, tmp_path):
+def test_lesson_prints_what_pytorch_prints(path, run):
     source = path.read_text(encoding="utf-8")
-    assert _run(["-c", source], tmp_path) == _run(["-c", source.replace("import functrace.torch as torch", "import torch")], tmp_path)
+    assert run(source) == run(source.replace("import functrace.torch as torch", "import torch"))
 
 
 def test_the_lessons_are_there():
@@ -126,12 +120,12 @@ def test_numbers_are_found_where_they_stand():
     assert _numbers_after("loss", "loss nan, accuracy 5") == []
 
 
-def test_pictures_go_to_the_current_folder_unless_told_otherwise(tmp_path):
+def test_pictures_go_to_the_current_folder_unless_told_otherwise(tmp_path, monkeypatch, run):
     pytest.importorskip("matplotlib")
-    program = "import os; del os.environ['FUNCTRACE_PICTURES']\n" + (
-        f"import sys; sys.path.insert(0, {str(ROOT / 'examples')!r})\n"
+    monkeypatch.delenv("FUNCTRACE_PICTURES")
+    program = (
         "from _picture import save; from matplotlib.figure import Figure\n"
         "figure = Figure(); figure.subplots().plot([1, 2]); save(figure, 'line')"
     )
-    assert _run(["-c", program], tmp_path).split() == ["picture:", str(Path("pictures", "line.png"))]
+    assert run(program).split() == ["picture:", str(Path("pictures", "line.png"))]
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["line.png"]

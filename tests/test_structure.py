@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import inspect
 import os
 import pathlib
@@ -58,10 +59,25 @@ def layer_of(module):
     return LAYERS.index(part) if part in LAYERS else None
 
 
+@pytest.fixture(scope="module", params=FILES, ids=NAMES)
+def path(request):
+    """Each file: of this scope, so that it is parsed once for all tests that take `parsed`."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def parsed(path):
+    return ast.parse(path.read_text(), feature_version=(3, 10))
+
+
+@functools.cache
 def imports(path):
     """(module, line, whether it is at the top of the file) of every import in a file."""
-    source = path.read_text()
-    parsed = ast.parse(source)
+    return list(_imports(path))
+
+
+def _imports(path):
+    parsed = ast.parse(path.read_text())
     top = set(map(id, parsed.body))
     for node in ast.walk(parsed):
         if isinstance(node, ast.Import):
@@ -75,7 +91,6 @@ def imports(path):
                     yield f"{node.module}.{alias.name}", node.lineno, id(node) in top
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_imports_run_one_way(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     part = "" if parts in (("__init__",), ("__main__",)) else parts[0]
@@ -90,7 +105,6 @@ def test_imports_run_one_way(path):
             assert other <= own, f"{path}:{line}: {parts[0]} may not import {module}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_only_the_declared_dependencies_are_imported(path):
     allowed = DEPENDENCIES | set(sys.stdlib_module_names) | {"functrace"}
     if path.relative_to(PACKAGE).parts[0] in ("scipy", "optim", "random", "sparse"):  # the last three import it in functions
@@ -170,16 +184,14 @@ def test_the_core_is_under_800_lines():
     assert sum(lines.values()) < 800, lines
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_no_file_is_over_500_lines(path):
     name = str(path.relative_to(PACKAGE))
     lines = len(path.read_text().splitlines())
     assert lines <= 500 or LONG_FILES.get(name), f"{name} has {lines} lines: split it, or give the reason in LONG_FILES"
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_no_private_numpy_names(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def test_no_private_numpy_names(path, parsed):
+    for node in ast.walk(parsed):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy", "_numpy"):
             assert not node.attr.startswith("_") or node.attr.endswith("__"), f"{path}:{node.lineno}: np.{node.attr}"
             assert node.attr not in ("core", "compat"), f"{path}:{node.lineno}: np.{node.attr} is private since NumPy 2"
@@ -188,14 +200,12 @@ def test_no_private_numpy_names(path):
                 assert not re.match(r"numpy\.(_|core)", module), f"{path}:{node.lineno}: {module}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_every_module_says_what_it_is(path):
-    docstring = ast.get_docstring(ast.parse(path.read_text()))
+def test_every_module_says_what_it_is(path, parsed):
+    docstring = ast.get_docstring(parsed)
     assert docstring and len(docstring) > 20, f"{path} has no docstring"
 
 
-@pytest.mark.parametrize("path", [f for f in FILES if "torch" not in f.parts], ids=[n for n in NAMES if not n.startswith("torch")])
-def test_every_public_function_has_a_docstring(path):
+def test_every_public_function_has_a_docstring(path, parsed):
     def public(body, prefix):
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
@@ -203,7 +213,7 @@ def test_every_public_function_has_a_docstring(path):
                 if isinstance(node, ast.ClassDef):
                     yield from public(node.body, f"{prefix}{node.name}.")
 
-    for node, name in public(ast.parse(path.read_text()).body, ""):
+    for node, name in public(parsed.body if "torch" not in path.parts else [], ""):
         decorators = {ast.unparse(d) for d in node.decorator_list}
         if any("overload" in d or "setter" in d or re.match(r"(implements|_?declared|_face|_summary)\(", d) for d in decorators):
             continue  # a declaration makes the docstring
@@ -306,18 +316,16 @@ def test_functions_have_numpys_parameters():
     assert not wrong, wrong
 
 
-def test_supported_pythons_can_parse_the_source():
-    for path in FILES:
-        ast.parse(path.read_text(), feature_version=(3, 10))
+def test_supported_pythons_can_parse_the_source(parsed):
+    assert isinstance(parsed, ast.Module)  # with the oldest one's grammar
 
 
-def test_no_bare_except_and_no_leftovers():
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ExceptHandler):
-                assert node.type is not None, f"{path}:{node.lineno}: a bare except"
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                # Running a script is what the one is for, running a compiled program the other.
-                allowed = node.func.id == "exec" and (path.name == "__main__.py" or path.parts[-2:] == ("compile", "source.py"))
-                assert node.func.id not in ("breakpoint", "eval", "exec") or allowed, f"{path}:{node.lineno}"
-        assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", path.read_text()), f"{path} has a leftover"
+def test_no_bare_except_and_no_leftovers(path, parsed):
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"{path}:{node.lineno}: a bare except"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            # Running a script is what the one is for, running a compiled program the other.
+            allowed = node.func.id == "exec" and (path.name == "__main__.py" or path.parts[-2:] == ("compile", "source.py"))
+            assert node.func.id not in ("breakpoint", "eval", "exec") or allowed, f"{path}:{node.lineno}"
+    assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", path.read_text()), f"{path} has a leftover"

@@ -11,6 +11,7 @@ tests/programs/autograd.txt` writes what it prints into the file.
 
 import contextlib
 import io
+import json
 import re
 import subprocess
 import sys
@@ -57,21 +58,20 @@ def run(source, torch):
     return [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
 
 
-def oracle(text):
-    """What PyTorch prints, {name: lines}; in another process, where `torch` is PyTorch."""
-    code = "import sys, json, torch; sys.path.insert(0, sys.argv[1]); import torch_programs as p\nout = {}\n"
-    code += "for name, (source, _) in p.parse(sys.stdin.read()).items(): out[name] = p.run(source, torch)\nprint('\\n' + json.dumps(out))"
+def oracle(texts):
+    """What PyTorch prints, {name: lines} for each of the texts; in another process, where `torch` is PyTorch."""
+    code = "import sys, json, torch; sys.path.insert(0, sys.argv[1]); import torch_programs as p\n"
+    code += "out = [{name: p.run(source, torch) for name, (source, _) in p.parse(text).items()} for text in json.load(sys.stdin)]\n"
+    code += "print('\\n' + json.dumps(out))"
     folder = __file__.rpartition("/")[0]
-    done = subprocess.run([sys.executable, "-c", code, folder], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, folder], input=json.dumps(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    import json
-
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def rewritten(text):
     """The text with PyTorch's lines."""
-    found = oracle(text)
+    (found,) = oracle([text])
     parts = [
         f"## {name}\n{source}\n" + "".join(f"#> {line}".rstrip() + "\n" for line in found[name])
         for name, (source, _) in parse(text).items()
