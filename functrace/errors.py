@@ -178,10 +178,26 @@ class RetraceError(FunctraceError, RuntimeError):
     code = "FT121"
 
 
+def own_names(module: dict[str, Any]) -> Callable[[], list[str]]:
+    """`__dir__` of the module with these globals: what it defines or lists in `__all__`, and not what else it imports.
+
+    >>> from functrace import tree
+    >>> "map" in dir(tree), "Callable" in dir(tree)
+    (True, False)
+    """
+
+    def own(name: str, x: Any) -> bool:
+        return name in module["__all__"] if "__all__" in module else str(getattr(x, "__module__", "")).startswith(module["__name__"])
+
+    return lambda: [name for name, x in module.items() if name.startswith("_") or callable(x) and own(name, x)]
+
+
 def describe(x: Any) -> str:
     """Shape and dtype of a value in the notation of error messages and tapes, as in `float64[3,2]`."""
-    dtype = getattr(x, "dtype", None)
-    shape = getattr(x, "shape", None)
+    try:
+        dtype, shape = x.dtype, x.shape
+    except Exception:  # an object may answer for any name, or raise what it likes: a KeyError, say
+        return type(x).__name__
     if dtype is None or not isinstance(shape, tuple):
         return type(x).__name__
     return f"{dtype}[{','.join(map(str, shape))}]"
@@ -327,7 +343,7 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         functions = [names.get(k) for k in ("func", "ufunc", "primitive", "op")]
         name = next((n for f in functions if isinstance(n := getattr(f, "__name__", None) or getattr(f, "name", None), str)), None)
         operands = names.get("args") or names.get("inputs") or [names[k] for k in ("self", "x", "other", "y") if k in names]
-        owner = next((x.owner.what for x in operands if hasattr(x, "owner")), "")
+        owner = next((x.owner.what for x in operands if hasattr(type(x), "owner")), "")
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]
@@ -338,7 +354,7 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
 
 def short(x: Any) -> str:
     """An argument of an op in a few characters."""
-    if hasattr(x, "shape") or not isinstance(x, (tuple, list, dict, int, float, str, slice, type(None), type(...))):
+    if hasattr(type(x), "shape") or not isinstance(x, (tuple, list, dict, int, float, str, slice, type(None), type(...))):
         return describe(x)
     if isinstance(x, (tuple, list)):
         return f"({', '.join(map(short, x))})" if len(x) < _MANY else f"{len(x)} of them"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from numbers import Rational
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -63,6 +63,8 @@ def writeable(x: Any) -> bool:
 
 def safe(x: Any, copy: int = COPY) -> Any:
     """What a tape may keep of an array: itself if nothing can change it, a copy, or a `Lock` if it has more than `copy` bytes."""
+    if x.dtype.kind == "O":
+        refuse_objects()
     if id(x) in _locks:
         return Lock(x)
     if not writeable(x):
@@ -83,6 +85,21 @@ _EXACTLY = frozenset((*_PLAIN, np.float64, np.float32))
 def is_sparse(x: Any) -> bool:
     """Whether `x` is a SciPy sparse matrix or array, by its looks."""
     return hasattr(type(x), "tocsr") and hasattr(type(x), "nnz")
+
+
+def refuse_objects(what: str = "array") -> NoReturn:
+    """Raise, since the operations of objects are their own."""
+    raise errors.UnsupportedError(
+        f"{'an' if what[0] in 'aeio' else 'a'} {what} of objects meets a traced value in an operation.\n  At {errors.user_line()}.\n"
+        "  Objects are not differentiated: convert it to numbers, or join traced values with functrace.numpy.stack."
+    )
+
+
+def asked(x: Any) -> bool:
+    """Whether `x` is no operand of NumPy's, so that beside a scalar Python asks its own operators: of a user's class, or of units."""
+    if isinstance(x, _PLAIN) or plain(x) is not x:
+        return False
+    return hasattr(type(x), "__array_ufunc__") or np.asarray(x).dtype == object
 
 
 def plain(x: Any) -> Any:
@@ -108,12 +125,7 @@ def plain(x: Any) -> Any:
     holds = hasattr(type(x), "__array__") and not hasattr(type(x), "__array_ufunc__")  # with it, NumPy asks them
     if holds or type(x).__module__.partition(".")[0] in ("pandas", "xarray"):
         out = np.asarray(x)
-        if out.dtype == object:
-            raise errors.UnsupportedError(
-                f"a {type(x).__name__} of objects meets a traced value in an operation.\n  At {errors.user_line()}.\n"
-                "  Objects are not differentiated: convert it to numbers, or join traced values with functrace.numpy.stack."
-            )
-        return out
+        return out if out.dtype != object else refuse_objects(type(x).__name__)
     if callable(getattr(type(x), "numpy", None)):
         raise errors.UnsupportedError(
             f"a {type(x).__name__} meets a traced value in an operation.\n  At {errors.user_line()}.\n"

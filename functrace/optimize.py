@@ -28,7 +28,7 @@ Unravel = Callable[[Any], Any]
 
 def as_float(x: Any) -> Any:
     """A Python number as float64 (complex128, bool), as it counts in `grad`; anything else as it is."""
-    if hasattr(x, "dtype") or not isinstance(x, (bool, int, float, complex)):
+    if hasattr(type(x), "dtype") or not isinstance(x, (bool, int, float, complex)):
         return x
     return np.bool_(x) if isinstance(x, bool) else np.complex128(x) if isinstance(x, complex) else np.float64(x)
 
@@ -332,3 +332,6 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     open_matvec, captured = lift_closure(matvec)
     forward: Any = lambda v, p: open_matvec(p)(v)
     return _linear(forward, forward if symmetric else _transposed(forward, b), captured, b, solver)
+
+
+__dir__ = errors.own_names(globals())

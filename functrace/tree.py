@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from functrace.errors import TreeError, boundary, user_line
+from functrace.errors import TreeError, boundary, own_names, user_line
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -73,11 +73,22 @@ def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
     return values, (tuple(names), tuple(static))
 
 
+def _needs_more(cls: Any, values: Any) -> bool:
+    """Whether its `__init__` asks for more than the fields: an InitVar."""
+    import inspect
+
+    return any(p.default is p.empty and name not in values for name, p in inspect.signature(cls).parameters.items())
+
+
 def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
     names, static = aux
     values = dict(zip(names, children)) | dict(static)
-    initial = {f.name: values.pop(f.name) for f in _fields(cls) if f.init}
-    obj = cls(**initial)
+    try:
+        obj = cls(**{f.name: values[f.name] for f in _fields(cls) if f.init})
+    except TypeError:
+        if not _needs_more(cls, values):
+            raise
+        obj = object.__new__(cls)
     for name, value in values.items():
         object.__setattr__(obj, name, value)
     return obj
@@ -306,3 +317,6 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
             )
         others.append(more)
     return unflatten(treedef, [function(*xs) for xs in zip(first, *others)])
+
+
+__dir__ = own_names(globals())

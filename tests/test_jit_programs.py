@@ -299,6 +299,13 @@ def test_regroup_multiplies_small_factors_first_where_only_a_sum_reads_them():
     assert names_of(passes.regroup(elementwise)) == names_of(elementwise)
 
 
+@pytest.mark.parametrize("x", [np.array([1.0, -1.0]), np.zeros((2, 0))], ids=["cancelling", "empty"])
+def test_a_sum_of_negatives_that_is_zero_is_not_negative(x):
+    jitted = jit(lambda x: np.copysign(1.0, np.sum(-x, axis=-1)))
+    jitted(x)
+    assert np.all(jitted(x) == 1.0)
+
+
 @pytest.mark.parametrize("factor", [1e-200, 1e200])
 def test_products_of_extremes_are_not_regrouped(factor):
     x, y = np.full((4, 3), 1 / factor), np.full(3, factor)

@@ -49,7 +49,8 @@ def test_sums_agree(monkeypatch, rows, dtype):
     ],
 )
 def test_among_other_uses(f):
-    w, x = RNG.normal(size=(4, 4)), RNG.normal(size=(6, 4))
+    rng = np.random.default_rng(1)
+    w, x = rng.normal(size=(4, 4)), rng.normal(size=(6, 4))
     w[0, 0] = 0.0
     g = ft.grad(f)(w, x)
     np.testing.assert_allclose(
@@ -57,7 +58,7 @@ def test_among_other_uses(f):
     )
     again = ft.vjp(f, w, x)[1]
     for _ in range(2):  # a pullback may be called again
-        np.testing.assert_array_equal(again(np.float64(1))[0], g)
+        np.testing.assert_allclose(again(np.float64(1))[0], g, rtol=1e-13, atol=1e-13)  # BLAS rounds as the memory lies
     np.testing.assert_allclose(ft.jit(ft.grad(f))(w, x), g, rtol=1e-12, atol=1e-13)
 
 

@@ -6,15 +6,19 @@ arrays that someone else could write to by their elements: small ones in full; l
 
 from __future__ import annotations
 
+import builtins
+import dis
 import os
 import random
 import sys
 import types
+import weakref
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Any
 
@@ -32,42 +36,79 @@ _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _LIBRARY = os.path.dirname(os.__file__)
 
 
+_ABSENT = object()  # what a name stands for that has no value
+
+
+def _elements(x: Any) -> list[Any]:
+    return list(x.ravel()) if isinstance(x, np.ndarray) else list(x)
+
+
+def _keys(x: Any) -> tuple[Any, ...]:
+    return tuple(dict.keys(x) if isinstance(x, dict) else x)  # a subclass may iterate over something else
+
+
 class Binding:
     """One name, and what it stood for."""
 
     __slots__ = ("get", "key", "name", "was")
 
-    def __init__(self, name: str, get: Callable[[Any], Any], key: Any, was: Any) -> None:
-        self.name, self.get, self.key, self.was = name, get, key, was
+    def __init__(self, name: str, get: Callable[[Any], Any], key: Any) -> None:
+        self.name, self.get, self.key = name, get, key
+        self.was = self.now()
+
+    def now(self) -> Any:
+        """What it stands for."""
+        try:
+            return self.get(self.key)
+        except (LookupError, ValueError, AttributeError):
+            return _ABSENT
 
     def changed(self) -> bool:
         """Whether it stands for something else now."""
-        try:
-            now = self.get(self.key)
-        except (LookupError, ValueError, AttributeError):
-            return True
-        if self.get is list:  # a copy
+        now = self.now()
+        if self.get is _elements:  # a copy
             return len(now) != len(self.was) or not all(map(_unchanged, now, self.was))
-        return not _unchanged(now, self.was)
+        return now != self.was if self.get is _keys else not _unchanged(now, self.was)
 
 
 def _unchanged(now: Any, was: Any) -> bool:
     return now is was or isinstance(was, _ATOMS) and same(now, was)
 
 
-def _names_of(code: types.CodeType) -> list[str]:
-    """The names, of globals and of attributes, that a function and those defined in it may read."""
-    names: dict[str, None] = {}
-    todo = [code]
+_BY_TEXT = frozenset("getattr hasattr vars globals __dict__ modules import_module attrgetter".split())  # what takes a name as text
+
+
+@lru_cache(1024)
+def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
+    """The globals, the attributes, and the modules that a function and those defined in it may read."""
+    outer, inner, modules, texts = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
+    todo: list[Any] = [code]
     while todo:
         c = todo.pop()
-        names.update(dict.fromkeys(c.co_names))
-        todo += [k for k in c.co_consts if isinstance(k, types.CodeType)]
-    return list(names)
+        if isinstance(c, types.CodeType):
+            for i in dis.get_instructions(c):
+                if "GLOBAL" in i.opname or i.opname == "LOAD_NAME":
+                    outer[i.argval] = None
+                elif i.opname == "IMPORT_NAME":
+                    modules[i.argval] = None
+            inner.update(dict.fromkeys(c.co_names))
+            todo += c.co_consts
+        elif isinstance(c, (tuple, frozenset)):
+            todo += c
+        elif isinstance(c, str) and c.isidentifier():
+            texts[c] = None
+    if not _BY_TEXT.isdisjoint(inner):
+        for names in (outer, inner, modules):
+            names.update(texts)
+    return list(outer), list(inner), list(modules)
 
 
 def _cell(cell: types.CellType) -> Any:
     return cell.cell_contents
+
+
+def _call(x: Any) -> Any:
+    return x()
 
 
 def _is_closed(x: Any) -> bool:
@@ -110,7 +151,7 @@ class Bindings:
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # modules and classes of the program, and the names that were looked up
         seen: set[int] = set()
-        todo: list[tuple[str, Any]] = [(getattr(x, "__name__", type(x).__name__), x) for x in roots]
+        todo: list[tuple[str, Any]] = [(x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__, x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
             if isinstance(x, Tracer) and not x.owner.closed:
@@ -120,35 +161,43 @@ class Bindings:
             seen.add(id(x))
             if isinstance(x, np.ndarray):
                 self.arrays[id(x)] = (name, x)
+                if x.dtype == object:
+                    todo += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
             elif isinstance(x, types.FunctionType):
                 todo += self._function(name, x)
             elif isinstance(x, (type, types.ModuleType)):
-                for space in x.__mro__ if isinstance(x, type) else (x,):
-                    if _is_users(space.__module__ if isinstance(space, type) else space.__name__):
-                        self.spaces.setdefault(id(space), (space.__name__, space, set()))
+                above: Any = type(x)
+                for space in (*x.__mro__, *above.__mro__) if isinstance(x, type) else (x,):
+                    if id(space) not in self.spaces and _is_users(space.__module__ if isinstance(space, type) else space.__name__):
+                        self.spaces[id(space)] = space.__name__, space, set()
             elif isinstance(x, (np.random.Generator, np.random.RandomState, random.Random)):
                 self.generators.append((x, _state(x)))
             else:
                 todo += self._members(name, x)
+        for name, space, done in self.spaces.values():
+            self._bind(f"a new name in {name}", vars(space).keys().isdisjoint, frozenset(self.names).difference(done))
 
-    def _bind(self, label: str, get: Callable[[Any], Any], key: Any, value: Any) -> tuple[str, Any]:
-        self.bindings.append(Binding(label, get, key, value))
-        return label, value
+    def _bind(self, label: str, get: Callable[[Any], Any], key: Any) -> tuple[str, Any]:
+        self.bindings.append(Binding(label, get, key))
+        return label, self.bindings[-1].was
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
-        found = []
-        for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            try:
-                found.append(self._bind(label, _cell, cell, cell.cell_contents))
-            except ValueError:  # not yet assigned
-                continue
+        found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
         if errors.is_user_file[f.__code__.co_filename]:
-            names = _names_of(f.__code__)
-            self.names.update(dict.fromkeys(names))
-            found += [self._bind(k, f.__globals__.__getitem__, k, f.__globals__[k]) for k in names if k in f.__globals__]
+            self._bind(f"the code of {name}", attrgetter("__code__"), f)
+            outer, inner, modules = _names_of(f.__code__)
+            self.names.update(dict.fromkeys(inner))
+            space, known = f.__globals__, vars(builtins)
+            found += [self._bind(k, space.__getitem__, k) for k in outer if k in space]
+            others = [k for k in outer if k not in space]
+            if others:
+                self._bind("a new global name", space.keys().isdisjoint, frozenset(others))
+            found += [self._bind(k, known.__getitem__, k) for k in others if not isinstance(known.get(k, len), (*_OPAQUE, type))]
+            above = ["", *accumulate(str(space.get("__package__") or "").split("."), "{}.{}".format)]  # that an import may be relative to
+            found += [(k, sys.modules[k]) for m in modules for a in above if (k := f"{a}.{m}".strip(".")) in sys.modules]
             for defaults in ("__defaults__", "__kwdefaults__"):
                 if getattr(f, defaults):
-                    found.append(self._bind(f"{name}.{defaults}", attrgetter(defaults), f, getattr(f, defaults)))
+                    found.append(self._bind(f"{name}.{defaults}", attrgetter(defaults), f))
         return [*found, (name, getattr(f, "__wrapped__", None))]
 
     def _spaces(self, todo: list[tuple[str, Any]]) -> bool:
@@ -158,7 +207,7 @@ class Bindings:
             for k in [k for k in members if k not in done and (k in self.names or k.startswith("__") and isinstance(space, type))]:
                 done.add(k)
                 if k in self.names:
-                    todo.append(self._bind(f"{name}.{k}", members.__getitem__, k, members[k]))
+                    todo.append(self._bind(f"{name}.{k}", members.__getitem__, k))
                 elif isinstance(members[k], types.FunctionType):  # an operator, a call
                     todo.append((f"{name}.{k}", members[k]))
         return bool(todo)
@@ -167,35 +216,37 @@ class Bindings:
         if isinstance(x, tuple):
             return [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] + [(name, type(x))]
         found: list[tuple[str, Any]] = [(name, type(x))]
-        if isinstance(x, (list, dict)):
-            self._bind(f"len({name})", len, x, len(x))
-            items = islice(enumerate(x) if isinstance(x, list) else x.items(), _LIMIT)
-            found += [self._bind(f"{name}[{k!r}]", x.__getitem__, k, v) for k, v in items]
+        base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
+        if base is not None:
+            self._bind(f"len({name})" if base is list else f"the keys of {name}", len if base is list else _keys, x)
+            get = base.__getitem__.__get__(x)  # not that of a subclass
+            found += [
+                self._bind(f"{name}[{k!r}]", get, k) for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
+            ]
         elif isinstance(x, _COPIED):
-            found += [(name, v) for v in self._bind(name, list, x, list(x))[1][:_LIMIT]]
+            found += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
+        elif isinstance(x, (weakref.ref, ContextVar)):
+            found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x))
         elif _ours(x):  # a function with a rule of its own, or a jitted one
-            return [(name, v) for v in getattr(x, "__dict__", {}).values() if callable(v)]
+            inside = getattr(x, "__dict__", {})
+            return [self._bind(f"{name}.{k}", inside.__getitem__, k) for k, v in list(inside.items()) if callable(v)]
         inside = getattr(x, "__dict__", None)
         if isinstance(inside, dict):
-            self._bind(f"len({name})", len, inside, len(inside))
-            found += [self._bind(f"{name}.{k}", inside.__getitem__, k, v) for k, v in list(inside.items())]
+            for what, get in (("type", type), ("vars", vars)):
+                self._bind(f"{what}({name})", get, x)
+            self._bind(f"len({name})", len, inside)
+            found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
         elif hasattr(type(x), "__next__"):
             self.closed = type(x).__name__
-        for k, get in _slots(type(x)):
-            try:
-                found.append(self._bind(f"{name}.{k}", get, x, get(x)))
-            except AttributeError:  # not yet assigned
-                continue
-        return found
+        return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
 
     def changed(self) -> str | None:
         """The name of something that is not what it was."""
         for b in self.bindings:
-            now = None
             try:
                 now = b.get(b.key)
             except (LookupError, ValueError, AttributeError):
-                return b.name
+                now = _ABSENT
             if now is not b.was and b.changed():
                 return b.name
         return None
@@ -244,11 +295,15 @@ class Watched:
         return digest(self.array) != self.digest
 
 
-def digest(x: Any) -> bytes:
-    """The elements of an array that is not locked, 64 elements of a larger one."""
+def digest(x: Any) -> tuple[Any, ...]:
+    """The shape, dtype and elements of an array that is not locked, 64 elements of a larger one."""
     if x.nbytes <= COPY:
-        return x.tobytes()  # type: ignore[no-any-return]
-    return bytes(np.ascontiguousarray(x.reshape(-1)[:: x.size // 64] if x.flags.c_contiguous else x.flat[:: x.size // 64]))
+        return x.shape, x.dtype, x.tobytes()
+    return (
+        x.shape,
+        x.dtype,
+        bytes(np.ascontiguousarray(x.reshape(-1)[:: x.size // 64] if x.flags.c_contiguous else x.flat[:: x.size // 64])),
+    )
 
 
 def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]]) -> list[Watched]:

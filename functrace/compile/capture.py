@@ -69,7 +69,7 @@ def _python(name: str, arity: int, function: Callable[..., Any] | None = None) -
 
 def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
     primitive = _python(name, 2)
-    above = getattr(Tracer, f"__{'r' if reflected else ''}{name}__", None)
+    above = getattr(ProgramTracer, f"__{'r' if reflected else ''}{name}__", None)
 
     def method(self: Any, other: Any) -> Any:
         if type(other) in NUMBERS or type(other) is NumberTracer and other.owner is self.owner:

@@ -66,6 +66,8 @@ def _reader(word: Any) -> Any:
 
 def program_of(tape: Tape) -> Program:
     """The program that a tape of `functrace.trace` recorded."""
+    for lock in tape.locks:
+        lock.check()
     consts: list[Any] = []
     kinds: dict[int, Kind | None] = {k: kind_of(x) for k, x in enumerate(tape.inputs)}
 
@@ -113,6 +115,7 @@ _SOURCE = {
     "stack": "np.stack([{rest}], axis={p})",
     "real": "np.real({0})",
     "imag": "np.imag({0})",
+    "complex": "np.stack(np.broadcast_arrays({0}, {1}), -1).view(np.result_type({0}, np.complex64))[..., 0][()]",
     "stop_gradient": "{0}",
     "strong": "np.asarray({0})[()]",
     "sinc": "np.sinc({0})",
@@ -132,7 +135,7 @@ def literal(x: Any) -> str:
     """A constant or parameter as source."""
     if isinstance(x, np.ndarray):
         if x.size <= 64 and x.dtype.kind in "fiub" and (x.dtype.kind != "f" or np.isfinite(x).all()):
-            return f"np.array({x.tolist()!r}, dtype={str(x.dtype)!r})"
+            return f"np.array({x.tolist()!r}, dtype={str(x.dtype)!r}){'' if x.size else f'.reshape({x.shape})'}"
         text = base64.b85encode(np.ascontiguousarray(x).tobytes()).decode()
         return f"np.frombuffer(base64.b85decode({text!r}), dtype={x.dtype.str!r}).reshape({x.shape})"
     if isinstance(x, np.generic):

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import check_taken, name_of, signature
+from functrace.transforms.custom import Wrapped
 from functrace.transforms.tracing import argument_names, replaced
 
 P = ParamSpec("P")
@@ -35,6 +36,7 @@ R = TypeVar("R")
 SIGNATURES = 512  # remembered
 PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
 _NUMBERS = frozenset((int, float, complex))
+_TEXTS = (str, bytes)  # NumPy has scalars of these, too
 _SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arctanh".split()  # what makes infinities in derivatives
 _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
 
@@ -113,7 +115,7 @@ class _Variant:
         return None
 
 
-class Jitted(Generic[P, R]):
+class Jitted(Wrapped[P, R]):
     """A function that is recorded once for each signature, and then replayed: what `jit` returns.
 
     >>> import functrace as ft, numpy as np
@@ -133,8 +135,7 @@ class Jitted(Generic[P, R]):
         no_retrace: bool,
         donate_argnums: Sequence[int] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
+        super().__init__(fun)
         self.static_argnums, self.static_argnames, self.paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
         self.donate_argnums = donate_argnums
         self._variants: dict[Any, _Variant] = {}
@@ -156,12 +157,6 @@ class Jitted(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<jit({str(getattr(self, '__qualname__', name_of(self.fun))).rpartition('.')[2]})>"
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-    def __reduce__(self) -> str:
-        return str(self.__qualname__)  # type: ignore[attr-defined]  # by its name, as functions are pickled and copied
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             call, statics = (args, kwargs), ()
@@ -179,7 +174,7 @@ class Jitted(Generic[P, R]):
                 elif t in _NUMBERS:
                     specs.append(t)
                     inputs.append(x)
-                elif isinstance(x, np.generic):
+                elif isinstance(x, np.generic) and not isinstance(x, _TEXTS):
                     specs.append(x.dtype)
                     inputs.append(x)
                 elif isinstance(x, np.ndarray):
@@ -275,7 +270,8 @@ class Jitted(Generic[P, R]):
             return self._eager(
                 variant, args, kwargs, f"it took more than {self.paths} paths, or what it reads keeps changing; the last time {why}"
             )
-        places = [k for k, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic)) or type(x) in _NUMBERS]
+        moving = [isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, _TEXTS) or type(x) in _NUMBERS for x in leaves]
+        places = [k for k, moves in enumerate(moving) if moves]
         outdef: list[Any] = []
 
         def run(*inputs: Any) -> list[Any]:
@@ -311,8 +307,8 @@ class Jitted(Generic[P, R]):
             return outputs
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
-            self._refuse(variant, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        elif bindings.drew() or state != drawn():
+            return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
+        if bindings.drew() or state != drawn():
             self._refuse(variant, "it draws random numbers")
         elif any(mode != "ignore" for mode in captured.handling.values()):
             self._refuse(variant, f"it sets np.errstate to {captured.handling}")

@@ -15,6 +15,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
 from functrace.transforms.batching import vmap
+from functrace.transforms.control_carry import own
 from functrace.transforms.custom import Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
@@ -82,15 +83,18 @@ class JitCall(Call):
 def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a jitted function of which some argument is traced."""
     leaves, treedef = tree.flatten((args, kwargs))
+
+    def call(*given: Any) -> Any:  # what it writes to is not the caller's
+        leaves, form = tree.flatten(given)
+        args, kwargs = tree.unflatten(form, own(leaves))
+        return jitted.fun(*args, **kwargs)
+
     traces = [x.owner for x in leaves if isinstance(x, Tracer)]
     newest = max(traces, key=lambda trace: trace.id)
     alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
     differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace)
     inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     if not (alone and differentiates and inexact) or jitted.static or Bindings(jitted.fun).traced:
-        return jitted.fun(*args, **kwargs)
-
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return jitted.fun(*args, **kwargs)
+        return call(args, kwargs)
 
     return JitCall(jitted.fun, treedef, call, jitted, None)(leaves)

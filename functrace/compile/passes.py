@@ -116,7 +116,7 @@ def _is(program: Program, k: int, number: float) -> bool:
 
 def algebra(program: Program) -> Program:
     """With identities that hold to the last bit: `x * 1`, `x / 1`, `x - 0` are x; `-(-x)` is x; `a + -b` is `a - b`; `-a * b` is
-    `-(a * b)`, and the sum of `-x` is `-sum(x)`, so that signs may meet. And those of masks: see `_condition`.
+    `-(a * b)`, so that signs may meet; the sum of `-x` is `0 - sum(x)`, since a sum is never -0. And those of masks: see `_condition`.
     """
     kinds = program.kinds
 
@@ -156,8 +156,8 @@ def algebra(program: Program) -> Program:
                 return by.args[0]
         elif name == "sum":
             if (positive := bare(i.args[0], made)) != i.args[0]:
-                total = program.value(kinds[i.out])
-                return Instruction(i.primitive, total, (positive,), i.params), Instruction(NEGATIVE, i.out, (total,), ())
+                total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))  # type: ignore[union-attr]
+                return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
         elif (
             name == "stop_gradient"
             or name in ("positive", "astype", "astype_constant")

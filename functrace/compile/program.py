@@ -14,6 +14,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
+from functrace.ops.create import as_numpy
 
 ARRAY, SCALAR, NUMBER = "array", "scalar", "number"  # what a value is: an ndarray, a NumPy scalar, a Python number
 
@@ -178,7 +179,7 @@ class GuardError(Exception):
 
 def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """Run a program one instruction after another, on plain or traced values: the meaning of a program."""
-    values: dict[int, Any] = dict(enumerate(inputs))
+    values = {k: x if (kind := program.kinds.get(k)) is not None and kind.form == NUMBER else as_numpy(x) for k, x in enumerate(inputs)}
     for k, x in enumerate(program.consts):
         values[-1 - k] = x
     for i in program.instructions:
@@ -191,4 +192,4 @@ def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
             values[i.out] = values[i.args[0]][i.params[0]]
         else:
             values[i.out] = bind(i.primitive, tuple([values[a] for a in i.args]), i.params)
-    return [values[k] for k in program.outputs]
+    return [np.array(x) if k < 0 and isinstance(x := values[k], np.ndarray) else values[k] for k in program.outputs]

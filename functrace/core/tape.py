@@ -48,7 +48,7 @@ class TapeTrace(Trace):
             x = x.kept()
         if type(x) is not np.ndarray and not isinstance(x := plain(x), np.ndarray):
             return x
-        kept = safe(x, copy) if needed else x
+        kept = safe(x, copy) if needed or x.dtype.kind == "O" else x
         if isinstance(kept, Lock):
             self.locks.append(kept)
             return kept.array

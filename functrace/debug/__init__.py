@@ -391,3 +391,6 @@ def profile(f: Callable[..., Any]) -> Callable[..., Profile]:
         return found
 
     return profiled
+
+
+__dir__ = errors.own_names(globals())

@@ -132,7 +132,7 @@ class Recording(Watch):
         self.floats: list[bool] = []  # of all leaves, which are differentiated
         for name, arg in zip(parameters_of(f, len(args)), args):
             for path, leaf in zip(tree.paths(arg), tree.leaves(arg)):
-                self.floats.append(leaf.dtype.kind in "fc" if hasattr(leaf, "dtype") else type(leaf) in (int, float, complex))
+                self.floats.append(leaf.dtype.kind in "fc" if hasattr(type(leaf), "dtype") else type(leaf) in (int, float, complex))
                 if self.floats[-1]:
                     self.names[len(self.inputs)] = name + path
                     self.inputs.append((name + path, leaf))

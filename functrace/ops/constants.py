@@ -7,6 +7,7 @@ a result whose shape depends on the values (`nonzero`) can't be batched unless t
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -239,7 +240,7 @@ _extreme = {
 def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     ndim = np.ndim(x) - 1
     if axis is None:
-        out = _extreme[name](np.reshape(x, (x.shape[0], -1)), 1, False)
+        out = _extreme[name](np.reshape(x, (x.shape[0], math.prod(x.shape[1:]))), 1, False)
         return np.reshape(out, (x.shape[0], *(1,) * ndim)) if keepdims else out
     return _extreme[name](x, negative_axes(axis, ndim), keepdims)
 

@@ -17,6 +17,7 @@ from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.errors import is_user_file
+from functrace.locks import asked
 from functrace.pool import recycled
 
 NUMBERS = frozenset((float, int, complex, bool, np.float64, np.float32))
@@ -38,6 +39,11 @@ def _below(x: Any, batched: BatchTracer) -> bool:
     elif type(x) is not np.ndarray and not isinstance(x, np.generic):
         return False
     return len(x.shape) < len(batched.value.shape) and not batched.owner.closed
+
+
+def _asked(y: Any, x: Any) -> bool:
+    """Whether Python asks `y` what `x * y` is: beside arrays only if its class says so, since NumPy asks it for each element."""
+    return not isinstance(y, Tracer) and asked(y) and (not x.shape or hasattr(y, "__array_ufunc__"))
 
 
 def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[..., Any]:
@@ -124,8 +130,12 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                     b, slots, needed = y.value, (x.slot, y.slot), of_both
                 elif isinstance(y, Tracer):
                     return bind(primitive, (x, y), ())
+                elif type(y) in NUMBERS:
+                    b, slots, needed = y, (x.slot, -1), of_x
                 else:
-                    b, slots, needed = y if type(y) in NUMBERS else trace.constant(y, of_x[-1]), (x.slot, -1), of_x
+                    b, slots, needed = trace.constant(y, of_x[-1]), (x.slot, -1), of_x
+                    if b is y and _asked(y, x):
+                        return NotImplemented
             elif type(y) is TapeTracer and not isinstance(x, Tracer):
                 trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
                 a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
@@ -141,13 +151,8 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                             return x.owner.tracer(binary(x.value, y), 2)
                     if type(y) is BatchTracer and _below(x, y):
                         return y.owner.tracer(binary(x, y.value), 2)
-                return bind(primitive, (x, y), ())
-            try:
-                ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
-            except TypeError:
-                if getattr(y, "__array_ufunc__", True) is None:  # Python asks y's own operator then
-                    return NotImplemented
-                raise
+                return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())
+            ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
             args = (a, b)
             kept = ans
             if ans.size > LARGE:

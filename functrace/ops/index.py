@@ -203,7 +203,8 @@ def _batch_write(which: str) -> Any:
         (index,) = params
         if flags[1]:
             part = _ndim_read(np.shape(x)[1:] if flags[0] else np.shape(x), index)
-            v = np.reshape(v, (size, *(1,) * (part - (np.ndim(v) - 1)), *v.shape[1:]))
+            more = np.ndim(v) - 1 - part  # axes of length 1 that NumPy takes away
+            v = np.reshape(v, (size, *(1,) * -more, *v.shape[1 + max(more, 0) :]))
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))
         inside, axis = batch_in_front(index)
         if axis and flags[1]:

@@ -25,7 +25,17 @@ from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
 from functrace.ops.index import HOLE, decided, getitem, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
+from functrace.ops.kinds import same, undeclared
 from functrace.ops.shape import astype
+
+
+def _complex(real: Any, imag: Any) -> Any:
+    out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, imag, np.complex64))
+    out.real, out.imag = real, imag
+    return out[()]
+
+
+complex_of = undeclared("complex", _complex, same, lambda t, _ans, _re, _im: t * 1j)  # a sum with 1j * imag loses infinities and signs
 
 
 class View:
@@ -46,8 +56,8 @@ RESHAPE = View(shape.reshape, _back, lambda m, shape_: m.flags.c_contiguous or n
 RAVEL = View(shape.reshape, _back, lambda m, _shape: m.flags.c_contiguous)
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
-REAL = View(elementwise.real, lambda base, v: v + elementwise.imag(base) * 1j)
-IMAG = View(elementwise.imag, lambda base, v: elementwise.real(base) + v * 1j)
+REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
+IMAG = View(elementwise.imag, lambda base, v: complex_of(elementwise.real(base), v))
 
 
 def view(x: Tracer, key: Any) -> Any:

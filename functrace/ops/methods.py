@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import BatchTracer, Tracer
+from functrace.locks import refuse_objects
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
@@ -21,10 +22,19 @@ from functrace.ops.registry import found
 from functrace.ops.ufuncs import with_axes
 
 
+def repeats(x: Tracer) -> bool:
+    """Whether `x` times a sequence, `[0.0] * n`, is the sequence repeated, as with NumPy's integers. Python does that, with an index."""
+    return not x.shape and x.dtype.kind in "bui" and (type(x) is BatchTracer or not isinstance(x.value, np.ndarray))
+
+
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def reflected(self: Any, other: Any) -> Any:
         try:
-            return op(lift(other) if isinstance(other, (list, tuple)) else other, self)
+            if isinstance(other, (list, tuple)):
+                if op is e.multiply and repeats(self):
+                    return NotImplemented
+                other = lift(other)
+            return op(other, self)
         except errors.LeakedTracerError as error:
             errors.trim(error)
             raise
@@ -112,7 +122,9 @@ def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", su
     dtype = np.dtype(dtype)
     if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {dtype!r} according to the rule {casting!r}")
-    if dtype.kind in "buiSUO":
+    if dtype.kind == "O" or self.dtype.kind == "O":
+        refuse_objects()
+    if dtype.kind in "buiSU":
         return _shape.astype_constant(self, dtype)
     return _shape.astype(self, dtype) if dtype != self.dtype or copy else self
 

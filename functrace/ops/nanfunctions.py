@@ -10,7 +10,7 @@ import numpy as np
 from functrace.core.tracer import value
 from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
-from functrace.ops.inplace import store
+from functrace.ops.inplace import complex_of, store
 from functrace.ops.registry import Sample, implements
 from functrace.ops.statistics import RANKED, REDUCED, as_float, over, prod, root, squares
 
@@ -177,9 +177,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if x.dtype.kind not in "fc":
         return x.astype(x.dtype)
     if x.dtype.kind == "c":
-        parts = (nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
-        real, imaginary = parts
-        return real + x.dtype.type(1j) * imaginary
+        return complex_of(*(nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x))))
     limits = np.finfo(x.dtype)
     x = _number(x, nan, np.isnan(x))
     x = _number(x, limits.max if posinf is None else posinf, np.isposinf(x))

@@ -90,6 +90,7 @@ _REMEDIES = {  # where a library, called by the user, converts
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
     "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
     "sklearn": "write the model's formula in NumPy, with its fitted numbers (model.coef_), or give it a rule with functrace.custom_vjp",
+    "matplotlib": "plot the plain value, functrace.value(x)",
     "xarray": "take the array out, da.data, before it leaves xarray",
 }
 
@@ -175,6 +176,7 @@ for _name, _method in {
     "__complex__": _number(complex, "use it as it is (np.exp, not cmath.exp)"),
     "__array__": _array,
     "tolist": _refusal("a list", "index it, or iterate over it"),
+    "__reduce__": _refusal("a pickle", "use it in this process, and send plain values to others"),
     "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
 }.items():
     setattr(Tracer, _name, _method)

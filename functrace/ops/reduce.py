@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -153,7 +154,7 @@ def _flat_arg(fun: Any) -> Any:
     def batch(size: int, _flags: Any, args: Any, params: Any) -> Any:
         (x,), (axis, keepdims) = args, params
         if axis is None:
-            out = fun(np.reshape(x, (size, -1)), axis=1)
+            out = fun(np.reshape(x, (size, math.prod(x.shape[1:]))), axis=1)
             return np.reshape(out, (size, *(1,) * (np.ndim(x) - 1))) if keepdims else out
         return fun(x, axis=negative_axes(axis, np.ndim(x) - 1), keepdims=keepdims)
 

@@ -53,7 +53,8 @@ def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any
 
     def of_two(x: Any, y: Any, /, *rest: Any, **kwargs: Any) -> Any:
         try:
-            return full(x, y, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS else function(x, y)
+            out = full(x, y, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS else function(x, y)
+            return ufunc(x, y) if out is NotImplemented else out  # which asks the operand, or says that it can't
         except Exception as error:
             errors.trim(error)
             raise

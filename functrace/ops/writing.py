@@ -45,8 +45,8 @@ def _write_flat(x: Any, v: Any, positions: Any) -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`np.copyto`."""
     dst, src = _target("copyto", dst), lift(src)
-    src = np.broadcast_to(_cast(src, dst, casting) if src.shape else _cast(src, dst), dst.shape)
-    write(dst, lift(src) + np.zeros((), dst.dtype) if where is True else np.where(where, src, dst))
+    src = _cast(src, dst, casting) if src.shape else _cast(src, dst)
+    setitem(dst, ..., src if where is True else np.where(where, src, dst))
 
 
 def putmask(a: Any, mask: Any, values: Any) -> None:

@@ -155,9 +155,9 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
                 f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf)}, which holds no numbers that can be differentiated.\n"
                 f"  At {errors.user_line()}.\n  Convert it: x.astype(float)."
             )
-    elif kind is float or kind is int:
+    elif kind is int or isinstance(leaf, float):
         return np.float64(leaf)
-    elif kind is complex:
+    elif isinstance(leaf, complex):
         return np.complex128(leaf)
     elif not isinstance(leaf, (bool, int, float, complex)):
         tensor = callable(getattr(kind, "numpy", None))

@@ -107,7 +107,7 @@ def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 class _CheckpointCall(Call):
-    what = "checkpoint"
+    what, lends = "checkpoint", True
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _random_state()

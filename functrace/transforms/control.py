@@ -19,7 +19,7 @@ from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_branches import cond, switch
-from functrace.transforms.control_carry import Carry, arrays, traced
+from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
 from functrace.transforms.control_program import Program, by_python, recorded
 from functrace.transforms.control_while import while_loop
@@ -96,7 +96,7 @@ def _scan(
         for x in rows:
             if isinstance(x, np.ndarray):
                 x.flags.writeable = False  # it is a view of the caller's array
-        return tree.unflatten(xs_def, rows)
+        return tree.unflatten(xs_def, own(rows) if traced(rows) else rows)
 
     if not length:
         with np.errstate(all="ignore"):
@@ -157,7 +157,7 @@ def _by_python(carry: Carry, step: Any, order: Sequence[int], new: Any, y: Any) 
         leaves, structure = tree.flatten(y)
         if structure != y_def:
             raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.\n  At {errors.user_line()}.")
-        rows[k] = [np.array(x) if isinstance(x, np.ndarray) else x for x in leaves]  # a later step may write to it
+        rows[k] = own(leaves)  # a later step may write to it
     return carry.tree(state), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
 
 

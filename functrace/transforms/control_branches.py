@@ -11,6 +11,7 @@ from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
+from functrace.ops.inplace import store
 from functrace.transforms.arguments import name_of
 from functrace.transforms.control_carry import NUMBERS, arrays
 from functrace.transforms.control_program import Program, numbered, or_zeros, pulled, pushed, recorded, settled
@@ -71,18 +72,28 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
     leaves = arrays(what, "an operand", [given[k] for k in moving])[0]
     structures: list[Any] = []
+    written: dict[int, None] = {}  # the operands that some branch writes to
 
     def flat(branch: Any) -> Callable[[list[Any]], list[Any]]:
         def run(xs: list[Any]) -> list[Any]:
+            slots = [x.slot for x in xs]
             full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
             ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
             structures.append(structure)
-            return [as_numpy(y) for y in ys]
+            out = [as_numpy(y) for y in ys] + [xs[k] for k in written]
+            written.update((k, None) for k, x in enumerate(xs) if x.slot != slots[k])
+            return out
 
         return run
 
-    with np.errstate(all="ignore"):
-        programs = [recorded(flat(branch), leaves, what) for branch in branches]
+    def record() -> list[Program]:
+        structures.clear()
+        with np.errstate(all="ignore"):
+            return [recorded(flat(branch), leaves, what) for branch in branches]
+
+    programs = record()
+    if written:
+        programs = record()  # with what the operands have become
     if any(body.looked for body in programs):
         try:
             return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
@@ -102,7 +113,9 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]
     out = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names)([index, *lifted, *leaves])
-    return tree.unflatten(structures[0], out)
+    for k, x in zip(written, out[len(out) - len(written) :]):
+        store(what, x, given[moving[k]])
+    return tree.unflatten(structures[0], out[: len(out) - len(written)])
 
 
 def _decided(index: Any) -> int | None:
@@ -238,7 +251,7 @@ class SwitchCall(Call):
             return result
         index = np.clip(index, 0, top)
         parts, rows = [], []
-        for k in np.unique(index):
+        for k in np.unique(index) if size else [0]:
             chosen = np.flatnonzero(index == k)
             rows.append(chosen)
             parts.append(one(int(k), [x[chosen] if f else x for x, f in zip(rest, flags[1:])], len(chosen)))

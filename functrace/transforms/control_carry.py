@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import apart
 from functrace.ops.create import as_numpy
 
 NUMBERS = (bool, int, float, complex)
@@ -30,6 +31,11 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
 def is_number(x: Any) -> bool:
     """Whether `x` is a Python number, or, under `jit`, stands for one."""
     return type(x.value if isinstance(x, Tracer) else x) in NUMBERS
+
+
+def own(xs: Sequence[Any]) -> list[Any]:
+    """Arrays that others do not see written to: copies, or other handles of traced arrays."""
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) and x.shape else x for x in xs]
 
 
 def traced(xs: Sequence[Any]) -> bool:
@@ -55,8 +61,8 @@ class Carry:
             self.weak = [False] * len(self.weak)
 
     def fresh(self) -> list[Any]:
-        """The initial leaves, in memory that a body may write to."""
-        return [np.array(x) if isinstance(x, np.ndarray) else x for x in self.leaves]
+        """The initial leaves, which a body may write to."""
+        return own(self.leaves)
 
     def check(self, new: Any) -> list[Any]:
         """The leaves of a step's new carry."""

@@ -17,6 +17,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import apart
 from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
@@ -46,12 +47,39 @@ def _newest(leaves: Sequence[Any]) -> Any:
     return max(owners, key=lambda owner: owner.id) if owners else None
 
 
+def lent(xs: Sequence[Any]) -> list[Any]:
+    """Values for a function of the user's, that belong to a tape or a replay: arrays read-only, traced ones as handles of their own."""
+    out = []
+    for x in xs:
+        if isinstance(x, np.ndarray):
+            x = x.view()
+            x.flags.writeable = False
+        out.append(apart(x) if isinstance(x, Tracer) and x.shape else x)
+    return out
+
+
+def _unwritten(what: str, function: Any, f: Any) -> Any:
+    """`f`, with an error if it writes to a traced argument: whoever holds the array would see it in some transforms, and not in others."""
+
+    def run(*args: Any) -> Any:
+        before = [(x, x.value, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
+        out = f(*args)
+        if any(x.value is not value or x.slot != slot for x, value, slot in before):
+            raise errors.CustomRuleError(
+                f"{what} {name_of(function)!r} writes to its argument, an array that the caller still has.\n  At {errors.user_line()}.\n"
+                "  Write to a copy of it: x = x.copy()."
+            )
+        return out
+
+    return run
+
+
 _LATER = object()  # residuals that nothing has asked for yet
 
 
 def is_float(x: Any) -> bool:
     """Whether `x` is an array or scalar of floats or complex numbers."""
-    return hasattr(x, "dtype") and x.dtype.kind in "fc"
+    return hasattr(type(x), "dtype") and x.dtype.kind in "fc"
 
 
 def zeros(g: Any, ans: Any) -> Any:
@@ -72,9 +100,10 @@ class Call:
     """A function call as one entry of a tape: subclasses say how to run it, and its two rules, on flat lists of leaves."""
 
     what = "function"
+    lends = False  # whether a function of the user's sees the values
 
     def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
-        self.function, self.f = function, f
+        self.function, self.f = function, f and _unwritten(self.what, function, f)
         self.treedef = treedef  # of the arguments, a tuple
         self.outdef: Any = None
 
@@ -89,11 +118,12 @@ class Call:
         if isinstance(trace, BatchTrace):
             return tree.map(trace.tracer, self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine))
         values = [x.value if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
+        shown = lent(values) if self.lends else values
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
-            out, residuals = self([example(v) for v in values] if isinstance(trace, Recorder) else values), _LATER
+            out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), _LATER
         else:
-            out, residuals = self.forward(values, mine)
+            out, residuals = self.forward(shown, mine)
         ys, self.outdef = tree.flatten(out)
         for y in ys:
             if isinstance(y, Tracer) and y.owner.id >= trace.id:
@@ -101,6 +131,10 @@ class Call:
                     f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
                     f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
                 )
+        if self.lends:  # and may be given them back, or a part of them
+            lenders = {id(v): x for v, x in zip(shown, values)}
+            ys = [lenders.get(id(y), y) for y in ys]
+            ys = [np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y for y in ys]
         ys = [as_numpy(y) for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
@@ -202,12 +236,28 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     return bound.args  # type: ignore[no-any-return]
 
 
-class _Custom(Generic[P, R]):
-    """A function with a rule of its own; keeps the wrapped function's name, docstring and signature."""
+class Wrapped(Generic[P, R]):
+    """An object in a function's place, with its name, docstring and signature: a method in a class, pickled and copied by its name."""
 
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[P, R]) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise NotImplementedError
+
+
+class _Custom(Wrapped[P, R]):
+    """A function with a rule of its own."""
+
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+        super().__init__(fun)
         self.nondiff_argnums = tuple(nondiff_argnums)
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
@@ -225,17 +275,8 @@ class _Custom(Generic[P, R]):
 
         return merge, [fixed[k] for k in sorted(fixed)], moving
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}({name_of(self.fun)})>"
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-    def __reduce__(self) -> str:
-        return str(self.__qualname__)  # type: ignore[attr-defined]  # by its name, as functions are pickled and copied
 
 
 class custom_vjp(_Custom[P, R]):
@@ -279,7 +320,7 @@ class custom_vjp(_Custom[P, R]):
 
 
 class _VjpCall(Call):
-    what = "custom_vjp"
+    what, lends = "custom_vjp", True
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any) -> None:
         super().__init__(function, treedef, f)
@@ -302,7 +343,9 @@ class _VjpCall(Call):
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         name = name_of(self.function)
         args = self.args(leaves)
-        back = self._rule("bwd(residuals, cotangent)", self.bwd, residuals, tree.unflatten(self.outdef, cts))
+        back = self._rule(
+            "bwd(residuals, cotangent)", self.bwd, tree.map(lambda x: lent([x])[0], residuals), tree.unflatten(self.outdef, lent(cts))
+        )
         if not isinstance(back, (tuple, list)) or len(back) != len(args):
             got = f"{len(back)} of them" if isinstance(back, (tuple, list)) else errors.describe(back)
             count, wanted = len(args), ", ".join(f"g{k}" for k in range(len(args)))
@@ -376,7 +419,7 @@ class custom_jvp(_Custom[P, R]):
 
 
 class _JvpCall(Call):
-    what = "custom_jvp"
+    what, lends = "custom_jvp", True
 
     def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
         super().__init__(function, treedef, f)
@@ -387,7 +430,7 @@ class _JvpCall(Call):
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         full = [zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
-        result = self.rule(self.args(leaves), self.args(full))
+        result = self.rule(self.args(lent(leaves)), self.args(lent(full)))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(
                 f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out), got "

@@ -15,6 +15,7 @@ from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
+from functrace.ops.methods import repeats
 from functrace.transforms.arguments import name_of, signature
 from functrace.transforms.naming import Lines, line_text, names_of
 
@@ -57,6 +58,9 @@ class ProgramTracer(Tracer):
         """The value as a list; a guard."""
         return self.owner.guard(self, operator.methodcaller("tolist"))
 
+    def __mul__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, (list, tuple, str)) and repeats(self) else super().__mul__(other)  # type: ignore[misc]
+
     def __str__(self) -> str:
         self.owner.text(self)
         return super().__str__()
@@ -92,18 +96,14 @@ class ProgramTrace(TapeTrace):
         return found
 
     def text(self, x: Tracer) -> None:
-        """A value becomes text. That of an integer may be a name, as in `params[f"w{i}"]`: a guard. That of others is for people."""
-        if not x.shape and x.dtype.kind in "iub":
+        """A value becomes text. It may be a name, as in `params[f"w{i}"]`: a guard. That of a fraction, or an array, is for people."""
+        if not x.shape and x.dtype.kind not in "fc":
             self.guard(x, str)
 
     def reveal(self, tracer: Tracer) -> Any:
         """The value, all of which is noted."""
         self.guard(tracer, np.array)
         return tracer.value
-
-    def constant(self, x: Any, needed: bool, copy: int = 0) -> Any:
-        """A constant as it is: no rule will look at it later."""
-        return super().constant(x, False)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         mine = [isinstance(a, Tracer) and a.owner is self for a in args]
@@ -141,7 +141,7 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
 
         def run(*inputs: Any) -> list[Any]:
             positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
-            return tree.leaves(f(*positional, **keywords))
+            return [np.array(x) if isinstance(x, np.ndarray) else x for x in tree.leaves(f(*positional, **keywords))]
 
         inputs = [as_numpy(leaves[k]) for k in places]
         tape = record(run, inputs, f"trace({name_of(f)})", ProgramTrace)
