@@ -17,7 +17,8 @@ from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY, logistic
 from functrace.torch._reduce import log_softmax as _log_softmax
 from functrace.torch._reduce import softmax as _softmax
-from functrace.torch._tensor import wrap
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import bad_argument
 from functrace.torch._views import inplace as _inplace
 
 _C = math.sqrt(2 / math.pi)
@@ -139,6 +140,8 @@ _relu = FUNCTIONS["relu"]
 
 
 def _activate(name: str, x: Any, params: tuple[Any, ...] = (), inplace: bool = False) -> Any:
+    if not isinstance(x, Tensor):
+        raise bad_argument(name, "input", 1, x)
     return _inplace(_WRITTEN[name], x, (), params) if inplace else call(_ROWS[name], (x,), params)
 
 

@@ -162,9 +162,9 @@ def embedding_bag(
     return _BAGS(weight, samples, index[kept], bag[kept], n, mode)
 
 
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(input: Any, num_classes: int = -1) -> Any:
     """Rows of the identity matrix."""
-    a = tensor._a
+    a = input._a
     if a.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not a.size and num_classes <= 0:
