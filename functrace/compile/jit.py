@@ -36,6 +36,7 @@ R = TypeVar("R")
 SIGNATURES = 512  # remembered
 PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
 _NUMBERS = frozenset((int, float, complex))
+_ARRAYS = (np.ndarray, np.generic)
 _TEXTS = (str, bytes)  # NumPy has scalars of these, too
 _SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arctanh".split()  # what makes infinities in derivatives
 _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
@@ -270,8 +271,7 @@ class Jitted(Wrapped[P, R]):
             return self._eager(
                 variant, args, kwargs, f"it took more than {self.paths} paths, or what it reads keeps changing; the last time {why}"
             )
-        moving = [isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, _TEXTS) or type(x) in _NUMBERS for x in leaves]
-        places = [k for k, moves in enumerate(moving) if moves]
+        places = [k for k, x in enumerate(leaves) if type(x) in _NUMBERS or isinstance(x, _ARRAYS) and not isinstance(x, _TEXTS)]
         outdef: list[Any] = []
 
         def run(*inputs: Any) -> list[Any]:

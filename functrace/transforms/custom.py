@@ -47,15 +47,12 @@ def _newest(leaves: Sequence[Any]) -> Any:
     return max(owners, key=lambda owner: owner.id) if owners else None
 
 
-def lent(xs: Sequence[Any]) -> list[Any]:
-    """Values for a function of the user's, that belong to a tape or a replay: arrays read-only, traced ones as handles of their own."""
-    out = []
-    for x in xs:
-        if isinstance(x, np.ndarray):
-            x = x.view()
-            x.flags.writeable = False
-        out.append(apart(x) if isinstance(x, Tracer) and x.shape else x)
-    return out
+def _lend(x: Any) -> Any:
+    """A value for a function of the user's, that belongs to a tape or a replay: an array read-only, a traced one as a handle of its own."""
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return apart(x) if isinstance(x, Tracer) and x.shape else x
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:
@@ -118,7 +115,7 @@ class Call:
         if isinstance(trace, BatchTrace):
             return tree.map(trace.tracer, self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine))
         values = [x.value if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
-        shown = lent(values) if self.lends else values
+        shown = [*map(_lend, values)] if self.lends else values
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
             out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), _LATER
@@ -343,9 +340,8 @@ class _VjpCall(Call):
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         name = name_of(self.function)
         args = self.args(leaves)
-        back = self._rule(
-            "bwd(residuals, cotangent)", self.bwd, tree.map(lambda x: lent([x])[0], residuals), tree.unflatten(self.outdef, lent(cts))
-        )
+        cotangent = tree.unflatten(self.outdef, [*map(_lend, cts)])
+        back = self._rule("bwd(residuals, cotangent)", self.bwd, tree.map(_lend, residuals), cotangent)
         if not isinstance(back, (tuple, list)) or len(back) != len(args):
             got = f"{len(back)} of them" if isinstance(back, (tuple, list)) else errors.describe(back)
             count, wanted = len(args), ", ".join(f"g{k}" for k in range(len(args)))
@@ -430,7 +426,7 @@ class _JvpCall(Call):
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         full = [zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
-        result = self.rule(self.args(lent(leaves)), self.args(lent(full)))
+        result = self.rule(self.args([*map(_lend, leaves)]), self.args([*map(_lend, full)]))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(
                 f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out), got "

@@ -128,7 +128,26 @@ class LogNormal(_OfNormal):
         return self.base_dist.entropy() + self.loc
 
 
-class HalfNormal(_OfNormal):
+class Half(Distribution):
+    """The size of a number whose distribution, `base_dist`, is symmetric about 0."""
+
+    base_dist: Any
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() - math.log(2)
+
+
+class HalfNormal(Half, _OfNormal):
     """The size of a normal number of mean 0."""
 
     arg_constraints = {"scale": constraints.positive}
@@ -141,20 +160,6 @@ class HalfNormal(_OfNormal):
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     mode = property(lambda self: self.scale * 0)
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
-
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
-        found = self.base_dist.log_prob(value) + math.log(2)
-        return T["where"](value >= 0, found, -math.inf)
-
-    def cdf(self, value: Any) -> Any:
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Any) -> Any:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Any:
-        return self.base_dist.entropy() - math.log(2)
 
 
 class Laplace(_LocScale):

@@ -15,7 +15,7 @@ from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.composed import TransformedDistribution
-from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
+from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
 from functrace.torch.distributions.discrete import Categorical, OneHotCategorical, binary_entropy
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
 from functrace.torch.distributions.transforms import (
@@ -59,7 +59,7 @@ class Gumbel(TransformedDistribution):
         return self.scale.log() + (1 + _EULER)
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Half, TransformedDistribution):
     """The size of a Cauchy number around 0."""
 
     arg_constraints = {"scale": constraints.positive}
@@ -73,19 +73,9 @@ class HalfCauchy(TransformedDistribution):
     mode = property(lambda self: full_like(self.scale, 0))
     variance = property(lambda self: self.base_dist.variance)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
-        return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
     def cdf(self, value: Any) -> Any:
         self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Any) -> Any:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Any:
-        return self.base_dist.entropy() - math.log(2)
+        return super().cdf(value)
 
 
 class Pareto(TransformedDistribution):
