@@ -4,6 +4,8 @@ import inspect
 
 import numpy as np
 
+import functrace as ft
+from functrace import tree
 from functrace.ops.protocol import load_late
 
 
@@ -28,3 +30,35 @@ def of_numpy(table):
     """The declarations that are NumPy's: SciPy's join them when a test imports them."""
     load_late()
     return {name: declared for name, declared in table.items() if not name.startswith("scipy.")}
+
+
+def alike(found, wanted):
+    """Whether two trees have equal leaves: in type, dtype, shape, value and sign of zero."""
+    found, wanted = tree.leaves(found), tree.leaves(wanted)
+    assert [type(x) for x in found] == [type(x) for x in wanted]
+    for x, y in zip(found, wanted):
+        x, y = np.asarray(x), np.asarray(y)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_array_equal(x, y)
+        for part in (np.real, np.imag) if x.dtype.kind == "c" else (np.positive,) if x.dtype.kind == "f" else ():
+            kept = ~np.isnan(x)
+            np.testing.assert_array_equal(np.signbit(part(x))[kept], np.signbit(part(y))[kept])
+
+
+MODES = {
+    "jit": lambda f, x: ft.jit(f)(x),
+    "jit again": lambda f, x: [g := ft.jit(f), g(x), g(x)][2],
+    "vjp": lambda f, x: ft.vjp(f, x)[0],
+    "jvp": lambda f, x: ft.jvp(f, (x,), (x,))[0],
+    "vmap": lambda f, x: tree.map(lambda y: y[1], ft.vmap(f)(np.stack([2 * x, x]))),
+    "jit of vmap": lambda f, x: tree.map(lambda y: y[1], ft.jit(ft.vmap(f))(np.stack([2 * x, x]))),
+}
+
+
+def same_in(f, x, mode):
+    """Whether `f` gives in a mode what it gives on plain arrays, to the bit."""
+    for want, got in zip(tree.leaves(f(x)), tree.leaves(MODES[mode](f, x)), strict=True):
+        want, got = np.asarray(want), np.asarray(got)
+        assert want.dtype == got.dtype
+        assert want.shape == got.shape
+        assert want.tobytes() == got.tobytes(), (want, got)

@@ -14,21 +14,7 @@ import functrace.numpy as fnp
 from functrace.compile.export import to_python
 from functrace.compile.jit import JitWarning
 from functrace.compile.optimise import optimise
-
-LEAVES = ft.tree.leaves
-
-
-def alike(found, wanted):
-    found, wanted = LEAVES(found), LEAVES(wanted)
-    assert [type(x) for x in found] == [type(x) for x in wanted]
-    for x, y in zip(found, wanted):
-        x, y = np.asarray(x), np.asarray(y)
-        assert (x.dtype, x.shape) == (y.dtype, y.shape)
-        np.testing.assert_array_equal(x, y)
-        for part in (np.real, np.imag) if x.dtype.kind == "c" else (np.positive,) if x.dtype.kind == "f" else ():
-            kept = ~np.isnan(x)
-            np.testing.assert_array_equal(np.signbit(part(x))[kept], np.signbit(part(y))[kept])
-
+from tests.helpers import alike
 
 Z = np.array([complex(np.inf, 1), complex(-0.0, -1.0), 1 + 2j])
 X32 = np.arange(3, dtype=np.float32)
@@ -215,22 +201,22 @@ def test_views_at_traced_places(f):
     jitted, batched = ft.jit(f), ft.jit(ft.vmap(f))
 
     def total(y, i):
-        return sum(np.sum(np.sin(part)) for part in LEAVES(f(y * 1.0, i)))
+        return sum(np.sum(np.sin(part)) for part in ft.tree.leaves(f(y * 1.0, i)))
 
     eager, compiled = ft.grad(total), ft.grad(ft.jit(total))
     for k in range(4):
         y, i = rng.normal(size=(3, 3)), (2, 0, 1, 2)[k]
-        want = LEAVES(f(y.copy(), i))
+        want = ft.tree.leaves(f(y.copy(), i))
         for found in (jitted(y, i), jitted(y, np.int64(i)), ft.vjp(lambda y, i=i: f(y * 1.0, i), y)[0]):
-            for a, b in zip(LEAVES(found), want):
+            for a, b in zip(ft.tree.leaves(found), want):
                 np.testing.assert_array_equal(a, b)
         np.testing.assert_allclose(compiled(y, i), eager(y, i), rtol=1e-12)
         ys, places = rng.normal(size=(4, 3, 3)), rng.integers(0, 3, 4)
         if f is write_squeezed:
             continue  # whose slice at a place is one shape for each
-        stacked = [np.stack(parts) for parts in zip(*(LEAVES(f(y.copy(), i)) for y, i in zip(ys, places)))]
+        stacked = [np.stack(parts) for parts in zip(*(ft.tree.leaves(f(y.copy(), i)) for y, i in zip(ys, places)))]
         for found in (ft.vmap(f)(ys, places), batched(ys, places)):
-            for a, b in zip(LEAVES(found), stacked):
+            for a, b in zip(ft.tree.leaves(found), stacked):
                 np.testing.assert_allclose(a, b)
 
 
@@ -330,3 +316,53 @@ def test_a_replay_does_not_warn_of_what_a_derivative_divides_by():
         warnings.simplefilter("error")
         for x in (np.ones(3), np.zeros(3), np.array([0.0, 4.0, 0.0]), np.zeros(3)):
             np.testing.assert_array_equal(jitted(x), [0.5 / np.sqrt(v) if v else 0.0 for v in x])
+
+
+# Arithmetic
+
+
+V = np.array([0.5, -1.2, 2.0])
+SMALL = np.array([1, 2, 250], np.uint8)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: np.sum(-y),
+        lambda x, y: x + -y,
+        lambda x, y: -x * -y,
+        lambda x, y: -y * V,
+        lambda x, y: -y / -x,
+        lambda x, y: -y / V,
+    ],
+)
+def test_the_negative_of_a_small_integer_wraps_round(f):
+    jitted = ft.jit(f)
+    for _ in range(2):
+        alike(jitted(np.arange(1, 4), SMALL), f(np.arange(1, 4), SMALL))
+
+
+PYTHONS = {
+    "shifts": (lambda n: (1 << n, n >> 1, n & 3, n | 8, n ^ 5, ~n), [(3,), (5,), (70,)]),
+    "round": (lambda x: (round(x), round(x, 2), divmod(x, 2), divmod(7, x)), [(2.675,), (2.6751,), (3.5,)]),
+    "signs": (lambda x: (np.negative(np.negative(x)), V.astype(np.float32) + -np.negative(x)), [(3.0,), (4.0,)]),
+    "large": (lambda n: n * n + 1, [(10**30,), (3,)]),
+    "names": (lambda p, i: p[f"w{i}"] * 2, [({"w1": 1.0, "w2": 5.0}, 1), ({"w1": 1.0, "w2": 5.0}, 2), ({"w1": 3.0, "w2": 5.0}, 1)]),
+    "text": (lambda i: f"layer {i:03d} of {i}", [(1,), (2,), (1,)]),
+    "a place": (lambda x: {"0": x, "1": 3 * x, "2": -x}[str(np.argmax(x))], [(V,), (-V[::-1],), (V[::-1],)]),
+}
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_python_numbers_are_what_they_are_in_python(name):
+    f, calls = PYTHONS[name]
+    jitted = ft.jit(f)
+    for args in calls:
+        alike(jitted(*args), f(*args))
+
+
+def test_text_with_a_traced_value_in_it_is_not_frozen():
+    jitted = ft.jit(lambda x: (x * 2, f"loss {np.sum(x):.2f}"))
+    with pytest.warns(UserWarning, match="returns the text 'loss 1.30'"):
+        assert jitted(V)[1] == "loss 1.30"
+    assert jitted(2 * V)[1] == "loss 2.60"

@@ -7,6 +7,9 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
+from tests.helpers import MODES, same_in
+
+X = np.array([0.3, -0.7, 1.2])
 
 
 def names(program):
@@ -195,3 +198,46 @@ def test_python_integers_are_differentiated_as_outside():
     assert ft.jit(ft.hessian(f))(3) == 6.0
     with pytest.raises(ft.errors.IntegerInputError):
         ft.grad(f)(True)
+
+
+# Exactly, and no more than the part
+
+
+def copied(x):
+    y = x * 1.0
+    np.copyto(y, np.array([-0.0, 2.0, -0.0]))
+    return y
+
+
+def with_leading_axes(x):
+    y = x * 1.0
+    y[1:] = x[None, None, :2]
+    np.copyto(y[:1], x[None, 2:])
+    return y
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("f", [copied, with_leading_axes])
+def test_copies_are_exact_and_lose_axes_of_length_one(f, mode):
+    same_in(f, X, mode)
+
+
+def real_part(z):
+    z = z.copy()
+    z.real[...] = 3.0
+    return z
+
+
+def imaginary_part(z):
+    z = z.copy()
+    z.imag[1:] = -0.0
+    return z
+
+
+@pytest.mark.parametrize("mode", ["jit", "jit again", "vjp", "vmap", "jit of vmap"])
+@pytest.mark.parametrize("f", [real_part, imaginary_part, np.nan_to_num])
+@pytest.mark.parametrize("dtype", [complex, np.complex64])
+def test_a_part_of_a_complex_array_leaves_the_other_alone(dtype, f, mode):
+    with np.errstate(invalid="ignore"):
+        same_in(f, np.array([complex(1, np.inf), complex(1, -0.0), complex(-0.0, np.nan)], dtype), mode)
+        ft.check_grads(f, np.array([1 + 2j, -1 + 0.5j, 2 - 1j]))

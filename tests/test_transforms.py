@@ -1043,3 +1043,22 @@ def test_check_grads_warns_on_single_precision():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ft.check_grads(np.sin, np.array([0.3]))
+
+
+# Empty batches
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.argmax,
+        lambda x: x[np.argmin(x)],
+        lambda x: np.searchsorted(np.arange(3.0), x),
+        lambda x: np.partition(x, 1),
+        lambda x: ft.cond(x.sum() > 0, np.sin, np.cos, x),
+    ],
+)
+def test_an_empty_batch_gives_empty_results(f):
+    one, out = np.asarray(f(np.zeros(3))), ft.vmap(f)(np.zeros((0, 3)))
+    assert out.shape == (0, *one.shape)
+    assert out.dtype == one.dtype

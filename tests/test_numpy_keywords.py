@@ -142,7 +142,7 @@ def test_out_wider_than_the_argument_is_computed_in():
     ],
 )
 def test_an_out_that_does_not_fit_says_so(error, call):
-    with pytest.raises(error, match="test_numpy_audit"):
+    with pytest.raises(error, match="test_numpy_keywords"):
         ft.grad(lambda x: np.sum(call(x)))(X)
 
 

@@ -1,4 +1,4 @@
-"""functrace.scipy as an outsider looks at it: extremes, special parameters, frozen distributions, names imported early, moments."""
+"""After `install()`: SciPy's own distributions and functions take traced values, also where their names were imported before."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from scipy.stats import gamma as early_gamma
 import functrace as ft
 import functrace.scipy as fsp
 from functrace import errors
-from functrace.testing import check_grads, numerical_jvp
+from functrace.testing import check_grads
 
 
 @pytest.fixture
@@ -23,157 +23,6 @@ def installed(stats):
     fsp.install()
     yield stats
     fsp.uninstall()
-
-
-# Special parameters, where a rule could take a branch that is right to first order only
-
-
-@pytest.mark.parametrize(
-    "f, x, want",
-    [
-        (lambda v: sp.xlogy(v[0], v[1]), [0.0, 0.5], [[0, 2], [2, 0]]),
-        (lambda v: sp.xlog1py(v[0], v[1]), [0.0, 0.25], [[0, 0.8], [0.8, 0]]),
-        (lambda v: sp.kl_div(v[0], v[1]) - sp.rel_entr(v[0], v[1]), [0.3, 0.5], [[0, 0], [0, 0]]),
-        (lambda v: sp.spence(v[0]), [1.0], [[0.5]]),
-    ],
-)
-def test_second_derivatives_where_an_argument_is_special(f, x, want):
-    assert np.allclose(ft.hessian(f)(np.array(x)), want, atol=1e-12)
-
-
-def test_the_hessian_of_a_likelihood_at_the_exponential_distribution(stats):
-    hessian = ft.hessian(lambda v: stats.gamma.logpdf(v[0], v[1]))(np.array([0.5, 1.0]))
-    assert np.allclose(hessian, [[0, 2], [2, -sp.polygamma(1, 1.0)]])
-    assert np.allclose(hessian, hessian.T)
-
-
-# Extremes: the limit, and never NaN where there is one
-
-
-@pytest.mark.parametrize("x", [-1e9, -40.0, 0.0, 30.0, 38.5, 60.0, 1e9])
-def test_log_ndtr_has_three_derivatives_in_both_tails(x):
-    first = ft.grad(sp.log_ndtr)
-    density = lambda x: np.exp(-x * x / 2 - sp.log_ndtr(x)) / np.sqrt(2 * np.pi)
-    want = density(x) if x > -40 else -x * (1 + 1 / x**2 - 2 / x**4)
-    assert np.isclose(first(x), want, rtol=1e-6)
-    with np.errstate(over="ignore"):
-        second = ft.grad(first)(x)
-        third = ft.grad(ft.grad(first))(x)
-    assert np.isclose(second, -want * (x + want) if x > -40 else -1, rtol=1e-3)
-    assert np.isfinite(third)
-
-
-@pytest.mark.parametrize("z", [1e-300, 1e-10, 0.5, 0.999999, 1.0, 1.5, 1e10, 1e300])
-def test_the_slope_of_spence(z):
-    want = np.log(z) / (1 - z) if z != 1 else -1.0
-    assert np.isclose(ft.grad(sp.spence)(z), want, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "call, x, want",
-    [
-        (lambda s, x: s.norm.logcdf(x), -40.0, 40.02496882707735),
-        (lambda s, x: s.norm.logcdf(x), -1e6, 1e6),
-        (lambda s, x: s.norm.logsf(x), 1e6, -1e6),
-        (lambda s, x: s.logistic.logcdf(x), -800.0, 1.0),
-        (lambda s, x: s.gumbel_r.logcdf(x), -5.0, np.exp(5.0)),
-        (lambda s, x: s.expon.logsf(x), 1e4, -1.0),
-        (lambda s, x: s.norm.cdf(x), -50.0, 0.0),
-        (lambda s, x: s.gamma.logpdf(x, 1.0), 700.0, -1.0),
-        (lambda s, x: s.weibull_min.logsf(x, 2.0), 100.0, -200.0),
-    ],
-)
-def test_slopes_far_out(stats, call, x, want):
-    assert np.isclose(ft.grad(lambda x: call(stats, x))(x), want, rtol=1e-9, atol=1e-300)
-
-
-@pytest.mark.parametrize(
-    "name, shapes, method, x",
-    [
-        ("exponweib", (1.3, 1.7), "logsf", 8.0),
-        ("exponweib", (1.3, 1.7), "logsf", 40.0),
-        ("powernorm", (1.4,), "logcdf", -8.0),
-        ("powerlognorm", (1.4, 0.9), "logcdf", 1e-8),
-        ("wald", (), "logsf", 1000.0),
-        ("skewnorm", (1.4,), "logsf", 8.0),
-        ("crystalball", (1.2, 2.6), "logsf", 6.0),
-        ("mielke", (1.6, 2.3), "logsf", 1e5),
-    ],
-)
-def test_logarithms_of_small_probabilities_are_precise(stats, name, shapes, method, x):
-    f = getattr(getattr(stats, name), method)
-    value, slope = ft.value_and_grad(f)(x, *shapes)
-    if name not in ("crystalball", "mielke", "skewnorm"):  # SciPy's own are not precise there
-        assert np.isclose(value, getattr(getattr(theirs, name), method)(x, *shapes), rtol=1e-6)
-    nearby = ft.vjp(f, x * 1.000001, *shapes)[0]
-    assert np.isclose((nearby - value) / (x * 1e-6), slope, rtol=1e-3)  # rounding would show as steps
-
-
-# Moments and entropies
-
-
-MOMENTS = [
-    ("norm", (), (0.3, 1.7)),
-    ("gamma", (2.3,), (0.2, 1.3)),
-    ("gamma", (60.0,), (0.0, 1.0)),
-    ("beta", (2.1, 3.4), (0.0, 2.0)),
-    ("lognorm", (0.4,), (0.1, 1.2)),
-    ("t", (9.5,), (0.2, 1.3)),
-    ("truncnorm", (-0.7, 1.9), (0.1, 1.4)),
-    ("weibull_min", (1.7,), (0.0, 1.0)),
-    ("triang", (0.3,), (0.0, 1.0)),
-    ("laplace_asymmetric", (1.4,), (0.0, 1.0)),
-    ("genextreme", (-0.1,), (0.0, 1.0)),
-    ("skewcauchy", (0.2,), (0.0, 1.0)),
-    ("poisson", (3.7,), (0,)),
-    ("nbinom", (4.3, 0.4), (0,)),
-]
-
-
-@pytest.mark.parametrize("name, shapes, place", MOMENTS)
-@pytest.mark.parametrize("what", ["mean", "var", "std", "entropy", "third moment"])
-def test_moments_have_scipys_values_and_the_slopes_of_them(stats, name, shapes, place, what):
-    if name == "skewcauchy" and what != "entropy":
-        assert np.isnan(ft.grad(lambda a: stats.skewcauchy.mean(a))(0.2))  # there is none
-        return
-
-    def call(module, *args):
-        full = [*args[: len(shapes)], *place[: 1 if len(place) == 1 else 0], *args[len(shapes) :]]
-        own = getattr(module, name)
-        return own.moment(3, *full) if what == "third moment" else getattr(own, what)(*full)
-
-    args = [np.asarray(v) for v in (*shapes, *(place if len(place) > 1 else ()))]
-    ts = [np.asarray(0.3 + 0.2 * k) for k in range(len(args))]
-    value, slope = ft.jvp(lambda *a: call(stats, *a), args, ts)
-    assert np.isclose(value, call(theirs, *args), rtol=1e-10)
-    assert np.isclose(slope, numerical_jvp(lambda *a: call(theirs, *a), args, ts)[0], rtol=1e-5, atol=1e-8)
-    check_grads(lambda *a: call(stats, *a), *args, order=1)
-
-
-def test_moments_are_differentiated_twice_and_batched(stats):
-    variance = lambda a, b: stats.beta.var(a, b)
-    closed = lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1))
-    a, b = np.array([1.3, 2.0, 4.5]), np.array([2.2, 0.9, 3.0])
-    assert np.allclose(ft.vmap(ft.grad(variance, (0, 1)))(a, b), ft.vmap(ft.grad(closed, (0, 1)))(a, b), rtol=1e-7)
-    assert np.allclose(
-        ft.hessian(lambda v: variance(v[0], v[1]))(np.array([1.3, 2.2])), ft.hessian(lambda v: closed(v[0], v[1]))(np.array([1.3, 2.2]))
-    )
-
-
-def test_several_moments_the_median_and_intervals(stats):
-    got = ft.jacfwd(lambda a: stats.gamma.stats(a, scale=2.0, moments="mvsk"))(3.0)
-    assert np.allclose(got, [2, 4, -(3.0**-1.5), -6 / 9])
-    assert np.isclose(ft.grad(lambda m: stats.norm.median(m, 2.0))(0.3), 1)
-    assert np.allclose(ft.jacfwd(lambda s: stats.norm.interval(0.9, 0.0, s))(2.0), theirs.norm.interval(0.9))
-
-
-def test_a_moment_that_cannot_be_summed_raises(stats):
-    with pytest.raises(errors.UnsupportedError, match="var is not summed"):
-        ft.grad(lambda df: stats.t.var(df))(2.01)
-    assert np.isnan(ft.grad(lambda b: stats.pareto.mean(b))(0.8))  # it is infinite
-
-
-# SciPy's own distributions and functions
 
 
 def test_frozen_distributions_and_names_imported_before(installed):

@@ -1,0 +1,187 @@
+"""Programs outside of functrace: as source, which runs without it, and as files, which hold no code."""
+
+import functools
+import io
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace import load, save
+from functrace.compile.export import to_python
+from tests.helpers import alike
+
+X = np.array([0.3, -0.7, 1.1])
+V = np.array([0.5, -1.2, 2.0])
+W, D = np.random.default_rng(0).normal(size=(3, 2)), np.random.default_rng(1).normal(size=(5, 3))
+
+
+def f(w, x):
+    return (np.tanh(x @ w) ** 2).sum()
+
+
+# Tapes
+
+
+CASES = {
+    "gradient": (ft.grad(f), (W, D)),
+    "branches": (lambda x: x * 2 if x.sum() > 0 else -x, (X,)),
+    "softmax": (lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(), (X,)),
+    "writes": (ft.grad(lambda x: (fnp.at(x * 2)[np.array([0, 0, 2])].add(1.0) ** 2).sum()), (X,)),
+    "indices": (lambda x: x[np.array([2, 0])] + x[1:] * x[..., :2], (X,)),
+    "contraction": (ft.grad(lambda w, x: np.einsum("ij,kj->", x @ w, D @ w)), (W, D)),
+    "hessian": (ft.hessian(lambda w: np.logaddexp(0.0, D @ w).mean()), (X,)),
+    "where": (lambda x: np.where(x > 0, np.log(abs(x)), np.stack([x, x])), (X,)),
+    "integers": (lambda i: (i // 2, i % 3, i.astype(np.float32).sum(axis=0, keepdims=True)), (np.arange(6).reshape(2, 3),)),
+    "large constant": (functools.partial(lambda c, x: x * c, np.random.default_rng(0).normal(size=300)), (2.5,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_source_gives_the_same_bits_without_functrace(name):
+    function, args = CASES[name]
+    tape = ft.trace(function)(*args)
+    source = to_python(tape)
+    assert "functrace" not in source and tape.to_python() == source
+    namespace = {}
+    exec(source, namespace)
+    got = namespace["f"](*ft.tree.leaves(args))
+    for a, b in zip(got if isinstance(got, tuple) else (got,), tape.outputs):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_saved_tape_gives_the_same_bits(name):
+    function, args = CASES[name]
+    tape = ft.trace(function)(*args)
+    file = io.BytesIO()
+    save(file, tape)
+    file.seek(0)
+    program = load(file)
+    for a, b in zip(program(*ft.tree.leaves(args)), tape.outputs):
+        np.testing.assert_array_equal(a, b)
+    again = io.BytesIO()
+    save(again, program)
+
+
+def test_the_source_checks_that_it_takes_the_recorded_branch():
+    namespace = {}
+    exec(to_python(ft.trace(lambda x: x * 2 if x > 0 else -x)(3.0)), namespace)
+    assert namespace["f"](4.0) == 8.0
+    with pytest.raises(AssertionError, match="another branch"):
+        namespace["f"](-4.0)
+
+
+def test_a_file_holds_no_code_and_is_checked():
+    with pytest.raises(ft.errors.UnsupportedError, match="can't be saved|not a declared"):
+        clip = ft.custom_vjp(lambda x: x * 2)
+        clip.defvjp(lambda x: (x, None), lambda _, g: (g,))
+        save(io.BytesIO(), ft.trace(clip)(X))
+    file = io.BytesIO()
+    save(file, ft.trace(np.sin)(1.0))
+    text = bytes(file.getvalue())
+    assert b"pickle" not in text
+    other = io.BytesIO()
+    np.savez(other, program=np.frombuffer(b'{"functrace": 99}', np.uint8))
+    other.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="format 99"):
+        load(other)
+    evil = io.BytesIO()
+    header = (
+        b'{"functrace": 1, "inputs": 0, "names": [], "instructions": [["system", 0, [], []]], "outputs": [], "constants": [], "kinds": {}}'
+    )
+    np.savez(evil, program=np.frombuffer(header, np.uint8))
+    evil.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="not a declared"):
+        load(evil)
+
+
+# Guards
+
+
+LOOKS = {
+    "item": (lambda x: x * x[0].item(), (V + 2,), (V + 3,)),
+    "tolist": (lambda x: x * x.tolist()[0], (V + 2,), (V + 3,)),
+    "value": (lambda x: x * ft.value(x)[0], (V + 2,), (V + 3,)),
+    "complex": (lambda x: x * complex(x[0]).real, (V + 2,), (V + 3,)),
+    "float": (lambda x: x * float(x[0]), (V + 2,), (V + 3,)),
+    "mask": (lambda x: x[x > 0], (V,), (-V,)),
+    "text": (lambda x, i: x * {"1": 2.0, "2": 3.0}[str(i)], (V, 1), (V, 2)),
+    "round": (lambda x, y: x * round(y), (V, 2.2), (V, 3.3)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_the_source_and_the_file_check_what_python_looked_at(name):
+    f, args, others = LOOKS[name]
+    jitted = ft.jit(f)
+    wanted = jitted(*args)
+    (program,) = jitted.programs()
+    namespace, file = {}, io.BytesIO()
+    exec(to_python(program), namespace)
+    ft.save(file, program)
+    file.seek(0)
+    loaded = ft.load(file)
+    alike(namespace["f"](*args), wanted)
+    alike(loaded(*args), [wanted])
+    with pytest.raises(AssertionError, match="another branch"):
+        namespace["f"](*others)
+    with pytest.raises(Exception, match="guard 0 found"):
+        loaded(*others)
+
+
+def test_programs_of_python_numbers_are_written_and_saved():
+    def f(x, n):
+        return x + n, x**n, -x, abs(x), n << 1, n | 4, n & 1, n ^ 3, ~n, round(x, 1), x * complex(-0.0, np.inf), x * np.float32(-np.inf)
+
+    with np.errstate(invalid="ignore"):
+        jitted = ft.jit(f)
+        jitted(3.5, 2)
+        (program,) = jitted.programs()
+        namespace, file = {}, io.BytesIO()
+        exec(to_python(program), namespace)
+        ft.save(file, program)
+        file.seek(0)
+        alike(namespace["f"](4.25, 5), f(4.25, 5))
+        alike(ft.load(file)(4.25, 5), f(4.25, 5))
+
+
+# Constants and results
+
+
+def test_a_tape_keeps_the_numbers_of_its_run():
+    w = X.copy()
+    tape = ft.trace(lambda x: (x * w, w))(X)
+    w[0] = 100.0
+    file = io.BytesIO()
+    ft.save(file, tape)
+    file.seek(0)
+    names = {}
+    exec(tape.to_python(), names)
+    for outputs in (ft.load(file)(X), names["f"](X)):
+        assert np.array_equal(outputs[0], X * X)
+        assert np.array_equal(outputs[1], X)
+
+
+def test_results_of_a_loaded_program_are_the_callers():
+    file = io.BytesIO()
+    ft.save(file, ft.trace(lambda x: (np.arange(3), x * 2))(1.5))
+    file.seek(0)
+    program = ft.load(file)
+    program(1.5)[0][:] = 0
+    assert np.array_equal(program(1.5)[0], np.arange(3))
+
+
+def test_a_loaded_program_takes_numbers():
+    file = io.BytesIO()
+    ft.save(file, ft.trace(lambda x: np.reshape(x, (1,)) * 2)(1.5))
+    file.seek(0)
+    assert np.array_equal(ft.load(file)(2.5)[0], [5.0])
+
+
+def test_empty_arrays_in_source_keep_their_shape():
+    names = {}
+    exec(ft.trace(lambda x: (x, np.ones((0, 3), bool)))(X).to_python(), names)
+    assert names["f"](X)[1].shape == (0, 3)

@@ -1,0 +1,526 @@
+"""`jit`: what a function reads beside its arguments is noticed when it changes, or said."""
+
+import collections
+import contextvars
+import dataclasses
+import functools
+import gc
+import itertools
+import random
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.numpy as fnp
+from functrace import jit, tree
+from functrace.compile.jit import JitWarning
+from tests.helpers import alike
+
+X = np.array([0.3, -0.7, 1.2])
+V = np.array([0.5, -1.2, 2.0])
+
+
+# Names, containers and arrays
+
+
+def test_a_changed_global_closure_or_attribute_is_noticed():
+    scale, box, holder = 2.0, {"a": X.copy()}, types.SimpleNamespace(w=np.ones(3))
+
+    def g(x):
+        return x * scale + box["a"] + holder.w
+
+    h = jit(g)
+
+    def check():
+        np.testing.assert_array_equal(h(X), X * scale + box["a"] + holder.w)
+
+    check()
+    check()
+    scale = 3.0
+    check()
+    box["a"] = X + 1
+    check()
+    box["a"][0] = 100.0
+    check()
+    holder.w = np.zeros(3)
+    check()
+    holder.w[1] = 7.0
+    check()
+    assert "scale has changed" in h.explain() and "elements of" in h.explain()
+
+
+def test_a_large_closed_over_array_is_locked_or_its_change_noticed():
+    big = np.ones(50_000)
+    view = big[:]
+    h = jit(lambda x: (x * big).sum())
+    assert h(2.0) == h(2.0) == 100_000.0
+    with pytest.raises(ValueError, match="read-only"):
+        big[0] = 5.0
+    view[:] = 2.0
+    assert h(2.0) == 200_000.0
+    h.clear_cache()
+    gc.collect()
+    big[0] = 5.0
+
+
+def test_arrays_made_and_written_inside_the_function():
+    def g(x):
+        buffer = np.zeros(3)
+        a = x + buffer
+        buffer[0] = 5.0
+        b = fnp.zeros(3)
+        b[1] = 2.0
+        c = x * b
+        b[2] = 3.0
+        return a * buffer + c * b
+
+    h = jit(g)
+    for x in (X, X + 1, X):
+        np.testing.assert_array_equal(h(x), g(x))
+    assert h.cache_info()["recorded"] == 1
+
+
+def test_random_numbers_are_not_frozen():
+    rng = np.random.default_rng(0)
+    h = jit(lambda x: x + rng.normal())
+    with pytest.warns(JitWarning, match="random"):
+        first = h(1.0)
+    assert len({float(h(1.0)) for _ in range(3)} | {float(first)}) == 4
+    g = jit(lambda x: x + np.random.normal())  # noqa: NPY002
+    state = np.random.get_state()  # noqa: NPY002
+    with pytest.warns(JitWarning, match="random"):
+        g(1.0)
+    np.random.set_state(state)  # noqa: NPY002
+
+
+def test_a_write_to_an_outer_array_is_not_forgotten():
+    log = np.zeros(2)
+
+    def g(x):
+        log[0] += 1
+        return x * 2
+
+    h = jit(g)
+    with pytest.warns(JitWarning, match="writes to an array"):
+        h(1.0)
+    h(1.0)
+    assert log[0] == 2
+
+
+def test_a_rebound_name_is_flagged_as_a_side_effect():
+    count = 0
+
+    def g(x):
+        nonlocal count
+        count += 1
+        return x * 2
+
+    h = jit(g)
+    h(1.0), h(2.0)
+    assert count == 1 and "count" in h.explain()
+
+
+# Wherever it is
+
+
+SCALE = 2.0
+
+
+class Config:
+    rate = 0.1
+
+
+class Model:
+    gain = 2.0
+
+    def __init__(self):
+        self.bias = 1.0
+
+    def __call__(self, x):
+        return x * SCALE
+
+    def shifted(self, x):
+        return x * self.gain + self.bias
+
+    @property
+    def scale(self):
+        return SCALE
+
+    @staticmethod
+    def scaled(x):
+        return x * SCALE
+
+
+class Slots:
+    __slots__ = ("array", "number")
+
+    def __init__(self):
+        self.number, self.array = 1.0, np.ones(3)
+
+
+@dataclasses.dataclass(slots=True)
+class Options:
+    rate: float = 1.0
+
+
+def set_scale(value):
+    global SCALE
+    SCALE = value
+
+
+def readers():
+    """Name: a function of one array, and what changes its results."""
+    model, slots, options = Model(), Slots(), Options()
+    bag, queue, module = {1.0, 2.0}, collections.deque([1.0, 2.0]), types.ModuleType("theirs")
+    module.rate, module.array = 2.0, np.ones(3)
+    table = {"f": functools.partial(lambda s, x: x * SCALE * s, 2.0)}
+    weights = np.ones(3)
+    bound = functools.partial(lambda w, x: w * x, weights)
+
+    def default(x, w=1.0):
+        return x * w
+
+    return {
+        "class attribute": (lambda x: x * Config.rate, lambda: setattr(Config, "rate", Config.rate + 1)),
+        "object attribute": (model.shifted, lambda: setattr(model, "bias", 5.0)),
+        "attribute of its class": (lambda x: model.shifted(x), lambda: setattr(Model, "gain", Model.gain + 1)),
+        "attribute that hides another": (model.shifted, lambda: setattr(model, "gain", 9.0)),
+        "slot": (lambda x: x * slots.number, lambda: setattr(slots, "number", 5.0)),
+        "array in a slot": (lambda x: x * slots.array, lambda: slots.array.__setitem__(0, 9.0)),
+        "dataclass with slots": (lambda x: x * options.rate, lambda: setattr(options, "rate", 5.0)),
+        "set": (lambda x: x * sum(bag), lambda: bag.add(9.0)),
+        "deque": (lambda x: x * sum(queue), lambda: queue.append(9.0)),
+        "module": (lambda x: x * module.rate, lambda: setattr(module, "rate", 5.0)),
+        "array of a module": (lambda x: x * module.array, lambda: module.array.__setitem__(0, 9.0)),
+        "default": (default, lambda: setattr(default, "__defaults__", (3.0,))),
+        "partial": (bound, lambda: weights.__setitem__(0, 9.0)),
+        "global of an operator": (lambda x: model(x), lambda: set_scale(SCALE + 1)),
+        "global of a callable object": (Model(), lambda: set_scale(SCALE + 1)),
+        "global of a property": (lambda x: x * model.scale, lambda: set_scale(SCALE + 1)),
+        "global of a static method": (lambda x: Model.scaled(x), lambda: set_scale(SCALE + 1)),
+        "global of a function in a table": (lambda x: table["f"](x), lambda: set_scale(SCALE + 1)),
+    }
+
+
+@pytest.mark.parametrize("name", readers())
+def test_what_a_function_reads_is_noticed_wherever_it_is(name):
+    f, change = readers()[name]
+    jitted = ft.jit(f)
+    for _ in range(2):
+        alike(jitted(V), f(V))
+    before = f(V)
+    change()
+    assert not np.array_equal(before, f(V))
+    for _ in range(2):
+        alike(jitted(V), f(V))
+    assert jitted.cache_info()["recorded"] == 2  # and not more often
+
+
+def test_what_a_function_keeps_for_itself_is_noticed_too():
+    class Lazy:
+        @functools.cached_property
+        def gain(self):
+            return 3.0
+
+    lazy, seen = Lazy(), []
+
+    def f(x):
+        seen.append(1)
+        return x * lazy.gain
+
+    jitted = ft.jit(f)
+    for args in (V, V[:2], V, V[:2], V):
+        alike(jitted(args), 3.0 * args)
+    assert jitted.cache_info()["recorded"] == 2  # its own notes do not count as a change
+    lazy.__dict__["gain"] = 5.0
+    alike(jitted(V), 5.0 * V)
+
+
+def test_an_unrelated_attribute_is_not_looked_at():
+    model = Model()
+    jitted = ft.jit(lambda x: model.shifted(x))
+    jitted(V)
+    Model.unrelated = 1
+    jitted(V)
+    del Model.unrelated
+    assert jitted.cache_info()["recorded"] == 1
+
+
+@pytest.mark.parametrize("draw", [random.random, random.Random(0).random, itertools.count().__next__, iter(range(100)).__next__])
+def test_what_python_draws_is_not_frozen(draw):
+    source = draw.__self__
+    jitted = ft.jit(lambda x: x + (source.random() if hasattr(source, "random") else next(source)))
+    with pytest.warns(UserWarning, match="draws random numbers|can't be seen"):
+        first = jitted(0.0)
+    assert jitted(0.0) != first
+
+
+# However it changes
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+
+class Above:
+    w = 1.0
+
+
+class Below(Above):
+    pass
+
+
+class Meta(type):
+    rate = 1.0
+
+
+class WithMeta(metaclass=Meta):
+    pass
+
+
+class Doubling(list):
+    def __getitem__(self, k):
+        return 2.0 * list.__getitem__(self, k)
+
+
+class Plain:
+    def scale(self, x):
+        return x
+
+
+class Double:
+    def scale(self, x):
+        return x * 2
+
+
+def helper(x):
+    return x
+
+
+def other(x):
+    return x + 100
+
+
+FOUND = 2.0
+CASES = {}
+
+
+def case(make):
+    CASES[make.__name__] = make
+    return make
+
+
+@case
+def a_slot_filled_later():
+    s = Slotted()
+    s.a = 2.0
+    return lambda x: x * s.a + (s.b if hasattr(s, "b") else 0.0), lambda: setattr(s, "b", 5.0)
+
+
+@case
+def an_attribute_that_hides_an_inherited_one():
+    return lambda x: x * Below.w, lambda: setattr(Below, "w", 3.0)
+
+
+@case
+def an_attribute_of_a_metaclass():
+    return lambda x: x * WithMeta.rate, lambda: setattr(Meta, "rate", 3.0)
+
+
+@case
+def a_list_with_items_of_its_own():
+    items = Doubling([1.0])
+    return lambda x: x * items[0], lambda: list.__setitem__(items, 0, 5.0)
+
+
+@case
+def another_class():
+    thing = Plain()
+    return lambda x: thing.scale(x), lambda: setattr(thing, "__class__", Double)
+
+
+@case
+def another_dict_of_attributes():
+    thing = types.SimpleNamespace(w=1.0)
+    thing = Plain()
+    thing.w = 1.0
+    return lambda x: x * thing.w, lambda: setattr(thing, "__dict__", {"w": 4.0})
+
+
+@case
+def other_code():
+    def f(x):
+        return helper(x) * 2
+
+    return f, lambda: setattr(helper, "__code__", other.__code__)
+
+
+@case
+def the_order_of_a_dict():
+    d = {"a": 1.0, "b": 2.0}
+    return lambda x: x * next(iter(d.values())), lambda: d.update(a=d.pop("a"))
+
+
+@case
+def a_mapping_proxy():
+    d = {"a": 1.0}
+    view = types.MappingProxyType(d)
+    return lambda x: x * view["a"], lambda: d.update(a=3.0)
+
+
+@case
+def a_weak_reference():
+    thing = Plain()
+    thing.w = 1.0
+    ref = weakref.ref(thing)
+    return lambda x: x * ref().w, lambda: setattr(thing, "w", 3.0)
+
+
+@case
+def a_context_variable():
+    variable = contextvars.ContextVar("scale", default=1.0)
+    return lambda x: x * variable.get(), lambda: variable.set(3.0)
+
+
+@case
+def an_array_of_objects():
+    objects = np.array([1.0, 2.0], dtype=object)
+    return lambda x: x * float(objects[0]), lambda: objects.__setitem__(0, 4.0)
+
+
+@case
+def the_shape_of_an_array():
+    a = np.arange(6.0)
+    w = [a]
+    return lambda x: np.sum(w[0], axis=0) * x[0], lambda: w.__setitem__(0, a.reshape(2, 3))
+
+
+@case
+def a_global_by_its_text():
+    return lambda x: x * globals()["FOUND"], lambda: globals().__setitem__("FOUND", 3.0)
+
+
+@case
+def a_global_that_is_not_there_yet():
+    def f(x):
+        try:
+            return x * NOT_YET  # noqa: F821
+        except NameError:
+            return x
+
+    return f, lambda: globals().__setitem__("NOT_YET", 3.0)
+
+
+@case
+def a_variable_that_is_not_there_yet():
+    def f(x):
+        try:
+            return x * later
+        except NameError:
+            return x
+
+    def bind():
+        nonlocal later
+        later = 3.0
+
+    if FOUND < 0:
+        later = 1.0
+    return f, bind
+
+
+@case
+def a_rule_of_a_custom_function():
+    @ft.custom_vjp
+    def c(x):
+        return x * 1.0
+
+    c.defvjp(lambda x: (x, None), lambda _, g: (g,))
+    return ft.grad(lambda x: c(x).sum()), lambda: c.defvjp(lambda x: (x, None), lambda _, g: (g * 7,))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_jitted_function_reads_is_noticed_when_it_changes(name, monkeypatch):
+    for owner in (Below, Meta):
+        monkeypatch.setattr(owner, "w" if owner is Below else "rate", 1.0, raising=False)
+    monkeypatch.delattr(Below, "w", raising=False)
+    f, change = CASES[name]()
+    code = helper.__code__
+    jitted = ft.jit(f)
+    try:
+        before = f(X)
+        assert np.array_equal(jitted(X), before)
+        assert np.array_equal(jitted(X), before)
+        change()
+        after = f(X)
+        assert not np.array_equal(after, before)
+        assert np.array_equal(jitted(X), after)
+    finally:
+        helper.__code__ = code
+        globals().pop("NOT_YET", None)
+        globals()["FOUND"] = 2.0
+        if "w" in vars(Below):
+            del Below.w
+
+
+def test_a_module_that_is_imported_in_the_function(tmp_path, monkeypatch):
+    (tmp_path / "late_scale.py").write_text("z = 2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def f(x):
+        import late_scale
+
+        return x * late_scale.z
+
+    jitted = ft.jit(f)
+    assert np.array_equal(jitted(X), X * 2)
+    sys.modules["late_scale"].z = 3.0
+    assert np.array_equal(jitted(X), X * 3)
+    del sys.modules["late_scale"]
+
+
+def test_a_global_with_the_name_of_an_attribute_is_not_looked_at():
+    thing = Plain()
+    thing.FOUND = 2.0
+    jitted = ft.jit(lambda x: x * thing.FOUND)
+    try:
+        for k in range(5):
+            globals()["FOUND"] = float(k)
+            jitted(X)
+    finally:
+        globals()["FOUND"] = 2.0
+    assert jitted.cache_info()["recorded"] == 1
+
+
+@pytest.mark.parametrize("text", [np.str_, str])
+def test_a_text_is_a_text_in_a_jitted_function(text):
+    f = ft.jit(lambda x, how: x * 2 if isinstance(how, str) and how == "double" else x)
+    assert np.array_equal(f(X, text("double")), X * 2)
+    assert np.array_equal(f(X, text("same")), X)
+
+
+def test_the_text_of_a_traced_text_is_a_guard():
+    f = ft.jit(lambda x, labels: x * {"a": 1.0, "b": 2.0}[str(labels[0])])
+    assert np.array_equal(f(X, np.array(["a"])), X)
+    assert np.array_equal(f(X, np.array(["b"])), X * 2)
+
+
+@pytest.mark.parametrize("integer", [int, np.int64, np.uint8])
+@pytest.mark.parametrize("f", [lambda n: [1, 2] * n, lambda n: n * [1, 2], lambda n: (1,) * n])
+def test_a_sequence_times_a_traced_integer_is_repeated(f, integer):
+    jitted = ft.jit(f)
+    for k in (2, 3, 2):
+        assert tree.leaves(jitted(integer(k))) == list(f(k))
+
+
+def test_a_list_times_a_batched_integer_is_repeated():
+    assert np.array_equal(ft.vmap(lambda n: len([0.0] * n) * 1.0)(np.array([1, 2, 3])), [1.0, 2.0, 3.0])
+
+
+def test_a_function_that_returns_a_function_is_right_the_first_time():
+    with pytest.warns(JitWarning, match="it returns a function"):
+        f = ft.jit(lambda x: (x * 2, lambda t: t * x))
+        assert np.array_equal(f(X)[1](X), X * X)
