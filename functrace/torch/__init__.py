@@ -14,6 +14,7 @@ from functrace.torch import _create as _create
 from functrace.torch import _device as _device
 from functrace.torch import _draws as _draws
 from functrace.torch import _dtypes as _dtypes
+from functrace.torch import _importer as _importer
 from functrace.torch import _index as _index
 from functrace.torch import _operators as _operators
 from functrace.torch import _ops as _ops
@@ -87,9 +88,7 @@ def install() -> None:
     >>> print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="")
     tensor([1., 1.])
     """
-    from functrace.torch._importer import install as put
-
-    put(_sys.modules[__name__])
+    _importer.install(_sys.modules[__name__])
 
 
 _LAZY = _names(

@@ -20,7 +20,7 @@ from functrace.torch._engine import next_number
 from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
-from functrace.torch._tensor import Tensor, new, settled, wrap
+from functrace.torch._tensor import Tensor, new, owned, settled, wrap
 from functrace.torch._views import bad_argument, mismatch, view_of, viewed, written_to
 
 
@@ -57,7 +57,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     if op.view:
         return viewed(op, inputs[0], arrays, ans, params, grad)
     t = new(Tensor)
-    t._a = ans
+    t._a = ans = owned(ans, arrays)
     t._ver = [0]
     t._rg = False
     if grad and ans.dtype.kind in "fc":
@@ -115,7 +115,7 @@ def _several(
 ) -> tuple[Any, ...]:
     cell = [0]
     base = inputs[0]
-    tensors = [view_of(base, a, None, ()) if op.view else wrap(a) for a in ans]
+    tensors = [view_of(base, a, None, ()) if op.view else wrap(owned(a, arrays)) for a in ans]
     for k, t in enumerate(tensors):
         if op.view:
             t._chain = (*base._chain, _picking(op.fun, params, k))

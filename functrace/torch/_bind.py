@@ -17,12 +17,13 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range
 from functrace.torch._index_checks import guarded
+from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public
 from functrace.torch._reduce import result_class
 from functrace.torch._shape import axes_of, axis
-from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._tensor import Tensor, owned, wrap
 from functrace.torch._views import bad_argument, mismatch, written_to
 
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
@@ -143,6 +144,7 @@ def bound(
             if operands > 1 or floating:
                 first = [y for x in given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None]
                 d = _dtypes.result_type(*first)
+                refuse(name, d.np)
                 target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
                 for k in range(operands):
                     if isinstance(given[k], SCALARS):
@@ -187,7 +189,7 @@ def bound(
                 which = [k for k, t in enumerate(inputs) if t._rg]
                 results = pull_node(op, op.node, whole, inputs, arrays, which, False)
             else:
-                results = tuple(wrap(x) for x in whole(*arrays))
+                results = tuple(wrap(owned(x, arrays)) for x in whole(*arrays))
                 if constant == "none" and recording() and any(t._rg for t in inputs):
                     results = tuple(call(_underivable(name), (t, *inputs), ()) for t in results)
             if many[0] and not kind:
@@ -199,6 +201,7 @@ def bound(
             raise
 
     function.__name__ = function.__qualname__ = name
+    function.limits = operands > 1  # type: ignore[attr-defined]
     return function
 
 

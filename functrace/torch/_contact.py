@@ -17,9 +17,10 @@ from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
+from functrace.ops.calculus import sinc_
 from functrace.ops.contract import matmul
 from functrace.ops.index import index_add, index_set
-from functrace.ops.inplace import View, linked
+from functrace.ops.inplace import View, complex_of, linked
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
 from functrace.ops.registry import rules
 from functrace.pool import empty as buffer
@@ -28,8 +29,8 @@ from functrace.pool import product
 
 __all__ = [
     "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View", "batched", "bind", "buffer", "custom_vjp", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked",
-    "looks", "product", "rules", "stop_gradient", "tree", "undeclared", "value", "vjp", "vmap",
+    "View", "batched", "bind", "buffer", "complex_of", "custom_vjp", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
+    "linear", "linked", "looks", "product", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

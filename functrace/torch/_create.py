@@ -143,7 +143,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """`data` as a tensor, on its own memory if that can be."""
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+        return data if dtype is None else data.to(dtype)
     if isinstance(data, (np.ndarray, Tracer)) and (dtype is None or dtype.np == data.dtype):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
@@ -174,13 +174,20 @@ def from_numpy(ndarray: Any) -> Any:
 
 def shape_of(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ...]:
     size = size if named is None else (named,)
+    if not size:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
     try:
         shape = to_shape(size)
     except TypeError:
-        bad = size[0][0] if isinstance(size[0], (list, tuple)) else size[0]
-        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(bad).__name__}") from None
+        inner = size[0] if isinstance(size[0], (list, tuple)) else size
+        k, bad = next((k, type(n).__name__) for k, n in enumerate(inner) if not isinstance(n, (int, np.integer)))
+        if k:
+            what = f'failed to unpack the object at pos {k + 1} with error "type must be tuple of ints,but got {bad}"'
+        else:
+            what = "(position 1) must be tuple of ints, " + (f"not {bad}" if inner is size else f"but found element of type {bad} at pos 0")
+        raise TypeError(f"{name}(): argument 'size' {what}") from None
     if any(n < 0 for n in shape):
-        if name in ("zeros", "ones", "full"):
+        if name == "zeros":
             raise RuntimeError(f"{name}: Dimension size must be non-negative.")
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape

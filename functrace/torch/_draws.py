@@ -97,6 +97,9 @@ def normal(
         made = empty(shape_of("normal", (size,)), dtype=dtype)
         return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
     like = mean if isinstance(mean, Tensor) else std
+    refuse("normal_", like._a.dtype)
+    if np.any(getattr(std, "_a", std) < 0):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
     shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
     with no_grad():
         made = wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean

@@ -111,7 +111,7 @@ F32, F64, I64, B = float32.np, float64.np, int64.np, bool_.np
 
 
 def _by_name(name: str) -> dtype:
-    return NAMES[name]
+    return bfloat16 if name == bfloat16.name else NAMES[name]
 
 
 def of(x: Any) -> dtype:
@@ -299,6 +299,8 @@ class device:
     __slots__ = ("index", "type")
 
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        if isinstance(type, int):
+            raise RuntimeError("Cannot access accelerator device when none is available.")
         name, _, number = str(type).partition(":")
         if not name.isalpha() or name not in _DEVICES:
             raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {name}")

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._nodes import Op, same
-from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special, zero
+from functrace.torch._contact import complex_of
+from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special
 from functrace.torch._shape import to
 from functrace.torch._tensor import Tensor
 
@@ -34,15 +33,13 @@ gammaln, digamma, polygamma, erfinv = map(scipy, ("gammaln", "digamma", "polygam
 
 def _logit(input: Any, eps: Any = None) -> Any:
     x = input if eps is None else np.where(input < eps, eps, np.where(input > 1 - eps, 1 - eps, input)).astype(input.dtype)
-    return np.log(x / (1 - x))
+    ends = (x == 0) | (x == 1)
+    safe = np.where(ends, x.dtype.type(0.5), x)
+    return np.where(ends, np.log(x) - np.log1p(-x), np.log(safe / (1 - safe)))
 
 
 def _polar(abs: Any, angle: Any) -> Any:
-    return _complex(abs * np.cos(angle), abs * np.sin(angle))
-
-
-def _complex(real: Any, imag: Any) -> Any:
-    return real + imag * np.complex64(1j) if real.dtype == np.float32 else real + 1j * imag
+    return complex_of(abs * np.cos(angle), abs * np.sin(angle))
 
 
 def _nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
@@ -105,10 +102,8 @@ bind(
     operands=2,
     floating=True,
 )
-bind({"complex": ("Complex", _complex), "polar": ("Polar", _polar)}, operands=2, method=False)
+bind({"complex": ("Complex", complex_of), "polar": ("Polar", _polar)}, operands=2, method=False)
 bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
-_NEXTAFTER = Op("Nextafter", np.nextafter, [same, zero], "Zero")
-public(lambda input, other: call(_NEXTAFTER, (input, other)), "nextafter")
 bind(
     {
         "gcd": ("Gcd", lambda input, other: np.gcd(input, other)),

@@ -100,10 +100,11 @@ class Node:
         raise NotImplementedError
 
     def __call__(self, *grads: Any) -> Any:
-        """The gradients of the arguments, tensors, from those of the results."""
+        """The gradients of the arguments, tensors, from those of the results; of one argument, its own."""
         given = [None if g is None else g if recording() else g._a for g in grads]
         rule = self.restate if recording() else self.backward
-        return tuple(_given(self, rule(given if self.outputs > 1 else given[0]), bool(recording())))
+        found = tuple(_given(self, rule(given if self.outputs > 1 else given[0]), bool(recording())))
+        return found[0] if len(found) == 1 else found
 
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after the node; what it returns replaces the grad_inputs."""

@@ -1,10 +1,11 @@
-"""Lets `import torch`, and `import torch.nn.functional`, find the shim."""
+"""Lets `import torch`, and `import torch.nn.functional`, find the shim; and `torch.random` and the like, which are no files here."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.machinery
 import sys
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,18 +14,17 @@ from functrace.torch._missing import in_place_of
 
 
 class _Finder:
-    """Gives for `torch.x` the module `functrace.torch.x` itself. A finder and a loader; `importlib.abc` would take 10 ms to import."""
+    """Gives for a name the module that `found` says. A finder and a loader; `importlib.abc` would take 10 ms to import."""
+
+    def __init__(self, found: Callable[[str], Any]) -> None:
+        self.found = found
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname in _BESIDE and importlib.machinery.PathFinder.find_spec(fullname) is None:
-            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname)
-        if not fullname.startswith("torch."):
-            return None
-        loader: Any = self
-        return importlib.machinery.ModuleSpec(fullname, loader, is_package=hasattr(_found(fullname), "__path__"))
+        found, loader = self.found(fullname), self
+        return found and importlib.machinery.ModuleSpec(fullname, loader, is_package=hasattr(found, "__path__"))  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module: ModuleType = _found(spec.name)
+        module: ModuleType = self.found(spec.name)
         self.spec = module.__spec__
         return module
 
@@ -32,23 +32,39 @@ class _Finder:
         module.__spec__ = self.spec  # the import system has put its own there
 
 
-def _found(fullname: str) -> Any:
-    """The module of a name, or what is like one: `torch.backends.cudnn`."""
+def _not_here(fullname: str) -> ModuleNotFoundError:
+    name = fullname.removeprefix("functrace.")
+    return ModuleNotFoundError(f"No module named '{name}' {in_place_of(name)}", name=fullname)
+
+
+def _same(fullname: str) -> Any:
+    """For `torch.x`, `functrace.torch.x`."""
+    if fullname in _BESIDE and importlib.machinery.PathFinder.find_spec(fullname) is None:
+        raise _not_here(fullname)
+    if not fullname.startswith("torch."):
+        return None
     try:
         return importlib.import_module("functrace." + fullname)
     except ModuleNotFoundError as error:
-        if not ("functrace." + fullname).startswith(error.name or "-"):
-            raise
-        parent, _, name = fullname.rpartition(".")
-        found = getattr(sys.modules[parent], name, None)
-        if not isinstance(found, (ModuleType, SimpleNamespace, Absent)):
-            raise ModuleNotFoundError(f"No module named '{fullname}' {in_place_of(fullname)}", name=fullname) from None
-        found.__dict__.setdefault("__path__", []), found.__dict__.setdefault("__spec__", None)
-        return found
+        error.name = fullname if error.name == "functrace." + fullname else error.name
+        raise
+
+
+def _attribute(fullname: str) -> Any:
+    """For `functrace.torch.x`, which is no file, the module of this name in `functrace.torch`, or what is like one: `backends.cudnn`."""
+    parent, _, name = fullname.rpartition(".")
+    if not f"{parent}.".startswith("functrace.torch."):
+        return None
+    found = getattr(sys.modules[parent], name, None)
+    if not isinstance(found, (ModuleType, SimpleNamespace, Absent)):
+        raise _not_here(fullname)
+    found.__dict__.setdefault("__path__", []), found.__dict__.setdefault("__spec__", None)
+    return found
 
 
 _BESIDE = ("torchaudio", "torchtext", "torchvision")  # what courses import together with PyTorch
-_finder = _Finder()
+_finder = _Finder(_same)
+sys.meta_path.append(_Finder(_attribute))
 
 
 def install(module: ModuleType) -> None:

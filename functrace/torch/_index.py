@@ -17,7 +17,7 @@ from functrace.torch._nodes import Op
 from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
-from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._tensor import Tensor, in_order, wrap
 from functrace.torch._views import inplace, type_name, written_to
 
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
@@ -212,12 +212,12 @@ public(setitem, "__setitem__", torch=False)
 
 def _cat(*args: Any) -> Any:
     *arrays, k = args
-    return np.concatenate(arrays, axis=k)
+    return in_order(np.concatenate(arrays, axis=k))
 
 
 def _stack(*args: Any) -> Any:
     *arrays, k = args
-    return np.stack(arrays, axis=k)
+    return in_order(np.stack(arrays, axis=k))
 
 
 def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], n: int) -> Op:

@@ -59,7 +59,7 @@ _NAMES = (
     "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign "
     "cumprod cumsum deg2rad digamma divide eq erfinv fix float_power floor fmod frac gcd ge greater greater_equal gt heaviside i0 "
     "igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal lgamma logical_and "
-    "logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative nextafter not_equal "
+    "logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative not_equal "
     "polygamma put remainder renorm round scatter scatter_add scatter_reduce sgn subtract tril triu true_divide"
 )
 _IN_TORCH = (
@@ -67,7 +67,9 @@ _IN_TORCH = (
     "conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit "
     "nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
 )
-_divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])  # type: ignore[attr-defined]
+_ASSIGNED = {"mod": "remainder", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+_ASSIGNED.update({name: "bitwise_" + name for name in ("and", "or", "xor")})
+_divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])
 
 
 def _div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
@@ -99,8 +101,10 @@ def attach() -> None:
     for name in _NAMES.split():
         setattr(Tensor, name + "_", _written(name, getattr(Tensor, name)))
         METHODS.add(name + "_")
-    Tensor.div_, Tensor.__imod__ = _div_, Tensor.remainder_  # type: ignore[attr-defined]
-    Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[attr-defined]
+    Tensor.div_ = _div_  # type: ignore[method-assign]
+    for name, spoken in _ASSIGNED.items():
+        setattr(Tensor, f"__i{name}__", getattr(Tensor, spoken + "_"))
+    Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[method-assign]
     for name in _IN_TORCH.split():
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
 

@@ -11,8 +11,9 @@ import threading
 import warnings
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
+F = TypeVar("F", bound=Callable[..., Any])
 # True or False as the user says; None: off for a stretch of the library's own code, where traced values stay traced
 _recording: ContextVar[bool | None] = ContextVar("functrace.torch.grad_mode", default=True)
 recording = _recording.get  # called by every op
@@ -100,7 +101,7 @@ class _Mode:
         """Another of the same kind, for a decorated function that calls itself."""
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         import inspect
 
         if inspect.isgeneratorfunction(function):
@@ -126,7 +127,7 @@ class _Mode:
                     with self.clone():
                         inner.close()
 
-            return generator
+            return generator  # type: ignore[return-value]
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -134,7 +135,7 @@ class _Mode:
                 with self.clone():
                     return await function(*args, **kwargs)
 
-            return coroutine
+            return coroutine  # type: ignore[return-value]
 
         if isinstance(function, type):
             warnings.warn(
@@ -149,7 +150,7 @@ class _Mode:
             with self.clone():
                 return function(*args, **kwargs)
 
-        return decorated
+        return decorated  # type: ignore[return-value]
 
 
 def _decorates(cls: Any) -> Any:
@@ -199,7 +200,7 @@ class set_grad_enabled(_Mode):
         self._previous.append(self.before)
         _recording.set(self.mode)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         _recording.set(self.before)
         return super().__call__(function)
 

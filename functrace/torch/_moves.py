@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, vjp
+from functrace.torch._contact import Tracer, complex_of, vjp
 from functrace.torch._dtypes import Size, to_shape
 from functrace.torch._index import cat
 from functrace.torch._modes import recording
@@ -61,7 +61,7 @@ _DIAGONAL = _seen("Diagonal", _diagonal, "DiagonalBackward", lambda a, *params: 
 _STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
 _UNFOLD = _seen("Unfold", _windows, "UnfoldBackward")
 _PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1))
-_JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: a[..., 0] + a[..., 1] * np.complex64(1j))
+_JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: complex_of(a[..., 0], a[..., 1]))
 
 
 @public
@@ -100,7 +100,7 @@ def _transposed_property(self: Any) -> Any:
     return call(PERMUTED, (self,), (tuple(range(n))[::-1],))
 
 
-Tensor.T = property(_transposed_property)  # type: ignore[attr-defined]
+Tensor.T = property(_transposed_property)  # type: ignore[assignment, method-assign]
 
 
 def _matrix_transposed(name: str) -> property:
@@ -132,7 +132,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     base = input if input._base is None else input._base
     if not isinstance(base._a, Tracer) and not base._a.flags.c_contiguous:
         raise NotImplementedError("as_strided: the memory must belong to a contiguous tensor; call .contiguous() first.")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     offset = input.storage_offset() if storage_offset is None else storage_offset
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride))
     if last >= base._a.size and 0 not in size:
         raise RuntimeError(
@@ -187,7 +191,13 @@ public(lambda input: input, "resolve_conj", "resolve_neg")
 public(lambda input: False, "is_conj", "is_neg")
 public(real, "real", method=False)
 public(imag, "imag", method=False)
-Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
+
+
+def _settable(part: Callable[[Any], Any]) -> Any:
+    return property(part, lambda self, value: part(self).__setitem__(..., value))
+
+
+Tensor.real, Tensor.imag = _settable(real), _settable(imag)  # type: ignore[method-assign]
 
 
 @public
@@ -320,7 +330,7 @@ public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=Fals
 
 def _spectrum(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        from functrace.torch.fft import _SPECTRA  # with NumPy's, which most programs do not need
+        from functrace.torch.fft import _SPECTRA  # type: ignore[attr-defined]  # with NumPy's, which most do not need
 
         return _SPECTRA[name](*args, **kwargs)
 

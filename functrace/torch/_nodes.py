@@ -16,7 +16,7 @@ from functrace.torch import _contact, _dtypes
 from functrace.torch._contact import Tracer, fit, vjp
 from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class, placed
 from functrace.torch._modes import recording
-from functrace.torch._tensor import Tensor, new, wrap
+from functrace.torch._tensor import Tensor, new, owned, wrap
 from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
@@ -414,7 +414,7 @@ def pull_node(
     node.number = next_number()
     tensors = []
     for k, r in enumerate(answers):
-        t = wrap(r)
+        t = wrap(owned(r, arrays))
         if t._a.dtype.kind in "fc" and (made or depends[k]):
             t._rg, t._edge = True, (node, k)
         tensors.append(t)

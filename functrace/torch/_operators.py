@@ -179,6 +179,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     d = _dtypes.result_type(input, other)
+    refuse("floor_divide" if rounding_mode == "floor" else "_div_trunc", d.np)
     given = [_cast(x, d) if isinstance(x, Tensor) else np.asarray(_dtypes.wrapped(x, d.np)) for x in (input, other)]
     result = call(_ROUNDED, given, (rounding_mode,))
     return result if out is None else written_to("div", out, result)
@@ -239,7 +240,9 @@ def _inplace_pow(self: Any, exponent: Any) -> Any:
 
 
 def _inplace_floor_divide(self: Any, other: Any) -> Any:
-    return inplace(_FLOORED, self, (other,), (_dtypes.result_type(self, other).np,))
+    d = _dtypes.result_type(self, other).np
+    refuse("floor_divide", d)
+    return inplace(_FLOORED, self, (other,), (d,))
 
 
 def _underivable(_g: Any, *_rest: Any) -> Any:
@@ -292,7 +295,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
     "pos": lambda self: self, "abs": FUNCTIONS["abs"],
-    "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,  # type: ignore[attr-defined]
+    "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,
     "ifloordiv": _inplace_floor_divide, "invert": _invert,
     **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},
     **{name: comparison(name, fun) for name, fun in SHIFTS.items()}, "rlshift": _reversed(comparison("lshift", SHIFTS["lshift"])),
@@ -302,5 +305,5 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 for _name, _method in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _method)
     METHODS.add(f"__{_name}__")
-Tensor.pow_, Tensor.floor_divide_ = _inplace_pow, _inplace_floor_divide  # type: ignore[attr-defined]
-Tensor.square_ = lambda self: _inplace_pow(self, 2)  # type: ignore[attr-defined]
+Tensor.pow_, Tensor.floor_divide_ = _inplace_pow, _inplace_floor_divide  # type: ignore[method-assign]
+Tensor.square_ = lambda self: _inplace_pow(self, 2)  # type: ignore[method-assign]

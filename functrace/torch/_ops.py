@@ -15,7 +15,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import buffer, rules, undeclared
+from functrace.torch._contact import buffer, rules, sinc_, undeclared
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import LIMITS, refuse
@@ -127,7 +127,7 @@ def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
     return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
 
 
-_LARGE = 1 << 17  # bytes from which on results are written to buffers that are used again
+_LARGE = 1 << 17  # bytes from which on a result is filled first
 
 
 def _relu(x: Any) -> Any:
@@ -187,7 +187,7 @@ UNARY: dict[str, Op] = {
     "sigmoid": row("Sigmoid", logistic, "SigmoidBackward", lambda g, r, _x: g * (1 - r) * r),
     "erf": row("Erf", _ERF, "Mul", *rules(_ERF).vjps),
     "erfc": row("Erfc", _ERFC, "Mul", *rules(_ERFC).vjps),
-    "sinc": row("Sinc", np.sinc, "Where", lambda g, _r, x: g * _sinc_slope(x)),
+    "sinc": row("Sinc", np.sinc, "Where", lambda g, _r, x: g * sinc_(x, 1)),
 }
 WHOLE: dict[str, Op] = {  # on integers too they give integers
     "neg": row("Neg", "negative", "Neg"),
@@ -204,11 +204,6 @@ _ALIASES = {
     "negative": "neg", "fix": "trunc", "expit": "sigmoid", "multiply": "mul", "greater": "gt", "less": "lt", "greater_equal": "ge",
     "less_equal": "le", "not_equal": "ne",
 }  # fmt: skip
-
-
-def _sinc_slope(x: Any) -> Any:
-    u = np.pi * np.where(x == 0, 1, x)
-    return np.where(x == 0, 0, (u * np.cos(u) - np.sin(u)) / (u * u) * np.pi)
 
 
 def _larger(g: Any, _r: Any, x: Any, y: Any) -> Any:
@@ -290,9 +285,7 @@ BINARY: dict[str, Op] = {
     "mul": row("Mul", "multiply"),
     "div": row("Div", np.true_divide, ("Div", "Mul"), lambda g, _r, _x, y: g / y, lambda g, _r, x, y: -g * ((x / y) / y)),
     "pow": row("PowBackward1", _integer_power, ("Where", "Mul"), _power_self, _power_exponent),
-    "atan2": row(
-        "Atan2Backward0", np.arctan2, "Mul", lambda g, _r, x, y: g * (y / (x * x + y * y)), lambda g, _r, x, y: g * (-x / (x * x + y * y))
-    ),
+    "atan2": Op("Atan2Backward0", np.arctan2, rules("arctan2").vjps),
     "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, _smaller, flat=True),
     "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, _larger, flat=True),
     "fmax": row(
@@ -320,6 +313,7 @@ BINARY: dict[str, Op] = {
         lambda g, _r, x, y: g * np.where((x == 0) & (y <= 0), 0, np.log(np.where((x == 0) & (y <= 0), 1, y))),
         lambda g, _r, x, y: g * x / y,
     ),
+    "nextafter": row("Nextafter", np.nextafter, "Zero", same, zero),
     "hypot": row("Hypot", np.hypot, "Div", lambda g, r, x, _y: g * x / r, lambda g, r, _x, y: g * y / r),
     "logaddexp": row(
         "Logaddexp", np.logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
@@ -356,7 +350,7 @@ FAST: dict[str, Callable[..., Any]] = {name: binary(name, op, name in _FLOATING)
 
 
 _TENSOR_FIRST = ("eq", "ne", "lt", "le", "gt", "ge", "fmod")
-_TENSORS_ONLY = ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "logical_and", "logical_or", "logical_xor")
+_TENSORS_ONLY = "atan2 maximum minimum fmax fmin hypot logaddexp nextafter logical_and logical_or logical_xor".split()
 
 
 def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -439,6 +433,8 @@ def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
 
 def check_result_type(self: Any, other: Any, name: str) -> None:
     d = _dtypes.result_type(self, other)
+    if name != "pow":
+        refuse(name, d.np)
     if name in _FLOATING and d.category < _dtypes.FLOAT:
         d = _dtypes.get_default_dtype()
     check_cast(d, self.dtype)
@@ -495,4 +491,4 @@ def _predicate(name: str, fun: Any) -> Callable[..., Any]:
 
 
 _attach()
-Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]
+Tensor.multiply_ = Tensor.mul_  # type: ignore[method-assign]

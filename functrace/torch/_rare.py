@@ -147,7 +147,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
 def typename(obj: Any) -> str:
     """The name of a tensor's type, or of a class."""
     if isinstance(obj, Tensor):
-        return obj.type()  # type: ignore[attr-defined, no-any-return]
+        return obj.type()  # type: ignore[no-any-return]
     kind = obj if isinstance(obj, type) else type(obj)
     return kind.__qualname__ if kind.__module__ in ("builtins", "__builtin__") else f"{kind.__module__}.{kind.__qualname__}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -230,7 +231,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     return result if out is None else written_to("where", out, result)
 
 
-Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[method-assign]
 
 
 def _clamp(x: Any, low: Any, high: Any) -> Any:
@@ -249,8 +250,14 @@ _CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) fo
     ("clamp", "ClampBackward1"), ("clamp_min", "ClampMinBackward0"), ("clamp_max", "ClampMaxBackward0"))}  # fmt: skip
 
 
+def _common(*given: Any) -> Any:
+    d = _dtypes.result_type(*(x for x in given if x is not None))
+    refuse("clamp", d.np)
+    return d
+
+
 def _between(x: Any, low: Any, high: Any) -> Any:
-    d = _dtypes.result_type(x, *(b for b in (low, high) if b is not None))
+    d = _common(x, low, high)
     bounds = [to(b, d) if isinstance(b, Tensor) else wrap(_dtypes.held(b, d.np)) for b in (low, high) if b is not None]
     return call(_BETWEEN[low is not None, high is not None], (to(x, d), *bounds))
 
@@ -280,8 +287,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
 
 
 def _clamped(name: str, x: Any, low: Any, high: Any) -> Any:
-    d = _dtypes.result_type(x, *(b for b in (low, high) if b is not None))
-    return call(_CLAMPS[name], (to(x, d),), (low, high))
+    return call(_CLAMPS[name], (to(x, _common(x, low, high)),), (low, high))
 
 
 public(clamp, "clip")
@@ -349,9 +355,16 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     return call(_LERP1, (input, end, weight)) if isinstance(weight, Tensor) else call(_LERP0, (input, end), (weight,))
 
 
-public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCMUL, (input, tensor1, tensor2), (value,)), "addcmul")
-public(lambda input, tensor1, tensor2, *, value=1: call(_ADDCDIV, (input, tensor1, tensor2), (value,)), "addcdiv")
+def _addc(op: Op) -> Callable[..., Any]:
+    def function(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+        given = input, tensor1, tensor2
+        return call(op, [to(x, _dtypes.result_type(*given)) for x in given], (value,))
+
+    return function
+
+
 for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
+    public(_addc(_op), _name)
     setattr(Tensor, _name + "_", lambda self, tensor1, tensor2, *, value=1, _op=_op: inplace(_op, self, (tensor1, tensor2), (value,)))
 
 # questions
@@ -374,7 +387,11 @@ public(lambda self: int(self._a.ndim), "dim", "ndimension", torch=False)
 public(lambda input: input._a.dtype.kind == "f", "is_floating_point")
 public(lambda input: input._a.dtype.kind == "c", "is_complex")
 public(lambda self: int(self._a.itemsize), "element_size", torch=False)
-public(lambda self: bool(self._a.flags.c_contiguous), "is_contiguous", torch=False)
+public(
+    lambda self, memory_format=_dtypes.contiguous_format: memory_format is _dtypes.contiguous_format and bool(self._a.flags.c_contiguous),
+    "is_contiguous",
+    torch=False,
+)
 public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
 public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(np.argwhere(input._a)), "nonzero")
 public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength)), "bincount")

@@ -16,7 +16,7 @@ from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tra
 from functrace.torch._dtypes import to_shape
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public, zero
-from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._tensor import Tensor, in_order, wrap
 from functrace.torch._views import bad_argument, inplace
 
 
@@ -38,11 +38,25 @@ UNSQUEEZE = _shape_view("Unsqueeze", "SqueezeBackward1")
 SQUEEZE = {k: _shape_view(f"SqueezeBackward{k}", "Unsqueeze") for k in (0, 1, 2, 4)}
 T, TRANSPOSED, PERMUTED = _axes_view("T"), _axes_view("Transpose"), _axes_view("Permute")
 SELECT, SLICE, ALIAS = _part_view("Select", "SelectBackward"), _part_view("Slice", "SliceBackward"), _part_view("Alias", "Alias")
-EXPAND = Op("Expand", BROADCAST.fun, BROADCAST.vjps, "SumBackward1", view=True)
+
+
+def _expanded(a: Any, shape: tuple[int, ...]) -> Any:
+    out = BROADCAST.fun(a, shape)
+    if type(out) is np.ndarray and out.size == a.size:  # no element is there twice
+        out.flags.writeable = a.flags.writeable
+    return out
+
+
+def _laid(a: Any, made: Any) -> Any:
+    """A copy lies as the original does, or in order if that has elements twice."""
+    return in_order(made) if type(a) is np.ndarray and 0 in a.strides else made
+
+
+EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
 INDEX = Op("Index", GETITEM.fun, GETITEM.vjps, "IndexPut", frees=True)
-CLONE = Op("Clone", np.copy, [same], "Clone")
+CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
-TO = Op("ToCopy", lambda a, d: a.astype(d), [same], "ToCopy")
+TO = Op("ToCopy", lambda a, d: _laid(a, a.astype(d)), [same], "ToCopy")
 COPY = Op("CopyBackwards", lambda a, v: np.broadcast_to(v, a.shape).astype(a.dtype), [zero, same], ("Zero", "Copy"))
 FILL = Op("Fill", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero")
 ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
@@ -420,7 +434,9 @@ def to(
             dtype = x
         elif isinstance(x, Tensor):
             dtype = x.dtype
-        elif isinstance(x, (str, _dtypes.device)):
+        elif isinstance(x, bool):
+            non_blocking, copy = True, x if non_blocking else copy  # the first is about devices
+        else:
             device = x
     _dtypes.device_of(device)
     if dtype is not None and not isinstance(dtype, _dtypes.dtype):

@@ -95,6 +95,8 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
 
 
 def _pdist(input: Any, p: float = 2.0) -> Any:
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     i, j = np.triu_indices(input.shape[0], 1)
     return vector_norm(input[i] - input[j], p, -1)
 
@@ -197,7 +199,9 @@ bind(
         "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: np.nanmean(_as(input, dtype), axis=dim, keepdims=keepdim)),
         "nansum": (
             "Nansum",
-            lambda input, dim=None, keepdim=False, dtype=None: _as(np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim), dtype),
+            lambda input, dim=None, keepdim=False, dtype=None: _as(
+                np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim), dtype or (_dtypes.int64 if input.dtype.kind == "u" else None)
+            ),
         ),
         "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
         "renorm": ("Renorm", _renorm),

@@ -15,8 +15,8 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
 from functrace.torch._leaves import is_its_own, laid_out
 from functrace.torch._modes import forward_levels, recording
+
+if TYPE_CHECKING:
+    from functrace.torch._methods import Methods
+else:
+    Methods = object
 
 new: Callable[[Any], Any] = object.__new__
 _NON_LEAF_GRAD = (
@@ -76,7 +81,7 @@ def _no_regenerate(t: Any) -> Edge | None:
     raise NotImplementedError
 
 
-class Tensor:
+class Tensor(Methods):
     """An n-dimensional array that can remember how it was computed."""
 
     __module__ = "torch"
@@ -427,7 +432,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self._a.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))  # type: ignore[attr-defined]
+        return iter(self.unbind(0))
 
     def __contains__(self, x: Any) -> bool:
         if not isinstance(x, (Tensor, int, float, bool, complex)):
@@ -463,6 +468,20 @@ def settled(a: Any) -> Any:
     if isinstance(a, Tracer):
         return stop_gradient(a) if recording() is False else a
     return np.asarray(a)
+
+
+def owned(ans: Any, arrays: Sequence[Any]) -> Any:
+    """A result in memory of its own: none but a view may share its argument's."""
+    if type(ans) is np.ndarray:
+        for a in arrays:
+            if a is ans or (ans.base is not None and type(a) is np.ndarray and np.may_share_memory(a, ans)):
+                return ans.copy()
+    return ans
+
+
+def in_order(a: Any) -> Any:
+    """An array, or a copy whose elements lie in order."""
+    return np.ascontiguousarray(a) if type(a) is np.ndarray and not a.flags.c_contiguous else a
 
 
 def wrap(a: Any, cls: type[Tensor] = Tensor) -> Any:

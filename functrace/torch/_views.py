@@ -311,7 +311,7 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
     check_cast(result.dtype, out.dtype)
     if out._a.shape != result._a.shape:
         out._a = np.empty(result._a.shape, out._a.dtype)
-    return out.copy_(result)  # type: ignore[attr-defined]
+    return out.copy_(result)
 
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

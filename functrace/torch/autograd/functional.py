@@ -134,7 +134,7 @@ def _one(func: Callable[..., Any], name: str) -> Callable[..., Any]:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if out._a.size != 1:
             raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
-        return out.reshape(())  # type: ignore[attr-defined]
+        return out.reshape(())
 
     return checked
 

@@ -1,7 +1,6 @@
 """Probability distributions, as PyTorch has them: densities, samples with and without gradients, entropies, distances."""
 
 import importlib as _importlib
-import sys as _sys
 
 from functrace.torch._missing import missing as _missing
 from functrace.torch.distributions import constraints as constraints
@@ -35,6 +34,5 @@ for _part, _names in _PARTS.items():
             and _name not in _INNER
         ):
             globals()[_name] = _value
-    for _name in _names.split():
-        globals()[_name] = _sys.modules[f"{__name__}.{_name}"] = _module
+    globals().update(dict.fromkeys(_names.split(), _module))
 __getattr__ = _missing("torch.distributions")

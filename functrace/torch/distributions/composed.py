@@ -35,10 +35,6 @@ class Independent(Distribution):
         found, n = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(found, n) if n else found
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        inner = self._event_shape[: self.reinterpreted_batch_ndims]
-        return Independent(self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims, False)
-
     def sample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.sample(sample_shape)
 
@@ -155,15 +151,6 @@ class TransformedDistribution(Distribution):
         found = self.transforms[-1].codomain
         more = len(self._event_shape) - found.event_dim
         return constraints.independent(found, more) if more > 0 else found
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        whole, shape = ComposeTransform(self.transforms), (*batch_shape, *self._event_shape)
-        inner = tuple(whole.inverse_shape(shape))
-        return type(self)._made(self.base_dist.expand(inner[: len(inner) - len(self.base_dist.event_shape)]), self.transforms)
-
-    @staticmethod
-    def _made(base: Any, transforms: Any) -> Any:
-        return TransformedDistribution(base, transforms, False)
 
     def _through(self, x: Any) -> Any:
         for t in self.transforms:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions.composed import Independent, TransformedDistribution
 from functrace.torch.distributions.continuous import Exponential, Gamma, HalfNormal, Laplace, LogNormal, Normal, Uniform
@@ -172,7 +174,7 @@ def _mean_log(p: Any) -> Any:
     if isinstance(p, Beta):
         return T["digamma"](p.concentration1) - T["digamma"](p.concentration1 + p.concentration0)
     if isinstance(p, Exponential):
-        return -0.57721566490153286060 - p.rate.log()
+        return -np.euler_gamma - p.rate.log()
     return (T["xlogy"](p.high, p.high) - T["xlogy"](p.low, p.low)) / (p.high - p.low) - 1
 
 

@@ -28,7 +28,7 @@ from functrace.torch.distributions.transforms import (
 )
 
 T: Any = FUNCTIONS
-_EULER = 0.57721566490153286060
+_EULER = np.euler_gamma
 
 
 class Gumbel(TransformedDistribution):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._create import empty, eye
+from functrace.torch._create import eye
 from functrace.torch._modes import enable_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
@@ -225,7 +225,7 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         first = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
-        rest = empty(shape, dtype=self.loc.dtype).normal_()
+        rest = standard_normal(shape, self.loc)
         return self.loc + (self.cov_factor @ first.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * rest
 
     def log_prob(self, value: Any) -> Any:

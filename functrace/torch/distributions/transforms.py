@@ -22,8 +22,9 @@ def _limits(x: Any) -> Any:
     return np.finfo(x._a.dtype)
 
 
-def _clipped_sigmoid(x: Any) -> Any:
-    return x.sigmoid().clamp(min=float(_limits(x).tiny), max=1.0 - float(_limits(x).eps))
+def _inside(p: Any) -> Any:
+    """Numbers kept away from 0 and 1."""
+    return p.clamp(min=float(_limits(p).tiny), max=1.0 - float(_limits(p).eps))
 
 
 class Transform:
@@ -256,10 +257,10 @@ class SigmoidTransform(Transform):
     codomain = constraints.unit_interval
 
     def _call(self, x: Any) -> Any:
-        return _clipped_sigmoid(x)
+        return _inside(x.sigmoid())
 
     def _inverse(self, y: Any) -> Any:
-        y = y.clamp(min=float(_limits(y).tiny), max=1.0 - float(_limits(y).eps))
+        y = _inside(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -366,7 +367,7 @@ class StickBreakingTransform(Transform):
         return tensor(np.arange(x.shape[-1], 0, -1).astype(x._a.dtype)).log()
 
     def _call(self, x: Any) -> Any:
-        z = _clipped_sigmoid(x - self._left(x))
+        z = _inside((x - self._left(x)).sigmoid())
         return F.pad(z, [0, 1], value=1) * F.pad((1 - z).cumprod(-1), [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:

@@ -51,7 +51,7 @@ def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
 
 
 def _unelu(g: Any, _r: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return g * np.where(x > 0, scale + 0 * x, scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale))
+    return g * np.where(x > 0, scale, scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale))
 
 
 def _unsilu(g: Any, _r: Any, x: Any) -> Any:

@@ -87,6 +87,12 @@ def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0
 def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False) -> Any:
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    a, b, c = (x._a.ndim for x in (anchor, positive, negative))
+    if not a == b == c:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{a}D, positive {b}D, and negative {c}D inputs"
+        )
 
     def apart(x: Any, y: Any) -> Any:
         return (x - y + eps).norm(p, -1)
@@ -103,6 +109,15 @@ def _triplet_by(
     far = distance_function(anchor, negative)
     far = far.minimum(distance_function(positive, negative)) if swap else far
     return (margin + distance_function(anchor, positive) - far).clamp_min(0)
+
+
+def _ranking(input1: Any, input2: Any, target: Any, margin: float = 0.0) -> Any:
+    if not input1._a.ndim == input2._a.ndim == target._a.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
+    return (-target * (input1 - input2) + margin).clamp_min(0)
 
 
 def _multilabel_soft(input: Any, target: Any, weight: Any = None) -> Any:
@@ -149,7 +164,7 @@ cosine_embedding_loss = _named_loss(
 margin_ranking_loss = _named_loss(
     "margin_ranking_loss",
     "How far the first input fails to be larger (target 1) or smaller (-1) than the second.",
-    lambda input1, input2, target, margin=0.0: (-target * (input1 - input2) + margin).clamp_min(0),
+    _ranking,
 )
 triplet_margin_loss = _named_loss("triplet_margin_loss", "How far the positive is not nearer than the negative by a margin.", _triplet)
 triplet_margin_with_distance_loss = _named_loss(

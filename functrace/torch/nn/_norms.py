@@ -162,21 +162,34 @@ def instance_norm(
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each example with mean 0 and variance 1 over the last axes, which are of `normalized_shape`."""
-    wanted, shape = tuple(normalized_shape), input._a.shape
-    _same_end(wanted, shape)
+    wanted, shape = _same_end("layer_norm", normalized_shape, input, weight, bias)
     axes = tuple(range(-len(wanted), 0))
     return call(_NORMS["Layer"], (input, weight, bias), (shape, axes, wanted, eps, _made(input._a, shape, axes, eps)))
 
 
-def _same_end(wanted: tuple[int, ...], shape: tuple[int, ...]) -> None:
+def _same_end(name: str, end: Any, input: Any, *parts: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if isinstance(end, int):
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
+    wanted, shape = tuple(end), input._a.shape
+    _fit(parts, wanted, "of same shape as normalized_shape", f"normalized_shape = {list(wanted)}")
     if shape[-len(wanted) :] != wanted:
         star = ", ".join(["*", *map(str, wanted)])
         raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{star}], but got input of size{list(shape)}")
+    return wanted, shape
+
+
+def _fit(parts: Any, wanted: tuple[int, ...], of: str, seen: str) -> None:
+    for what, t in zip(("weight", "bias"), parts):
+        if t is not None and t._a.shape != wanted:
+            raise RuntimeError(f"Expected {what} to be {of}, but got {what} of shape {list(t.shape)} and {seen}")
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each group of channels of each example with mean 0 and variance 1."""
+    if input._a.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._a.ndim}")
     n, channels, *rest = input._a.shape
+    _fit((weight, bias), (channels,), "a vector of size equal to the number of channels in input", f"input of shape {list(input.shape)}")
     if channels % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -189,8 +202,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Each example divided by its root mean square over the last axes."""
-    wanted = tuple(normalized_shape)
-    _same_end(wanted, input._a.shape)
+    wanted, _ = _same_end("rms_norm", normalized_shape, input, weight)
     eps = float(np.finfo(input._a.dtype).eps) if eps is None else eps
     y = input * ((input * input).mean(tuple(range(-len(wanted), 0)), True) + eps).rsqrt()
     return y if weight is None else y * weight

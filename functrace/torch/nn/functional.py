@@ -47,6 +47,9 @@ for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """`input1 @ weight[k] @ input2` for each output k."""
     lead = input1._a.shape[:-1]
+    for k, x in enumerate((input1, input2), 1):
+        if x._a.shape != (*lead, n := weight._a.shape[k]):
+            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {list(x.shape)} but expected {[*lead, n]}")
     x, y = input1.reshape(-1, input1._a.shape[-1]), input2.reshape(-1, input2._a.shape[-1])
     out = call(_BILINEAR, (x, y, weight)).reshape(*lead, weight._a.shape[0])
     return out if bias is None else out + bias
@@ -74,8 +77,7 @@ def linear_cross_entropy(
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along an axis."""
-    shape = np.broadcast_shapes(x1._a.shape, x2._a.shape)
-    x1, x2 = x1.expand(shape), x2.expand(shape)
+    x1, x2 = FUNCTIONS["broadcast_tensors"](x1, x2)
     x1, x2 = x1 / x1.norm(2, dim, True).clamp_min(eps), x2 / x2.norm(2, dim, True).clamp_min(eps)
     return (x1 * x2).sum(dim)
 
@@ -131,6 +133,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
                            f"{len(widths)} and input of dimension {len(shape)}")  # fmt: skip
     pairs = tuple((widths[2 * k], widths[2 * k + 1]) for k in range(d - 1, -1, -1))
     if mode == "constant":
+        if any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(shape[-d:], pairs)):
+            raise RuntimeError("narrow(): length must be non-negative.")
         return call(_CONSTANT_PAD, (input,), (((0, 0),) * (len(shape) - d) + pairs, value or 0))
     if value:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')

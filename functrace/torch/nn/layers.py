@@ -282,7 +282,7 @@ _rows(
 )
 _FOLD = {"kernel_size": _NONE, "dilation": 1, "padding": 0, "stride": 1}
 _rows("fold", _Function, {"Unfold": ("unfold", _FOLD), "Fold": ("fold", {"output_size": _NONE, **_FOLD})})
-_rows("flatten", _Function, {"Flatten": (Tensor.flatten, {"start_dim": 1, "end_dim": -1})})  # type: ignore[attr-defined]
+_rows("flatten", _Function, {"Flatten": (Tensor.flatten, {"start_dim": 1, "end_dim": -1})})
 _rows(
     "flatten",
     _Function,

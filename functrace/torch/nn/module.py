@@ -6,7 +6,7 @@ import importlib
 import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
@@ -14,6 +14,9 @@ from functrace.torch._leaves import forget
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.hooks import Hooked
 from functrace.torch.nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", "missing_keys unexpected_keys")):
@@ -222,11 +225,11 @@ class Module(Hooked):
                         seen.add(x)
                     yield f"{path}.{name}" if path else name, x
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """All parameters with their dotted names."""
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their dotted names."""
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
@@ -238,12 +241,12 @@ class Module(Hooked):
                 seen.add(module)
                 yield name, module
 
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters."""
         for _, p in self.named_parameters(recurse=recurse):
             yield p
 
-    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers."""
         for _, b in self.named_buffers(recurse=recurse):
             yield b
@@ -259,14 +262,14 @@ class Module(Hooked):
             yield m
 
     # changes to the whole
-    def apply(self, fn: Callable[[Module], Any]) -> Module:
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` on every module below, then on this one."""
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
-    def train(self, mode: bool = True) -> Module:
+    def train(self, mode: bool = True) -> Self:
         """Set `training` here and below."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -275,11 +278,11 @@ class Module(Hooked):
             module.train(mode)
         return self
 
-    def eval(self) -> Module:
+    def eval(self) -> Self:
         """`train(False)`."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set `requires_grad` of all parameters."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
@@ -289,7 +292,7 @@ class Module(Hooked):
         """Forget the gradients of all parameters, or write zeros there."""
         forget(self.parameters(), set_to_none)
 
-    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Module:
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         for module in self.children() if recurse else ():
             module._apply(fn)
         for t in self._parameters.values():
@@ -302,41 +305,41 @@ class Module(Hooked):
                 self._buffers[name] = fn(t)
         return self
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_options: Any) -> Module:
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_options: Any) -> Self:
         """Convert floating-point parameters and buffers, in place, to a dtype; the device can only be the CPU."""
         for x in args:
             dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
-            device = x if isinstance(x, (str, _dtypes.device)) else device
+            device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
         _dtypes.device_of(device)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
         return self if dtype is None else self._apply(lambda t: t.to(dtype) if t._a.dtype.kind in "fc" else t)
 
-    def float(self) -> Module:
+    def float(self) -> Self:
         """`to(torch.float32)`."""
         return self.to(_dtypes.float32)
 
-    def double(self) -> Module:
+    def double(self) -> Self:
         """`to(torch.float64)`."""
         return self.to(_dtypes.float64)
 
-    def half(self) -> Module:
+    def half(self) -> Self:
         """`to(torch.float16)`."""
         return self.to(_dtypes.NAMES["float16"])
 
-    def type(self, dst_type: Any) -> Module:
+    def type(self, dst_type: Any) -> Self:
         """All parameters and buffers cast."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def share_memory(self) -> Module:
+    def share_memory(self) -> Self:
         """Itself: there is one process."""
         return self
 
-    def cpu(self) -> Module:
+    def cpu(self) -> Self:
         """Itself: there is no other device."""
         return self
 
-    def cuda(self, device: Any = None) -> Module:
+    def cuda(self, device: Any = None) -> Self:
         """Raises: there is no other device than the CPU."""
         return self.to("cuda")
 

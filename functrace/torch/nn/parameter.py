@@ -12,15 +12,21 @@ class Parameter(Tensor):
 
     __module__ = "torch.nn.parameter"
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         data = Tensor() if data is None else data.detach()
         t = wrap(data._a, cls)
         t._ver = data._ver
         t._set_requires_grad(requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
-        return t
+        return t  # type: ignore[no-any-return]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Without the gradient, as PyTorch copies parameters."""
+        t = super().__deepcopy__(memo)  # type: ignore[misc]
+        t._grad = None
+        return t
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (self.detach(), self._rg)
@@ -35,11 +41,11 @@ class Buffer(Tensor):
 
     __module__ = "torch.nn.parameter"
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         data = Tensor() if data is None else data.detach()
         t = wrap(data._a, cls)
         t._ver, t.persistent = data._ver, persistent
-        return t
+        return t  # type: ignore[no-any-return]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return repr(self.detach())

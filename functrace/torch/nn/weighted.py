@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from functrace.torch import _dtypes
-from functrace.torch._tensor import wrap
+from functrace.torch import _create
 from functrace.torch.nn import functional, init
 from functrace.torch.nn._windows import each
 from functrace.torch.nn.layers import titled
@@ -20,8 +17,7 @@ F: Any = functional
 
 def empty(*shape: int, dtype: Any = None, device: Any = None) -> Any:
     """A parameter whose values are still to be set."""
-    _dtypes.device_of(device)
-    return Parameter(wrap(np.empty(shape, (dtype or _dtypes.get_default_dtype()).np)))
+    return Parameter(_create.empty(shape, dtype=dtype, device=device))
 
 
 class Identity(Module):

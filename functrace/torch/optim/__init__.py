@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functrace.torch._missing import missing
+from functrace.torch.optim import algorithms as _algorithms
 from functrace.torch.optim import lr_scheduler as lr_scheduler
 from functrace.torch.optim.algorithms import ASGD as ASGD
 from functrace.torch.optim.algorithms import SGD as SGD
@@ -18,4 +19,5 @@ from functrace.torch.optim.algorithms import Rprop as Rprop
 from functrace.torch.optim.lbfgs import LBFGS as LBFGS
 from functrace.torch.optim.optimizer import Optimizer as Optimizer
 
+globals().update(dict.fromkeys("adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd".split(), _algorithms))
 __getattr__ = missing("torch.optim", {"swa_utils": "swa_utils"})

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch.optim.optimizer import Array, Optimizer, number, real
+from functrace.torch.optim.optimizer import Array, Optimizer, State, number, real
 
 Point = tuple[float, float, Array, float]  # step, loss, gradient, slope
 
@@ -28,10 +28,10 @@ def _cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> flo
 
 
 def _search(
-    at: Callable[[float], tuple[float, Array]], t: float, d: Array, start: Point, slope: float, tolerance: float, most: int = 25
+    at: Callable[[float], tuple[float, Array]], t: float, d: Array, start: Point, slope: float, tolerance: float
 ) -> tuple[Point, int]:
     """A step that meets the strong Wolfe conditions: bracket one, then close in. Returns it, and how often the loss was computed."""
-    c1, c2 = 1e-4, 0.9
+    c1, c2, most = 1e-4, 0.9, 25
     scale = float(np.abs(d).max())
     loss = start[1]
 
@@ -84,6 +84,43 @@ def _search(
     return bracket[best], calls
 
 
+class _Memory:
+    """What is remembered of the last steps: the changes of the gradient, the steps, 1 over their products, and a scale."""
+
+    def __init__(self, s: State) -> None:
+        self.changes, self.steps, self.ro = ([x._a for x in s.get(k, [])] for k in ("old_dirs", "old_stps", "ro"))
+        self.scale = number(s.get("H_diag", 1))
+
+    def learn(self, change: Array, moved: Array, most: int) -> None:
+        """Remember a step, and forget the oldest of more than `most`."""
+        curvature = float(change @ moved)
+        if curvature <= 1e-10:
+            return
+        if len(self.changes) == most:
+            for row in (self.changes, self.steps, self.ro):
+                row.pop(0)
+        self.changes.append(change)
+        self.steps.append(moved)
+        self.ro.append(np.asarray(1.0 / curvature, change.dtype))
+        self.scale = curvature / float(change @ change)
+
+    def direction(self, g: Array, alphas: list[Any]) -> Array:
+        """Where to go: Nocedal and Wright, algorithm 7.4."""
+        q = -g
+        for k in reversed(range(len(self.ro))):
+            alphas[k] = (self.steps[k] @ q) * self.ro[k]
+            q = q - alphas[k] * self.changes[k]
+        d = q * q.dtype.type(self.scale)
+        for y, x, r, a in zip(self.changes, self.steps, self.ro, alphas):
+            d = d + x * (a - (y @ d) * r)
+        return d
+
+    def kept(self) -> State:
+        """The same as tensors."""
+        rows = {"old_dirs": self.changes, "old_stps": self.steps, "ro": self.ro}
+        return {**{k: list(map(wrap, row)) for k, row in rows.items()}, "H_diag": self.scale}
+
+
 class LBFGS(Optimizer):
     """L-BFGS. `step` needs a closure that computes the loss and the gradients, and calls it many times."""
 
@@ -118,6 +155,21 @@ class LBFGS(Optimizer):
             p._ver[0] += 1
             start += a.size
 
+    def _searched(self, evaluate: Callable[[], Any], t: float, d: Array, here: Point, tolerance: float) -> tuple[Point, int]:
+        """Move by a step that the line search finds. Returns it, and how often the loss was computed."""
+        start = [p._a.copy() for p in self._params]
+
+        def at(t: float) -> tuple[float, Array]:
+            self._move(t, d)
+            f, g = float(evaluate()), self._gradient()
+            for p, a in zip(self._params, start):
+                p._a[...] = a
+            return f, g
+
+        found, calls = _search(at, t, d, here, here[3], tolerance)
+        self._move(found[0], d)
+        return found, calls
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to `max_iter` iterations. Returns the loss at the start."""
         if closure is None:
@@ -139,38 +191,18 @@ class LBFGS(Optimizer):
         g = self._gradient()
         if np.abs(g).max() <= o["tolerance_grad"]:
             return first
-        old = {k: s.get(k) for k in ("d", "t", "prev_flat_grad", "prev_loss")}
-        d, t = None if old["d"] is None else old["d"]._a, old["t"]
-        t = None if t is None else number(t)
-        changes, steps, ro = ([x._a for x in s.get(k, [])] for k in ("old_dirs", "old_stps", "ro"))
-        scale = number(s.get("H_diag", 1))
-        g_before = None if old["prev_flat_grad"] is None else old["prev_flat_grad"]._a
-        loss_before = old["prev_loss"]
+        memory, loss_before = _Memory(s), s.get("prev_loss")
+        d, g_before = (None if s.get(k) is None else s[k]._a for k in ("d", "prev_flat_grad"))
+        t = None if s.get("t") is None else number(s["t"])
         iterations = 0
         while iterations < o["max_iter"]:
             iterations += 1
             s["n_iter"] += 1
             if s["n_iter"] == 1 or d is None or t is None:
-                d, changes, steps, ro, scale = -g, [], [], [], 1
+                d, memory = -g, _Memory({})
             else:
-                change, moved = g - g_before, d * d.dtype.type(t)
-                curvature = float(change @ moved)
-                if curvature > 1e-10:
-                    if len(changes) == o["history_size"]:
-                        for row in (changes, steps, ro):
-                            row.pop(0)
-                    changes.append(change)
-                    steps.append(moved)
-                    ro.append(np.asarray(1.0 / curvature, g.dtype))
-                    scale = curvature / float(change @ change)
-                q = -g
-                alphas = s.setdefault("al", [None] * o["history_size"])
-                for k in reversed(range(len(ro))):
-                    alphas[k] = (steps[k] @ q) * ro[k]
-                    q = q - alphas[k] * changes[k]
-                d = q * q.dtype.type(scale)
-                for y, x, r, a in zip(changes, steps, ro, alphas):
-                    d = d + x * (a - (y @ d) * r)
+                memory.learn(g - g_before, d * d.dtype.type(t), o["history_size"])
+                d = memory.direction(g, s.setdefault("al", [None] * o["history_size"]))
             g_before, loss_before = g.copy(), loss
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * lr if s["n_iter"] == 1 else lr
             slope = float(g @ d)
@@ -178,24 +210,11 @@ class LBFGS(Optimizer):
                 break
             calls = 0
             if search is not None:
-                start = [p._a.copy() for p in self._params]
-
-                def at(t: float, start: Any = start, d: Any = d) -> tuple[float, Array]:
-                    self._move(t, d)
-                    f = float(evaluate())
-                    found = self._gradient()
-                    for p, a in zip(self._params, start):
-                        p._a[...] = a
-                    return f, found
-
-                (t, loss, g, _), calls = _search(at, t, d, (0.0, loss, g, slope), slope, o["tolerance_change"])
-                self._move(t, d)
+                (t, loss, g, _), calls = self._searched(evaluate, t, d, (0.0, loss, g, slope), o["tolerance_change"])
             else:
                 self._move(t, d)
                 if iterations != o["max_iter"]:
-                    loss = float(evaluate())
-                    g = self._gradient()
-                    calls = 1
+                    loss, g, calls = float(evaluate()), self._gradient(), 1
             evaluations += calls
             s["func_evals"] += calls
             if (
@@ -207,8 +226,5 @@ class LBFGS(Optimizer):
                 break
         if "al" in s:
             s["al"] = [a if a is None or isinstance(a, Tensor) else wrap(np.asarray(a)) for a in s["al"]]
-        s.update(
-            d=wrap(d), t=t, old_dirs=list(map(wrap, changes)), old_stps=list(map(wrap, steps)), ro=list(map(wrap, ro)), H_diag=scale,
-            prev_flat_grad=wrap(g_before), prev_loss=loss_before,
-        )  # fmt: skip
+        s.update(d=wrap(d), t=t, **memory.kept(), prev_flat_grad=wrap(g_before), prev_loss=loss_before)
         return first

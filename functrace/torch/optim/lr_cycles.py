@@ -6,12 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch.optim.lr_scheduler import LRScheduler
-
-
-def _spread(x: Any, groups: Sequence[Any]) -> list[Any]:
-    """A number, or one for each group."""
-    return list(x) if isinstance(x, (list, tuple)) else [x] * len(groups)
+from functrace.torch.optim.lr_scheduler import LRScheduler, spread
 
 
 def _has_beta1(optimizer: Any) -> bool:
@@ -72,7 +67,7 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
-        for group, lr, low, high in zip(groups, _spread(max_lr, groups), _spread(base_momentum, groups), _spread(max_momentum, groups)):
+        for group, lr, low, high in zip(groups, spread(max_lr, groups), spread(base_momentum, groups), spread(max_momentum, groups)):
             if last_epoch == -1:
                 group["initial_lr"] = lr / div_factor
                 group["max_lr"], group["min_lr"] = lr, group["initial_lr"] / final_div_factor
@@ -126,22 +121,22 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         groups = optimizer.param_groups
         down = step_size_up if step_size_down is None else step_size_down
-        self.max_lrs, self.total_size = _spread(max_lr, groups), float(step_size_up + down)
+        self.max_lrs, self.total_size = spread(max_lr, groups), float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
-        for group, lr in zip(groups, _spread(base_lr, groups)):
+        for group, lr in zip(groups, spread(base_lr, groups)):
             if last_epoch == -1:
                 group["lr"] = lr
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
-            self.base_momentums, self.max_momentums = _spread(base_momentum, groups), _spread(max_momentum, groups)
+            self.base_momentums, self.max_momentums = spread(base_momentum, groups), spread(max_momentum, groups)
             for group, low, high in zip(groups, self.base_momentums, self.max_momentums):
                 _set_momentum(group, high)
                 group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = _spread(base_lr, groups)
+        self.base_lrs = spread(base_lr, groups)
 
     def _scaled(self, cycle: float) -> float:
         x = cycle if self.scale_mode == "cycle" else self.last_epoch

@@ -99,6 +99,11 @@ class LRScheduler:
         self._last_lr = self._rates()
 
 
+def spread(x: Any, groups: Sequence[Any]) -> list[Any]:
+    """What is given for each group, or for all."""
+    return list(x) if isinstance(x, (list, tuple)) else [x] * len(groups)
+
+
 class _LRScheduler(LRScheduler):
     """The name of old, to derive from."""
 
@@ -107,8 +112,7 @@ class LambdaLR(LRScheduler):
     """The first rate times a function of the step."""
 
     def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
-        n = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * n
+        self.lr_lambdas, n = spread(lr_lambda, optimizer.param_groups), len(optimizer.param_groups)
         if len(self.lr_lambdas) != n:
             raise ValueError(f"Expected {n} lr_lambdas, but got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
@@ -407,9 +411,8 @@ class ReduceLROnPlateau(LRScheduler):
         if threshold_mode not in ("rel", "abs"):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.factor, self.optimizer = factor, optimizer
-        several = isinstance(min_lr, (list, tuple))
-        self.default_min_lr: Any = None if several else min_lr
-        self.min_lrs = list(min_lr) if several else [min_lr] * len(optimizer.param_groups)
+        self.default_min_lr: Any = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs = spread(min_lr, optimizer.param_groups)
         if len(self.min_lrs) != len(optimizer.param_groups):
             raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(self.min_lrs)}")
         self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0

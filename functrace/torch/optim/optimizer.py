@@ -125,7 +125,8 @@ class Optimizer:
             Optimizer.__init__(self, given.arguments["params"], options)
             self._ready()
 
-        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        __init__.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
         cls.__init__ = __init__  # type: ignore[method-assign]
 
     def _check(self, o: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from functrace.torch._create import tensor
 from functrace.torch._modes import no_grad
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.normalization import _BatchNorm
-from functrace.torch.optim.lr_scheduler import LRScheduler
+from functrace.torch.optim.lr_scheduler import LRScheduler, spread
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn",
@@ -148,7 +148,7 @@ class SWALR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
+        rates = spread(swa_lr, optimizer.param_groups)
         if len(rates) != len(optimizer.param_groups):
             raise ValueError(
                 "swa_lr must have the same length as optimizer.param_groups. "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -43,5 +42,4 @@ class _File(ModuleType):
 
 
 __getattr__ = _File("modules").__getattr__
-for _name in _FILES:
-    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _File(f"{__name__}.{_name}")
+globals().update({_name: _File(f"{__name__}.{_name}") for _name in _FILES})

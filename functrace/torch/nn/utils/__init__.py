@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +60,9 @@ def clip_grad_norm_(
     return total
 
 
+clip_grad_norm = clip_grad_norm_
+
+
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Keep each element of the gradients between -clip_value and clip_value."""
     for g in _gradients(parameters):
@@ -86,5 +90,6 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     return module_cls(*args, **kwargs)
 
 
+clip_grad = convert_parameters = sys.modules[__name__]  # PyTorch has a module for each
 _OLD = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
 __getattr__ = missing("torch.nn.utils", names(parametrize="", parametrizations="", _norms=_OLD))

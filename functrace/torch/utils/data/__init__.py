@@ -11,7 +11,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,35 +21,40 @@ from functrace.torch._index import stack
 from functrace.torch._missing import missing
 from functrace.torch._tensor import Tensor, wrap
 
+T_co = TypeVar("T_co", covariant=True)
 
-class Dataset:
+
+class _Indexed(Protocol[T_co]):
+    """What a loader takes for a data set: a list, too."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
+
+
+class Dataset(Generic[T_co]):
     """The base of data sets with `__getitem__` and, for most uses, `__len__`."""
 
     __module__ = "torch.utils.data.dataset"
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
-
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
     def __add__(self, other: Any) -> ConcatDataset:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
+class IterableDataset(Dataset[T_co]):
     """The base of data sets with `__iter__` only."""
 
     __module__ = "torch.utils.data.dataset"
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
     def __add__(self, other: Any) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[Any]):
     """Streams one after the other."""
 
     __module__ = "torch.utils.data.dataset"
@@ -67,7 +72,7 @@ class ChainDataset(IterableDataset):
         return sum(len(dataset) for dataset in self.datasets)
 
 
-class TensorDataset(Dataset):
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Tensors of one length; an example is a tuple of their rows."""
 
     __module__ = "torch.utils.data.dataset"
@@ -77,14 +82,14 @@ class TensorDataset(Dataset):
             raise AssertionError("Size mismatch between tensors")
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         return tuple(t[index] for t in self.tensors)
 
     def __len__(self) -> int:
         return len(self.tensors[0])
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[Any]):
     """Data sets of one length, side by side: examples are tuples, or dicts."""
 
     __module__ = "torch.utils.data.dataset"
@@ -105,7 +110,7 @@ class StackDataset(Dataset):
         return self._length
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[Any]):
     """Data sets one after another."""
 
     __module__ = "torch.utils.data.dataset"
@@ -128,24 +133,24 @@ class ConcatDataset(Dataset):
         return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
 
 
-class Subset(Dataset):
+class Subset(Dataset[T_co]):
     """Some examples of a data set."""
 
     __module__ = "torch.utils.data.dataset"
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: _Indexed[T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> T_co:
         return self.dataset[[self.indices[i] for i in index] if isinstance(index, list) else self.indices[index]]
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+def random_split(dataset: Dataset[T_co], lengths: Sequence[float], generator: Any = None) -> list[Subset[T_co]]:
     """A data set in parts at random; the lengths are numbers of examples, or fractions of the whole."""
-    total = len(dataset)
+    total = len(dataset)  # type: ignore[arg-type]
     sizes: list[Any] = list(lengths)
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:
         for k, part in enumerate(sizes):
@@ -347,7 +352,7 @@ def _rows(dataset: Any, numbers: list[int]) -> list[Any] | None:
     return [wrap(t._a[numbers]) for t in dataset.tensors]
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Batches of a data set, in order or shuffled.
 
     >>> import functrace.torch as torch
@@ -360,7 +365,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: _Indexed[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Any = None,
@@ -400,10 +405,7 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         if batch_sampler is None and batch_size is not None:
             self.batch_sampler = BatchSampler(itertools.repeat(None) if streamed else sampler, batch_size, drop_last)
-        self.collate_fn = collate_fn or (default_collate if self.batch_sampler is not None else default_convert)
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if self.batch_sampler is not None else default_convert)
 
     def __iter__(self) -> Iterator[Any]:
         _seed(self.generator)  # PyTorch draws a seed for its workers here, before the sampler draws its own
@@ -440,6 +442,5 @@ def get_worker_info() -> None:
     """None: all is loaded in the calling process."""
 
 
-for _name in ("dataloader", "dataset", "sampler"):  # PyTorch has a module for each; scripts import from them
-    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = sys.modules[__name__]
+dataloader = dataset = sampler = sys.modules[__name__]  # PyTorch has a module for each; scripts import from them
 __getattr__ = missing("torch.utils.data")
