@@ -12,6 +12,7 @@ array([ 0. , -0.5,  0.5])
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,12 @@ Axis = int | tuple[int, ...] | None
 
 def _floating(x: Any) -> Any:
     """An array of floating-point numbers; integers become float64."""
-    x = lift(x)
+    given, x = x, lift(x)
+    if x.dtype.kind not in "fbiu":
+        frame: Any = sys._getframe(1)
+        name = (frame.f_back if frame.f_code.co_name[0] == "_" else frame).f_code.co_name
+        found = f"{errors.describe(given)} stands where an array of real numbers is expected"
+        raise errors.InputTypeError(f"nn.{name}: {found}.\n  At {errors.user_line()}.\n  Give it x.real, x.imag or abs(x) of complex ones.")
     return x if x.dtype.kind == "f" else x.astype(float)
 
 

@@ -7,7 +7,7 @@ Source of the implicit rules: Blondel et al. 2022, "Efficient and modular implic
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.custom import custom_vjp, stop_gradient
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 
+T = TypeVar("T")
 Unravel = Callable[[Any], Any]
 
 
@@ -245,7 +246,7 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
 
 
 @errors.boundary
-def implicit_root(f: Callable[..., Any], x0: Any, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> Any:
+def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> T:
     """The solution x of `f(x, *args) == 0`, differentiated through the equation, not through the solver.
 
     With `f(x(p), p) == 0`, `dx/dp = -(df/dx)^-1 df/dp` (the implicit function theorem). Reverse and forward mode, any order, and
@@ -260,14 +261,14 @@ def implicit_root(f: Callable[..., Any], x0: Any, *args: Any, solver: Callable[.
         linear_solver: `linear_solver(matvec, b)` for the linear equations of the derivative, where a dense matrix is too large.
 
     >>> import functrace as ft
-    >>> from functrace.optimize import implicit_root
     >>> from scipy.optimize import brentq
     >>> def cube_root(a):
-    ...     return implicit_root(lambda x: x**3 - a, 1.0, solver=lambda g, x0: brentq(g, 0.0, 10.0, xtol=1e-14))
+    ...     return ft.implicit_root(lambda x: x**3 - a, 1.0, solver=lambda g, x0: brentq(g, 0.0, 10.0, xtol=1e-14))
     >>> print(cube_root(8.0).round(9), ft.grad(cube_root)(8.0).round(9), ft.grad(ft.grad(cube_root))(8.0).round(9))
     2.0 0.083333333 -0.006944444
     """
-    return solution(f, lambda g: g, x0, args, solver, linear_solver)
+    errors.check_call("implicit_root(f, x0, solver=solver)", f, solver)
+    return solution(f, lambda g: g, x0, args, solver, linear_solver)  # type: ignore[no-any-return]
 
 
 def _largest(x: Any) -> Any:
@@ -277,7 +278,7 @@ def _largest(x: Any) -> Any:
 def _iterate(g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
     for _ in range(maxiter):
         new = g(x)
-        if _largest(tree.map(np.subtract, new, x)) <= tol * (1 + _largest(new)):
+        if _largest(tree.map(np.subtract, new, x)) <= tol * (1 + _largest(new)) < np.inf:
             return new
         x = new
     raise ArithmeticError(f"fixed_point: no convergence to {tol:g} in {maxiter} iterations. Pass a solver, or another start.")
@@ -285,26 +286,26 @@ def _iterate(g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
 
 @errors.boundary
 def fixed_point(
-    f: Callable[..., Any],
-    x0: Any,
+    f: Callable[..., T],
+    x0: T,
     *args: Any,
     solver: Callable[..., Any] | None = None,
     linear_solver: Any = None,
     tol: float = 1e-14,
     maxiter: int = 10_000,
-) -> Any:
+) -> T:
     """The solution of `x == f(x, *args)`, differentiated through the equation: for the arguments see `implicit_root`.
 
     Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`, or
     `maxiter` times, which raises an `ArithmeticError`.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.optimize import fixed_point
-    >>> print(ft.grad(lambda a: fixed_point(lambda x: a * np.cos(x), 1.0))(1.0).round(9))
+    >>> print(ft.grad(lambda a: ft.fixed_point(lambda x: a * np.cos(x), 1.0))(1.0).round(9))
     0.441610792
     """
+    errors.check_call("fixed_point(f, x0)", f)
     run = solver or (lambda g, x: _iterate(g, x, tol, maxiter))
-    return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)
+    return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)  # type: ignore[no-any-return]
 
 
 @errors.boundary
@@ -319,13 +320,17 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
         symmetric: `matvec` is its own transpose, which spares the work of finding it.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.optimize import linear_solve
-    >>> ft.jacobian(lambda s: linear_solve(lambda x: s * x, np.array([1.0, 2.0])))(np.array([1.0, 4.0]))
+    >>> ft.jacobian(lambda s: ft.linear_solve(lambda x: s * x, np.array([1.0, 2.0])))(np.array([1.0, 4.0]))
     array([[-1.   ,  0.   ],
            [ 0.   , -0.125]])
     """
     errors.check_call("linear_solve(matvec, b), with matvec = lambda x: A @ x", matvec)
-    b = lift(b)
+    given, b = b, lift(b)
+    if b.dtype.kind not in "fcbiu" or solver is None and b.ndim != 1:
+        raise errors.InputTypeError(
+            f"linear_solve: b must be a vector of numbers, got {errors.describe(given)}.\n  At {errors.user_line()}.\n"
+            "  For several right-hand sides use vmap, or for a matrix A np.linalg.solve(A, b)."
+        )
     b = b if b.dtype.kind in "fc" else b.astype(float)
     if solver is None:
         return np.linalg.solve(jacobian(matvec)(np.zeros(b.shape, b.dtype)), b)

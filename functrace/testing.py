@@ -23,6 +23,7 @@ from functrace.locks import plain
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import grad, jvp, vjp
+from functrace.transforms.tracing import replaced
 
 # Six-point central differences: the error is of order step**6, so a large step is precise and rounding stays small.
 _STEP = 3e-3
@@ -179,6 +180,8 @@ def check_tape(tape: Tape) -> None:
     >>> import functrace as ft, numpy as np
     >>> check_tape(ft.trace(ft.grad(np.sin))(1.0))
     """
+    if not isinstance(tape, Tape):
+        raise CallError(f"check_tape: {describe(tape)} stands where a tape is expected.\n  Write check_tape(functrace.trace(f)(x)).")
     written = set(range(len(tape.inputs)))
     for primitive, out, slots, args, _ans, _params in tape.entries:
         if len(slots) != len(args) or primitive.arity not in (None, len(args)):
@@ -193,13 +196,6 @@ def check_tape(tape: Tape) -> None:
 
 
 # Declarations
-
-
-def _with(args: Sequence[Any], wrt: Sequence[int], xs: Sequence[Any]) -> list[Any]:
-    out = list(args)
-    for k, x in zip(wrt, xs):
-        out[k] = x
-    return out
 
 
 class _Checker:
@@ -234,7 +230,7 @@ class _Checker:
 
 
 def _numpy_function(declared: Declared) -> Any:
-    function = declared.numpy[0] if isinstance(declared.numpy, tuple) and declared.numpy else declared.numpy
+    function = declared.theirs
     if not callable(function):
         return None
     deaf = not isinstance(function, np.ufunc) and (getattr(function, "__module__", None) or "").startswith("scipy")
@@ -294,7 +290,7 @@ def _check_values(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sa
     results: list[Any] = []
 
     def traced(*xs: Any) -> Any:
-        out = f(*_with(args, sample.wrt, xs))
+        out = f(*replaced(args, sample.wrt, xs))
         results.append(out)
         return tree.map(lambda y: np.sum(y * 1.0) if not _is_bool(y) else 0.0, out)
 
@@ -318,7 +314,7 @@ def _projected(checker: _Checker, f: Any, args: Sequence[Any], sample: Sample) -
     leaves, treedef = tree.flatten(xs)
 
     def flat(*ys: Any) -> list[Any]:
-        return [y for y in tree.leaves(f(*_with(args, sample.wrt, tree.unflatten(treedef, ys)))) if value(y).dtype.kind in "fc"]
+        return [y for y in tree.leaves(f(*replaced(args, sample.wrt, tree.unflatten(treedef, ys)))) if value(y).dtype.kind in "fc"]
 
     return flat, leaves, [_draw(checker.rng, x) for x in leaves]
 
@@ -351,14 +347,14 @@ def _check_dtypes(checker: _Checker, f: Any, plain: Any, args: Sequence[Any], sa
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                want = plain(*_with(args, sample.wrt, xs))
+                want = plain(*replaced(args, sample.wrt, xs))
         except (TypeError, ValueError, NotImplementedError, np.exceptions.ComplexWarning):
             continue  # NumPy itself has no such loop
         if any(y.dtype.kind not in "fc" for y in map(np.asarray, tree.leaves(want))):
             continue
 
         def flat(*ys: Any) -> list[Any]:
-            return tree.leaves(f(*_with(args, sample.wrt, ys)))
+            return tree.leaves(f(*replaced(args, sample.wrt, ys)))
 
         out, pull = vjp(flat, *xs)
         checker.like(f"value, {np.dtype(dtype)}", out, tree.leaves(want))
@@ -379,7 +375,7 @@ def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sampl
     which = sample.wrt
 
     def call(*xs: Any) -> list[Any]:
-        return tree.leaves(f(*_with(args, which, xs)))
+        return tree.leaves(f(*replaced(args, which, xs)))
 
     def total(*xs: Any) -> Any:
         return sum(np.sum(np.real(y)) for y in call(*xs) if value(y).dtype.kind in "fc")

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functrace.transforms.tracing import replaced
 __all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]
 
 
+P = ParamSpec("P")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _WIDTH = 120
 
@@ -95,9 +96,12 @@ class _NonFinite(Watch):
                     call = op.params[0]
                     f = getattr(call, "fwd", None) or call.f
                     self.inside(op, lambda leaves: f(*call.args(leaves)), op.args)
-                inside = f", in a derivative of {self.running.ops[-1].name}," if self.running.ops else ""
                 batch = ", in a batch (axis 0 is the example)" if isinstance(op.trace, BatchTrace) else ""
-                self.fail(f"{op.name}{inside} made", where, x, f"At {op.line}{batch}.", self._arguments(op), "result")
+                self.fail(f"{self.named(op.name)} made", where, x, f"At {op.line}{batch}.", self._arguments(op), "result")
+
+    def named(self, name: str) -> str:
+        """An op's name, and the op in whose rule it runs, if any."""
+        return f"{name}, in a derivative of {self.running.ops[-1].name}," if self.running.ops else name
 
     def before(self, op: Op, which: str) -> None:
         self.running.ops.append(op)
@@ -138,8 +142,7 @@ class _NonFinite(Watch):
     def value(self, name: str, ans: Any, where: str) -> None:
         found = self.bad(ans)
         if found is not None:
-            inside = f", in a derivative of {self.running.ops[-1].name}," if self.running.ops else ""
-            self.fail(f"{name}{inside} made", found, ans, f"At {errors.line_of(*place()[:2])}, {where}.", [], "result")
+            self.fail(f"{self.named(name)} made", found, ans, f"At {errors.line_of(*place()[:2])}, {where}.", [], "result")
 
     def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
         for k, d in enumerate(results):
@@ -191,12 +194,11 @@ def debug_nans() -> Debugging:
         errors.NonFiniteError: a NaN was made, or met in an op whose operand had one already, which the error then says.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.debug import debug_nans
-    >>> with debug_nans():
+    >>> with ft.debug_nans():
     ...     ft.grad(lambda x: np.sqrt(x) * 0.0)(0.0)
     Traceback (most recent call last):
     functrace.errors.NonFiniteError: the reverse rule of sqrt made a NaN in the cotangent of argument 0.
-      The op ran at <doctest functrace.debug.debug_nans[2]>:2, in <lambda>.
+      The op ran at <doctest functrace.debug.debug_nans[1]>:2, in <lambda>.
       the cotangent of the result: float64[] = 0.; argument 0: float64[] = 0.; its result: float64[] = 0.
       the cotangent of argument 0: float64[] = nan
       Keep the operands where the op and its derivative are finite: np.where or np.maximum before it. [FT119, docs/errors.md]
@@ -208,8 +210,7 @@ def debug_infs() -> Debugging:
     """Raise at the first op, forwards or backwards, that makes an infinity: see `debug_nans`.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.debug import debug_infs
-    >>> ft.grad(debug_infs()(lambda x: np.exp(x)))(2.0).round(3)
+    >>> ft.grad(ft.debug_infs()(lambda x: np.exp(x)))(2.0).round(3)
     np.float64(7.389)
     """
     return Debugging("debug_infs", lambda: _watching("an infinity", np.isinf))
@@ -294,13 +295,12 @@ def checks() -> Debugging:
         LeakedTracerError: a traced value is still held.
 
     >>> import functrace as ft
-    >>> from functrace.debug import checks
     >>> kept = []
-    >>> with checks():
+    >>> with ft.checks():
     ...     ft.grad(lambda x: kept.append(x * 2) or x)(1.0)
     Traceback (most recent call last):
     functrace.errors.LeakedTracerError: 1 traced value outlives the call that made it: float64[] of grad(<lambda>).
-      It was made at <doctest functrace.debug.checks[3]>:2, in <lambda>.
+      It was made at <doctest functrace.debug.checks[2]>:2, in <lambda>.
       Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array. [FT107, docs/errors.md]
     """  # noqa: E501
     return Debugging("checks", _checking)
@@ -337,8 +337,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         buttons, slider or arrow keys; `forward`, `reverse` and `gradient`, its steps as data.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.debug import explain
-    >>> print(explain(lambda x, y: x * np.sin(y), 2.0, 0.0).text(lines=False))
+    >>> print(ft.explain(lambda x, y: x * np.sin(y), 2.0, 0.0).text(lines=False))
     forward
       x = 2.
       y = 0.
@@ -358,7 +357,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(recording, out, grads)
 
 
-def profile(f: Callable[..., Any]) -> Callable[..., Profile]:
+def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 
     A function in which nothing is traced is run together with its derivative; `profile(ft.grad(loss))(x)` runs what it says. What is
@@ -367,8 +366,7 @@ def profile(f: Callable[..., Any]) -> Callable[..., Profile]:
     same time, which is not counted as theirs.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.debug import profile
-    >>> found = profile(ft.grad(lambda x: np.sum(np.sin(x) ** 2)))(np.ones(1000))
+    >>> found = ft.profile(ft.grad(lambda x: np.sum(np.sin(x) ** 2)))(np.ones(1000))
     >>> sorted(row.name for row in found.by_op())
     ['sin', 'square', 'sum']
     >>> found.total("forward") > 0 and found.total("reverse") > 0

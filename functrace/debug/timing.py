@@ -66,6 +66,9 @@ class Profile(Watch):
         self._jitted: dict[int, tuple[Any, Any, Any]] = {}
         self._rules = _Rules()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "_rules"}  # a copy is of what was found
+
     def forward(self, op: Op, seconds: float) -> None:
         way = self._rules.ways[-1] if self._rules.ways else "forward"
         self.entries.append((op.name, op.line, way, seconds, _bytes(op.ans), True))

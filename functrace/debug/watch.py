@@ -301,7 +301,7 @@ def _operation(frame: Any) -> str:
         op, node = names.get("op"), names.get("cls")
         made = getattr(op, "name", None) or getattr(node, "__name__", None) or names.get("name")
         if isinstance(made, str) and made not in ("Tensor", "Parameter"):
-            return made.removesuffix("Backward0").lower()
+            return "" if made.startswith("empty") else made.removesuffix("Backward0").lower()
         frame = frame.f_back
     return ""
 

@@ -17,7 +17,7 @@ from functrace.compile.program import GUARD, Instruction, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
-from functrace.transforms.custom import CALL
+from functrace.transforms.custom import CALL, is_float
 from functrace.transforms.naming import Lines, names_of
 from functrace.transforms.tracing import constant_text, parameter_names
 
@@ -269,7 +269,7 @@ def backward(tape: Tape) -> Graph:
     graph = Graph(f"{_function(tape)}, backward", "cotangents", True)
     arriving: dict[int, list[tuple[int, str]]] = {}
     for k, (s, x) in enumerate(zip(tape.slots, tape.outputs)):
-        if s >= 0 and errors_float(x):
+        if s >= 0 and _varies(x):
             title = f"cotangent of output {k}" if len(tape.slots) > 1 else "cotangent of output"
             arriving.setdefault(s, []).append((graph.add(Box("output", [title, kind_text(x)], f"{title} : {kind_text(x)}")), ""))
     shapes = dict(enumerate(map(kind_text, tape.inputs))) | {e[1]: kind_text(e[4]) for e in tape.entries}
@@ -298,7 +298,7 @@ def backward(tape: Tape) -> Graph:
             arriving.setdefault(slots[0], []).append((arriving[out][0][0], f"[{params[0]}]"))
             continue
         saved = _saved(primitive, slots, args, out, names)
-        text = [f"pullback of {primitive.name if primitive.name != 'call' else params[0]}", *_wrapped("saves ", saved)]
+        text = [f"pullback of {primitive.name if primitive.name != 'call' else params[0]}", *saves(saved)]
         hint = f"pullback of {names[out]} = {primitive.name}" + "".join(f"\nsaves {s}" for s in saved)
         like = ("pullback", *_like(primitive, params, ["·" if s >= 0 else "" for s in slots], shapes[out]))
         box = graph.add(Box("back", text, hint + (f"\n{source(line)}" if line else ""), like, calls, line))
@@ -309,10 +309,10 @@ def backward(tape: Tape) -> Graph:
             graph.join(start, box, label, f"cotangent of {names[out]} : {shapes[out]}")
         rules = [True] * len(slots) if primitive.arity is None or primitive.joint else [r is not None for r in primitive.vjps]
         for s, a, rule in zip(slots, args, rules):
-            if s >= 0 and rule and errors_float(a):
+            if s >= 0 and rule and _varies(a):
                 arriving.setdefault(s, []).append((box, ""))
     for k, x in enumerate(tape.inputs):
-        if errors_float(x):
+        if _varies(x):
             if k in arriving:
                 summed(k, (), "")
             shown = kind_text(x) if k in arriving else f"{kind_text(x)}, zero"
@@ -322,10 +322,9 @@ def backward(tape: Tape) -> Graph:
     return graph
 
 
-def errors_float(x: Any) -> bool:
+def _varies(x: Any) -> bool:
     """Whether a value has a derivative: it is of floats or complex numbers."""
-    dtype = getattr(x, "dtype", None)
-    return isinstance(x, (float, complex)) if dtype is None else dtype.kind in "fc"
+    return is_float(x) or isinstance(x, (float, complex))
 
 
 def _saved(primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], out: int, names: dict[int, str]) -> list[str]:
@@ -335,12 +334,12 @@ def _saved(primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], 
     return [s for s in dict.fromkeys([*shown, *([names[out]] if first else [])]) if s]
 
 
-def _wrapped(head: str, parts: Sequence[str], width: int = 30) -> list[str]:
-    """`head` and the parts, in lines of about `width` characters."""
+def saves(parts: Sequence[str]) -> list[str]:
+    """That these are saved, in lines of about 30 characters."""
     lines: list[str] = []
     for part in parts:
-        if lines and len(lines[-1]) + len(part) + 2 <= width:
+        if lines and len(lines[-1]) + len(part) + 2 <= 30:
             lines[-1] += f", {part}"
         else:
-            lines.append((head if not lines else "  ") + part)
+            lines.append(("  " if lines else "saves ") + part)
     return lines if len(lines) <= 4 else [*lines[:3], f"  and {len(parts) - 3} more"]

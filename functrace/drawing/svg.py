@@ -163,9 +163,8 @@ def _parts(graph: Graph, laid: Layout, dx: float, dy: float, prefix: str = "") -
     for arrow, route in zip(graph.arrows, placed.routes):
         x, y = route[-1][0] + dx, route[-1][2] + dy
         hint = f"<title>{escape(clean(arrow.hint))}</title>" if arrow.hint else ""
-        bent = [*route[:-1], (route[-1][0], route[-1][1], route[-1][2])]
         ends = f'data-from="{prefix}{arrow.source}" data-to="{prefix}{arrow.target}"'
-        out.append(f'<path class="arrow" {ends} d="{_curve(bent, dx, dy)}">{hint}</path>')
+        out.append(f'<path class="arrow" {ends} d="{_curve(route, dx, dy)}">{hint}</path>')
         heads.append(f'<path d="M{_n(x)} {_n(y)}l-4 -8h8z"/>')
         if arrow.label:
             labels.append(f'<text x="{_n(x + 5)}" y="{_n(y - 8)}">{escape(short(arrow.label, 16))}</text>')

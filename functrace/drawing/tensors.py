@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from functrace.drawing.graph import Box, Graph, _wrapped
+from functrace.drawing.graph import Box, Graph, saves
 
 
 def is_tensor(x: Any) -> bool:
@@ -62,7 +62,7 @@ def history(tensors: Sequence[Any], names: dict[int, str], backward: bool = Fals
             graph.join(start, place[id(node)])
             continue
         saved = _saved(node)
-        text = [label(node), *_wrapped("saves ", saved), *several, *hooks]
+        text = [label(node), *saves(saved), *several, *hooks]
         hint = "\n".join([node.name(), *(f"saves {s}" for s in saved), *several, *hooks])
         place[id(node)] = graph.add(Box("back", text, hint, (label(node), tuple(saved)), ordered=True))
         for k, (other, output) in enumerate(node.next_functions):

@@ -98,4 +98,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     _load_late()
-    return sorted({*globals(), *(n for n in _TABLE if "." not in n), *(n for n in dir(_numpy) if not n.startswith("_"))})
+    names = {*globals(), *(n for n in _TABLE if "." not in n), *(n for n in dir(_numpy) if not n.startswith("_"))}
+    return sorted(names - {"Any"})

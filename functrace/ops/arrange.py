@@ -12,7 +12,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import all_axes, layout, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index, index_add
 from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
@@ -34,6 +34,11 @@ def by_position(a: Any, function: Callable[[Any], Any]) -> Any:
 def along(axis: int, part: Any) -> tuple[Any, ...]:
     """An index of one axis, the others whole."""
     return (slice(None),) * axis + (part,)
+
+
+def as_line(x: Any, axis: int, ndim: int) -> Any:
+    """A vector along one of `ndim` axes, the others of length 1."""
+    return reshape(x, (*(1,) * axis, -1, *(1,) * (ndim - axis - 1)))
 
 
 # axes
@@ -140,7 +145,7 @@ atleast_3d = implements(np.atleast_3d, [one(), one(3), _SCALAR_AND_MATRIX])(
 def flip(m: Any, axis: Any = None) -> Any:
     m = lift(m)
     ndim = len(m.shape)
-    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
+    axes = all_axes(axis, ndim)
     return view(m, tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(ndim)))
 
 
@@ -270,7 +275,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     order = list(range(ndim))
     if indexing == "xy" and ndim > 1:
         order[:2] = 1, 0
-    lines = [reshape(x, tuple(-1 if k == place else 1 for k in range(ndim))) for x, place in zip(map(lift, xi), order)]
+    lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
     shape = np.broadcast_shapes(*(x.shape for x in lines))
     return _tuple_or_list()(x if sparse else np.broadcast_to(x, shape) for x in lines)
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
-from functrace.ops.arrange import along
+from functrace.ops.arrange import along, as_line
 from functrace.ops.create import lift, number, typed
-from functrace.ops.functions import ABSENT, concatenate, reshape, single_axis
+from functrace.ops.functions import ABSENT, all_axes, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, spread_batch
-from functrace.ops.registry import Sample, each, implements, one
+from functrace.ops.rebased import steady
+from functrace.ops.registry import Sample, each, given, implements, one
 from functrace.ops.statistics import as_float
 
 
@@ -93,7 +93,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         width: Any = dx
     else:
         x = lift(x)
-        width = diff(x, axis=axis) if len(x.shape) != 1 else reshape(diff(x), tuple(-1 if k == axis else 1 for k in range(len(y.shape))))
+        width = diff(x, axis=axis) if len(x.shape) != 1 else as_line(diff(x), axis, len(y.shape))
     pairs = index(y, along(axis, slice(1, None))) + index(y, along(axis, slice(None, -1)))
     return np.sum(width * pairs / 2.0, axis=axis)
 
@@ -115,7 +115,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     """`np.gradient`, differences along each axis; the spacings may be traced too."""
     f = as_float(f)
     ndim = len(f.shape)
-    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    axes = all_axes(axis, ndim)
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
@@ -333,7 +333,7 @@ def _i0(x: Any, n: int) -> Any:
     x = np.asarray(x)
     if n == 0:
         return np.i0(x) if x.ndim else np.i0(x)[()]
-    top = float(np.max(abs(x), initial=0.0))
+    top = float(np.fmax.reduce(abs(x), axis=None, initial=0.0))
     count = 4 * (16 + int(min(top, 700.0) ** 0.5 * 8)) + n
     c = np.cos((np.arange(count) + 0.5) * (np.pi / 2 / count))
     y = x[..., None].astype(float) * c
@@ -352,7 +352,7 @@ def _family(name: str, fun: Any) -> Any:
 
 
 sinc_, i0_ = _family("sinc", _sinc), _family("i0", _i0)
-_NEAR = Sample(lambda _rng: (np.array([1e-3, 0.4, -2.0, 5.5]),))
+_NEAR = given([1e-3, 0.4, -2.0, 5.5])
 
 
 @implements(np.sinc, [one(2, 3), one(), _NEAR], note="derivatives at 0 are right to every order")
@@ -381,26 +381,10 @@ def kaiser(M: int, beta: Any) -> Any:
 _PLANE = np.array([1 + 2j, -0.5 + 1j, 2 - 1j])
 
 
-@implements(
-    np.angle,
-    [
-        Sample(lambda rng: (rng.uniform(1, 2, size=3),), {"deg": True}),
-        Sample(lambda _rng: (_PLANE,)),
-        Sample(lambda _rng: (_PLANE,), {"deg": True}),
-    ],
+steady(
+    np,
+    "angle",
+    [Sample(lambda rng: (rng.uniform(1, 2, size=3),), {"deg": True}), given(_PLANE), given(_PLANE, deg=True)],
+    "its derivative is 0 at 0",
 )
-def angle(z: Any, deg: bool = False) -> Any:
-    """`np.angle`; its derivative is 0 at 0."""
-    z = as_float(z)
-    out = np.arctan2(np.imag(z), np.real(z)) if z.dtype.kind == "c" else np.arctan2(np.zeros((), z.dtype), z)
-    return out * (180 / np.pi) if deg else out
-
-
-@implements(np.real_if_close, [one(3)])
-def real_if_close(a: Any, tol: Any = 100) -> Any:
-    """`np.real_if_close`; whether it is close is decided by the values, of a whole batch together."""
-    a = lift(a)
-    if a.dtype.kind != "c":
-        return a
-    tol = np.finfo(a.dtype).eps * tol if tol > 1 else tol
-    return np.real(a) if np.all(abs(np.imag(a)) < tol) else a
+steady(np, "real_if_close", [one(3)], "whether it is close is decided by the values, of a whole batch together")

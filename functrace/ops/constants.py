@@ -23,7 +23,7 @@ from functrace.ops.functions import kept, picked, refuse, single_axis
 from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop, negative_axes
 from functrace.ops.protocol import FUNCTIONS
-from functrace.ops.registry import Sample, each, implements, normal, one
+from functrace.ops.registry import Sample, each, given, implements, normal, on, one, reductions
 
 _X = one(2, 3)
 _GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
@@ -34,11 +34,6 @@ def _signature(f: Any) -> Any:
     import inspect
 
     return inspect.signature(f)
-
-
-def _with(array: Any, *rest: Any, **kwargs: Any) -> Sample:
-    """A sample with a given first argument."""
-    return Sample(lambda _rng: (np.array(array), *rest), kwargs)
 
 
 def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
@@ -81,10 +76,10 @@ def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: 
     op = constant_op(name, fun, elementwise=elementwise, multi=multi)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        given = signature().bind(*args, **kwargs)
-        given.apply_defaults()
-        out = given.arguments.get("out")
-        values = [None if key == "out" else v for key, v in given.arguments.items()]
+        passed = signature().bind(*args, **kwargs)
+        passed.apply_defaults()
+        out = passed.arguments.get("out")
+        values = [None if key == "out" else v for key, v in passed.arguments.items()]
         if any(isinstance(p, Tracer) for p in values[arity:]):
             raise errors.UnsupportedError(f"{name}: only the first {arity} arguments may be traced.\n  At {errors.user_line()}.")
         result = op(*map(lift, values[:arity]), params=tuple(values[arity:]))
@@ -105,12 +100,12 @@ for _function in (np.iscomplex, np.isreal, np.isposinf, np.isneginf, np.fix):
 _declare(np.isclose, 2, [_PAIR, each((2, 3), (2, 1), atol=0.5)], elementwise=True)
 for _function in (np.allclose, np.array_equal, np.array_equiv):
     _declare(_function, 2, [_PAIR])
-_declare(np.isin, 2, [_PAIR, _with(_GIVEN, np.array([0.0, 5.0])), _with(_GIVEN, np.array([0.0, 5.0]), invert=True)])
+_declare(np.isin, 2, [_PAIR, given(_GIVEN, np.array([0.0, 5.0])), given(_GIVEN, np.array([0.0, 5.0]), invert=True)])
 _declare(np.digitize, 2, [_BINNED, Sample(_BINNED.args, {"right": True})])
-_declare(np.argpartition, 1, [_with(_GIVEN, 1), _with(_GIVEN, 1, axis=0), _with(_GIVEN, 2, axis=None)])
-_declare(np.argwhere, 1, [_with(_COUNTS)])
-_declare(np.flatnonzero, 1, [_with(_COUNTS)])
-_declare(np.nonzero, 1, [_with(_COUNTS), _with([0, 2])], multi=True)
+_declare(np.argpartition, 1, [given(_GIVEN, 1), given(_GIVEN, 1, axis=0), given(_GIVEN, 2, axis=None)])
+_declare(np.argwhere, 1, [given(_COUNTS)])
+_declare(np.flatnonzero, 1, [given(_COUNTS)])
+_declare(np.nonzero, 1, [given(_COUNTS), given([0, 2])], multi=True)
 
 _searchsorted = constant_op("searchsorted", lambda a, v, side: np.searchsorted(a, v, side))
 
@@ -120,7 +115,7 @@ _searchsorted = constant_op("searchsorted", lambda a, v, side: np.searchsorted(a
     [
         _SORTED,
         Sample(_SORTED.args, {"side": "right"}, (0, 1)),
-        _with([0.0, 1.0, 2.0], 1.5),
+        given([0.0, 1.0, 2.0], 1.5),
         Sample(lambda rng: (np.array([1.0, -1.0, 0.0]), rng.normal(size=(2, 3))), {"sorter": np.array([1, 2, 0])}, (0, 1)),
     ],
     constant=True,
@@ -159,11 +154,7 @@ def around(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return round_(a, decimals)
 
 
-def _on(axis: Any, **more: Any) -> Sample:
-    return Sample(normal((2, 3, 4)), {"axis": axis, **more})
-
-
-_REDUCED = [_X, _on(0), _on(-1, keepdims=True), _on((0, 2)), _on(None, keepdims=True), one()]
+_REDUCED = [*reductions(normal), one()]
 
 
 def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
@@ -173,23 +164,23 @@ def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: A
     return op(a, axis, kept(keepdims))
 
 
-@implements(np.any, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="any", constant=True)
+@implements(np.any, [*_REDUCED, on(-1, where=np.arange(4) > 1)], name="any", constant=True)
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     return _logical(_reduce.any_, False, a, axis, keepdims, where)
 
 
-@implements(np.all, [*_REDUCED, _on(-1, where=np.arange(4) > 1)], name="all", constant=True)
+@implements(np.all, [*_REDUCED, on(-1, where=np.arange(4) > 1)], name="all", constant=True)
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     return _logical(_reduce.all_, True, a, axis, keepdims, where)
 
 
-@implements(np.count_nonzero, [_with(_COUNTS), _with(_COUNTS, axis=0), _with(_COUNTS, axis=(0, 1), keepdims=True)], constant=True)
+@implements(np.count_nonzero, [given(_COUNTS), given(_COUNTS, axis=0), given(_COUNTS, axis=(0, 1), keepdims=True)], constant=True)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """`np.count_nonzero`; its derivative is zero."""
     return np.sum(lift(a) != 0, axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
-_ARG = [_X, _on(0), _on(-1, keepdims=True), _on(None, keepdims=True), _with([1.0, 3.0, 3.0])]
+_ARG = [_X, on(0), on(-1, keepdims=True), on(None, keepdims=True), given([1.0, 3.0, 3.0])]
 
 
 def _arg(op: Any, a: Any, axis: Any, keepdims: bool) -> Any:
@@ -209,7 +200,7 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
     return _arg(_reduce.argmin, a, axis, keepdims)
 
 
-@implements(np.argsort, [_X, _on(0), _on(None), _with([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
+@implements(np.argsort, [_X, on(0), on(None), given([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.argsort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("argsort", order=(order, None))
@@ -245,12 +236,12 @@ def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     return _extreme[name](x, negative_axes(axis, ndim), keepdims)
 
 
-@implements(np.nanargmax, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
+@implements(np.nanargmax, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return _arg(_extreme["nanargmax"], a, axis, keepdims)
 
 
-@implements(np.nanargmin, [*_ARG, _with([1.0, np.nan, 3.0])], constant=True)
+@implements(np.nanargmin, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return _arg(_extreme["nanargmin"], a, axis, keepdims)
 

@@ -38,6 +38,18 @@ def typed(x: Any, dtype: Any) -> Any:
     return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
 
 
+def check_cast(x: Any, dtype: Any, casting: Any) -> None:
+    """Raise unless the rule `casting` allows `x` in this dtype."""
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {np.dtype(dtype)!r} according to the rule {casting!r}")
+
+
+def cast(x: Any, dtype: Any, casting: Any) -> Any:
+    """`x` in this dtype, if the rule `casting` allows it."""
+    check_cast(x, dtype, casting)
+    return typed(x, dtype)
+
+
 def common_dtype(*given: Any) -> Any:
     """`np.result_type` of arrays, traced values, lists of them and Python's numbers, whose dtype is weak."""
     return np.result_type(*(x if isinstance(x, (bool, int, float, complex)) else lift(x).dtype for x in given))

@@ -20,13 +20,8 @@ from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import Sample, apart, giving_out, implements, one
+from functrace.ops.registry import Sample, apart, given, giving_out, implements, one
 from functrace.ops.ufuncs import stepwise, unsupported
-
-
-def _given(values: Any, **kwargs: Any) -> Sample:
-    return Sample(lambda _rng: (np.array(values),), kwargs)
-
 
 _RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
@@ -56,8 +51,13 @@ def _recurrence(a: Any, b: Any, axis: int) -> Any:
     return np.moveaxis(s, 0, axis)
 
 
+def _back(a: Any, g: Any, axis: int) -> Any:
+    """The transpose of the recurrence in b: the same from the end, s[k] = a[k+1] s[k+1] + g[k]."""
+    return flipped(recurrence(shifted(flipped(a, axis), axis, 0), flipped(g, axis), params=(axis,)), axis)
+
+
 def _suffix(k: int, g: Any, ans: Any, a: Any, b: Any, axis: int) -> Any:
-    back = flipped(recurrence(shifted(flipped(a, axis), axis, 0), flipped(g, axis), params=(axis,)), axis)
+    back = _back(a, g, axis)
     return back if k else back * shifted(ans, axis, 0)
 
 
@@ -92,9 +92,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 def _uncumprod(g: Any, ans: Any, x: Any, axis: int) -> Any:
-    before = shifted(ans, axis, 1)
-    after = flipped(recurrence(shifted(flipped(x, axis), axis, 0), flipped(g, axis), params=(axis,)), axis)
-    return before * after
+    return shifted(ans, axis, 1) * _back(x, g, axis)
 
 
 _cumprod: Any = general(
@@ -106,9 +104,7 @@ _cumprod: Any = general(
 )
 
 
-@implements(
-    np.cumprod, [*_RUNNING, _given([0.5, 0.0, 2.0, 3.0]), _given([0.5, 0.0, 2.0, 0.0, 1.5]), _given([[0.0, 0.0], [2.0, 0.0]], axis=0)]
-)
+@implements(np.cumprod, [*_RUNNING, given([0.5, 0.0, 2.0, 3.0]), given([0.5, 0.0, 2.0, 0.0, 1.5]), given([[0.0, 0.0], [2.0, 0.0]], axis=0)])
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`; right at zeros, to every order."""
     a, axis = _prepared(a, axis, dtype)
@@ -140,14 +136,14 @@ for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0,
     implements(getattr(np, _name, ()), _CUMULATIVE, name=_name)(_cumulative(_function, _start, _name))
 
 
-@implements(np.nancumsum, [*_RUNNING, _given([1.0, np.nan, 2.0])])
+@implements(np.nancumsum, [*_RUNNING, given([1.0, np.nan, 2.0])])
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.nancumsum`; the derivative at NaN entries is zero."""
     a = lift(a)
     return cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis, dtype)
 
 
-@implements(np.nancumprod, [*_RUNNING, _given([1.0, np.nan, 2.0])])
+@implements(np.nancumprod, [*_RUNNING, given([1.0, np.nan, 2.0])])
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.nancumprod`; the derivative at NaN entries is zero."""
     a = lift(a)
@@ -167,7 +163,7 @@ def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
     same, (chosen, count) = _shares(ans, x, axis)
-    return selected(chosen, flipped(recurrence(shifted(flipped(same, axis), axis, 0), flipped(g / count, axis), params=(axis,)), axis))
+    return selected(chosen, _back(same, g / count, axis))
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:

@@ -84,9 +84,9 @@ cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), doma
 
 
 def _weigh(x: Any, y: Any) -> Any:
-    """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, infinite ones too."""
+    """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, but 0 where both are -inf."""
     tie = (x == y) & np.isinf(x)
-    difference = safe(np.asarray(y), tie, 0.0) - safe(np.asarray(x), tie, 0.0)
+    difference = safe(np.asarray(y), tie, 0.0) - safe(np.asarray(x), tie & (x > 0), 0.0)
     small = np.exp(-np.abs(difference))
     return np.where(difference > 0, small, 1) / (1 + small)
 
@@ -99,7 +99,7 @@ logaddexp = elementwise(
     np.logaddexp,
     lambda t, _ans, x, y: t * _weight(x, y),
     lambda t, _ans, x, y: t * _weight(y, x),
-    note="1/2 each at ties, infinite ones too",
+    note="1/2 each at ties, 0 where both are -inf",
 )
 logaddexp2 = elementwise(
     "logaddexp2",
@@ -205,20 +205,20 @@ fabs = elementwise("fabs", np.fabs, lambda t, _ans, x: t * np.sign(x), **_SIGNED
 def _pick(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """t where the result is `mine`, half of it at ties."""
     if type(other) in (int, float) and other == other:
-        return _shared(t, ans != other, mine == other, 0.5)
-    return _shared(t, (mine == ans) | (mine != mine), mine == other, -0.5)
+        return _shared(t, ans != other, mine == other)
+    return _shared(t, (mine == ans) | (mine != mine), mine == other)
 
 
-def _shared(t: Any, chosen: Any, tie: Any, share: float) -> Any:
-    """t where it is chosen; a tie adds `share`. Ties are rare: look before paying for them, unless that asks a traced value."""
+def _shared(t: Any, chosen: Any, tie: Any) -> Any:
+    """t where it is chosen, half of it at ties. Ties are rare: look before paying for them, unless that asks a traced value."""
     if isinstance(tie, Tracer) or np.count_nonzero(tie):
-        chosen = chosen + t.dtype.type(share) * tie
+        chosen = np.where(tie, t.dtype.type(0.5), chosen.astype(t.dtype))
     return selected(chosen, t)
 
 
 def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
     """The same for fmax and fmin, which pass over NaN."""
-    return _shared(t, mine == ans, mine == other, -0.5)
+    return _shared(t, mine == ans, mine == other)
 
 
 def _extreme(ufunc: Any, pick: Any) -> Any:

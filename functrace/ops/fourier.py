@@ -10,6 +10,7 @@ import numpy as np
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import single_axis
 from functrace.ops.kinds import linear
+from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, implements, normal, one
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}  # what scales the other direction
@@ -136,15 +137,5 @@ for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irf
     _along_many(_name, None if _name.endswith("n") else (-2, -1), _samples)
 
 
-def _shifted(name: str, sign: int) -> None:
-    def function(x: Any, axes: Any = None) -> Any:
-        x = lift(x)
-        axes = tuple(range(x.ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
-        return np.roll(x, [sign * (x.shape[k] // 2) for k in axes], axes)
-
-    function.__doc__ = f"`np.fft.{name}`."
-    implements(getattr(np.fft, name), [one(5), one(3, 4), one(3, 4, axes=0)], name=f"fft.{name}")(function)
-
-
-_shifted("fftshift", 1)
-_shifted("ifftshift", -1)
+for _name in ("fftshift", "ifftshift"):
+    steady(np.fft, _name, [one(5), one(3, 4), one(3, 4, axes=0)], prefix="fft.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,33 +16,16 @@ from functrace.core.tracer import Tracer
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
-from functrace.ops.create import lift, typed
+from functrace.ops.create import cast, lift, typed
 from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped, shared
-from functrace.ops.registry import Sample, apart, each, implements, normal, one
+from functrace.ops.registry import Sample, apart, each, implements, normal, on, one, reductions
 
 Axis = Any
 _X = one(2, 3)
 
 
-def _on(axis: Any, keepdims: bool = False, **more: Any) -> Sample:
-    return Sample(normal((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
-
-
-_REDUCED = [
-    _X,
-    _on(0),
-    _on(-1, True),
-    _on((0, 2)),
-    _on((-1, 0), True),
-    _on(None, True),
-    one(),
-    one(1, axis=0),
-]
-_RANKED = [
-    *(Sample(apart(shape)) for shape in ((2, 3), ())),
-    *(Sample(apart((2, 3, 4)), sample.kwargs) for sample in _REDUCED[1:6]),
-    Sample(apart((1,)), {"axis": 0}),
-]
+_REDUCED = [*reductions(normal), one(), one(1, axis=0)]
+_RANKED = [*reductions(apart), Sample(apart(())), Sample(apart((1,)), {"axis": 0})]
 
 
 def refuse(function: str, **keywords: Any) -> None:
@@ -62,6 +46,16 @@ def on_axis(a: Any, axis: Any) -> tuple[Any, int]:
     """An array and one axis of it; flat, where `axis` is None."""
     a = lift(a)
     return (reshape(a, -1), 0) if axis is None else (a, single_axis(a, axis))
+
+
+def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that are named, none negative, or all for None."""
+    return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+
+
+def with_ones(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    """A shape, but these axes of length 1."""
+    return tuple(1 if k in axes else n for k, n in enumerate(shape))
 
 
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -97,9 +91,7 @@ def kept(keepdims: Any) -> bool:
 
 def picked(where: Any, a: Any) -> Any:
     """The mask `where` of a reduction of `a`: booleans that broadcast to its shape."""
-    where = lift(where)
-    if where.dtype.kind != "b":
-        raise TypeError(f"Cannot cast array data from {where.dtype!r} to {np.dtype(bool)!r} according to the rule 'safe'")
+    where = cast(lift(where), np.bool_, "safe")
     if np.broadcast_shapes(where.shape, a.shape) != a.shape:
         raise ValueError(f"where, of shape {where.shape}, does not broadcast to the shape {a.shape} of what is reduced")
     return where
@@ -115,7 +107,7 @@ def begun(initial: Any, dtype: Any) -> Any:
     return initial.astype(dtype)
 
 
-@implements(np.sum, _REDUCED + [_on(0, dtype=np.float64), _on(1, initial=2.0), _on(1, where=np.arange(4) > 1)], name="sum")
+@implements(np.sum, _REDUCED + [on(0, dtype=np.float64), on(1, initial=2.0), on(1, where=np.arange(4) > 1)], name="sum")
 def sum_(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
@@ -223,10 +215,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 
 def _cast(parts: list[Any], dtype: Any, casting: str) -> list[Any]:
     joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
-    for p in parts:
-        if not np.can_cast(p.dtype, joined, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {p.dtype!r} to {joined!r} according to the rule {casting!r}")
-    return [typed(p, joined) for p in parts]
+    return [cast(p, joined, casting) for p in parts]
 
 
 @implements(
@@ -291,7 +280,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return product(lift(x1), lift(x2))
 
 
-@implements(np.mean, _REDUCED[:-1] + [_on(-1, where=np.arange(4) > 1)])
+@implements(np.mean, _REDUCED[:-1] + [on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     a, keepdims = lift(a), kept(keepdims)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))

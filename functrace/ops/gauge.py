@@ -128,21 +128,26 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
         )
 
 
+def _triangle(x: Any, lower: bool) -> tuple[Any, Any]:
+    """A mask of what is on one side of the diagonal, and the real part of what is on it."""
+    n = x.shape[-1]
+    side = np.tri(n, k=-1, dtype=bool)
+    return side if lower else side.T, real(x) * np.eye(n, dtype=bool)
+
+
 def _mirrored(g: Any, _ans: Any, _x: Any, lower: bool, exact: bool) -> Any:
     if exact:
         return (g + adjoint(g)) / 2
-    n = g.shape[-1]
-    part, diag = np.tri(n, k=-1, dtype=bool), np.eye(n, dtype=bool)
-    return (g + adjoint(g)) * (part if lower else part.T) + real(g) * diag
+    side, middle = _triangle(g, lower)
+    return (g + adjoint(g)) * side + middle
 
 
 def _mirror(t: Any, _ans: Any, _x: Any, lower: bool, exact: bool) -> Any:
     if exact:
         return (t + adjoint(t)) / 2
-    n = t.shape[-1]
-    part, diag = np.tri(n, k=-1, dtype=bool), np.eye(n, dtype=bool)
-    half = t * (part if lower else part.T)
-    return half + adjoint(half) + real(t) * diag
+    side, middle = _triangle(t, lower)
+    half = t * side
+    return half + adjoint(half) + middle
 
 
 mirror: Any = general(

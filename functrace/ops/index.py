@@ -214,10 +214,6 @@ def _batch_write(which: str) -> Any:
     return rule
 
 
-def _tangent_v(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
-    return index_add(np.zeros(_ans.shape, _ans.dtype), t, index)
-
-
 def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     # Of positions written twice the last write counts, as in NumPy; the earlier ones get no cotangent.
     if not is_basic(index) and not _is_mask(index):
@@ -229,12 +225,16 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     return g[index]
 
 
+def _push_written(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
+    return index_set(np.zeros(_ans.shape, _ans.dtype), t, index)
+
+
 index_set: Op = general(
     "index_set",
     _write,
     _spared,
     _written,
-    jvps=(_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    jvps=(_spared, _push_written),
     batch=_batch_write("set"),
     linear=True,
 )
@@ -244,17 +244,17 @@ index_write = Primitive(
     _write,
     arity=2,
     vjps=(_spared, _written),
-    jvps=(_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    jvps=(_spared, _push_written),
     batch=_batch_write("set"),
     linear=True,
     inplace=(_pull_write, _push_write),
 )
-index_add = general(
+index_add: Op = general(
     "index_add",
     _write_add,
     lambda g, _ans, _x, _v, _index: g,
     lambda g, _ans, _x, _v, index: g[index],
-    jvps=(lambda t, _ans, _x, _v, _index: t, _tangent_v),
+    jvps=(lambda t, _ans, _x, _v, _index: t, lambda t, _ans, _x, _v, index: index_add(np.zeros(_ans.shape, _ans.dtype), t, index)),
     batch=_batch_write("add"),
     linear=True,
 )
@@ -288,7 +288,15 @@ def selected(chosen: Any, t: Any) -> Any:
     """`t` where it is chosen, and zero elsewhere, for rules; `chosen` may hold shares of it. Multiplying is ten times as fast as
     selecting; what it makes of infinities is found in the result, and the replay done again with masks, which see the selection.
     """
-    return np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)) if _masked(t) else t * chosen
+    if _masked(t):
+        out = np.where(chosen != 0, t * chosen, np.zeros((), t.dtype))
+        return out if out.shape else +out
+    if chosen.size > _MANY and chosen.dtype.kind == "b":  # which ufuncs would convert piece by piece
+        chosen = chosen.astype(t.dtype)
+    return t * chosen
+
+
+_MANY = 1 << 10
 
 
 def _masked(x: Any) -> bool:
@@ -302,11 +310,11 @@ def _masked(x: Any) -> bool:
 
 def _gather(x: Any, *rest: Any) -> Any:
     *arrays, template = rest
-    return x[_fill(template, arrays)]
+    return x[filled(template, arrays)]
 
 
-def _fill(template: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """The index whose traced parts, `_HOLE` in the template, are `arrays`."""
+def filled(template: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The index whose traced parts, `HOLE` in the template, are `arrays`."""
     rest = iter(arrays)
     return tuple(next(rest) if p is HOLE else p for p in template)
 
@@ -335,7 +343,7 @@ def _batch_gather(size: int, flags: Sequence[bool], args: tuple[Any, ...], param
     (template,) = params
     x, *arrays = args
     if not any(flags[1:]):
-        return _batch_read(size, x, _fill(template, arrays))
+        return _batch_read(size, x, filled(template, arrays))
     rows, arrays, ndim, before = _rows(size, np.ndim(x) - flags[0], spread_batch(size, flags[1:], arrays), template)
     if flags[0]:
         out = gather(x, rows, *arrays, params=((HOLE, *template),))
@@ -358,7 +366,7 @@ gather: Op = Primitive(
 def _scatter(g: Any, *rest: Any) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, g.dtype)
-    _add_into(out, g, _fill(template, arrays))
+    _add_into(out, g, filled(template, arrays))
     return out
 
 

@@ -247,15 +247,9 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
 def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stretched: bool = False) -> Any:
     """What `out=target` asks for: `target[...] = result`, if shape (`stretched`: broadcast) and dtype fit, and the target."""
     if not isinstance(target, Tracer) and isinstance(result, Tracer):
-        raise errors.ArrayStoreError(
-            f"{name}(out=) or an in-place operator would store a traced value in a plain ndarray ({errors.describe(target)}): "
-            f"the array would keep the number and lose the derivative.\n  At {errors.user_line()}.\n"
-            + (
-                "  Call the function of functrace.numpy."
-                if _in_numpy()
-                else "  Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
-            )
-        )
+        in_place = "Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
+        instead = "Call the function of functrace.numpy." if _in_numpy() else in_place
+        raise not_storable(f"{name}(out=) or an in-place operator", target, instead)
     if not isinstance(target, (Tracer, np.ndarray)):
         raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {errors.user_line()}")
     result = lift(result)
@@ -265,6 +259,14 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
         raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
     setitem(target, ..., result) if isinstance(target, Tracer) else np.copyto(target, result, "unsafe")
     return target
+
+
+def not_storable(what: str, target: Any, instead: str) -> errors.ArrayStoreError:
+    """The error of what would write a traced value to a plain array."""
+    return errors.ArrayStoreError(
+        f"{what} would store a traced value in a plain ndarray ({errors.describe(target)}): the array would keep the number and lose the "
+        f"derivative.\n  At {errors.user_line()}.\n  {instead}"
+    )
 
 
 def _in_numpy() -> bool:
@@ -338,6 +340,21 @@ def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
     return np.where(hits > 0, scatter(np.where(written, v, np.zeros((), v.dtype)), *traced, params=params), x)
 
 
+def in_turn(x: Any, key: Any, op: Callable[..., Any], *values: Any) -> Any:
+    """A copy of `x` with `op(element, *values)` at `key`; where a position is repeated, one after the other, as `op.at` does."""
+    positions = np.arange(x.size).reshape(x.shape)[key]
+    values = tuple([np.reshape(np.broadcast_to(v, positions.shape), (positions.size,)) for v in values])
+    flat, positions = np.reshape(x, (x.size,)), positions.reshape(-1)
+    order = np.argsort(positions, kind="stable")
+    starts = np.searchsorted(positions[order], positions[order])
+    turn = np.empty(positions.size, int)
+    turn[order] = np.arange(positions.size) - starts  # how often the position came before
+    for k in range(int(turn.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(turn == k)
+        flat = updated(flat, positions[chosen], op(index(flat, positions[chosen]), *(index(v, chosen) for v in values)), "set")
+    return np.reshape(flat, x.shape)
+
+
 class _At:
     __slots__ = ("x",)
 
@@ -402,17 +419,7 @@ class _AtIndex:
             return np.where(_mask_over(self.key, self.x), op(self.x, v), self.x)
         if is_basic(self.key):
             return self.set(op(self.get(), v))
-        positions = np.arange(self.x.size).reshape(self.x.shape)[self.key]
-        flat, values = np.reshape(self.x, (self.x.size,)), np.reshape(np.broadcast_to(v, positions.shape), (positions.size,))
-        positions = positions.reshape(-1)
-        order = np.argsort(positions, kind="stable")
-        starts = np.searchsorted(positions[order], positions[order])
-        turn = np.empty(positions.size, int)
-        turn[order] = np.arange(positions.size) - starts  # how often the position came before
-        for k in range(int(turn.max(initial=-1)) + 1):
-            chosen = np.flatnonzero(turn == k)
-            flat = updated(flat, positions[chosen], op(index(flat, positions[chosen]), index(values, chosen)), "set")
-        return np.reshape(flat, self.x.shape)
+        return in_turn(self.x, self.key, op, v)
 
 
 def at(x: Any) -> _At:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,24 +74,20 @@ _split_along("dsplit", 2, 3, one(2, 1, 4, indices_or_sections=2))
 # joining
 
 
-def _all(function: Callable[..., Any], arrays: Any) -> list[Any]:
-    return [function(a) for a in arrays]
-
-
 @implements((np.vstack, getattr(np, "row_stack", None)), [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    return concatenate(_all(atleast_2d, tup), 0, dtype=dtype, casting=casting)
+    return concatenate(map(atleast_2d, tup), 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    parts = _all(atleast_1d, tup)
+    parts = list(map(atleast_1d, tup))
     return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))])
 def dstack(tup: Any) -> Any:
-    return concatenate(_all(atleast_3d, tup), 2)
+    return concatenate(map(atleast_3d, tup), 2)
 
 
 @implements(np.column_stack, [_list((3,), (3, 2)), _list((3,), (3,))])

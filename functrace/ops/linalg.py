@@ -20,7 +20,8 @@ from functrace.ops.decompositions import _svd, svd, svdvals
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import general
 from functrace.ops.norms import norm
-from functrace.ops.registry import Sample, implements, normal, one
+from functrace.ops.rebased import steady
+from functrace.ops.registry import Sample, given, implements, normal, one
 
 _MINORS = 24  # size up to which the cofactors of a singular matrix are determinants of its minors, exact to every order
 
@@ -130,8 +131,8 @@ _det: Any = general(
     stacks=True,
 )
 _SINGULAR = [
-    Sample(lambda rng: (np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),)),
-    Sample(lambda rng: (np.array([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]),)),
+    given([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),
+    given([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]),
 ]
 
 
@@ -253,22 +254,6 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     else:
         residuals = np.zeros(0, s.dtype)
     return x, residuals, rank, s
-
-
-@implements(
-    np.linalg.tensorinv,
-    [
-        Sample(lambda rng: (rng.uniform(-0.5, 0.5, size=(2, 3, 6)) + 3 * np.eye(6).reshape(2, 3, 6),)),
-        Sample(lambda rng: (rng.uniform(-0.5, 0.5, size=(6, 3, 2)) + 3 * np.eye(6).reshape(6, 3, 2),), {"ind": 1}),
-    ],
-    name="linalg.tensorinv",
-)
-def tensorinv(a: Any, ind: int = 2) -> Any:
-    a = lift(a)
-    if ind <= 0:
-        raise ValueError("Invalid ind argument.")
-    front, back = a.shape[:ind], a.shape[ind:]
-    return np.reshape(_inv(np.reshape(a, (int(np.prod(front)), -1))), (*back, *front))
 
 
 @implements(
@@ -433,26 +418,9 @@ def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.cross(x1, x2, axis=axis)
 
 
-@implements(np.linalg.diagonal, [one(2, 3, 3), one(3, 3, offset=1)], name="linalg.diagonal")
-def _diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return np.diagonal(lift(x), offset, -2, -1)
-
-
-@implements(np.linalg.trace, [one(2, 3, 3), one(3, 3, offset=-1)], name="linalg.trace")
-def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.trace(lift(x), offset, -2, -1, dtype)
-
-
 @implements(np.linalg.matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))), name="linalg.matmul")
 def _matmul(x1: Any, x2: Any, /) -> Any:
     return matmul(lift(x1), lift(x2))
-
-
-@implements(
-    np.linalg.tensordot, [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)], name="linalg.tensordot"
-)
-def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    return products.tensordot(x1, x2, axes)
 
 
 @implements(np.linalg.vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)], name="linalg.vecdot")
@@ -460,6 +428,14 @@ def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.vecdot(x1, x2, axis=axis)
 
 
-@implements(np.linalg.matrix_transpose, [one(2, 3, 4)], name="linalg.matrix_transpose")
-def _matrix_transpose(x: Any, /) -> Any:
-    return transposed(lift(x))
+for _name, _samples in {
+    "diagonal": [one(2, 3, 3), one(3, 3, offset=1)],
+    "trace": [one(2, 3, 3), one(3, 3, offset=-1)],
+    "tensordot": [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)],
+    "matrix_transpose": [one(2, 3, 4)],
+    "tensorinv": [
+        Sample(lambda rng: (rng.uniform(-0.5, 0.5, size=(2, 3, 6)) + 3 * np.eye(6).reshape(2, 3, 6),)),
+        Sample(lambda rng: (rng.uniform(-0.5, 0.5, size=(6, 3, 2)) + 3 * np.eye(6).reshape(6, 3, 2),), {"ind": 1}),
+    ],
+}.items():
+    steady(np.linalg, _name, _samples, prefix="linalg.")

@@ -11,8 +11,8 @@ from functrace.core.tracer import value
 from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
 from functrace.ops.inplace import complex_of, store
-from functrace.ops.registry import Sample, implements
-from functrace.ops.statistics import RANKED, REDUCED, as_float, over, prod, root, squares
+from functrace.ops.registry import Sample, given, implements
+from functrace.ops.statistics import RANKED, REDUCED, as_float, degrees, over, prod, root, squares
 
 Axis = Any
 _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
@@ -103,10 +103,7 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepd
 
 def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any) -> Any:
     """The variance, and the mean with `keepdims`."""
-    if correction is not ABSENT:
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
+    ddof = degrees(ddof, correction)
     a = _inexact(a, dtype)
     if a.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind != "c" and mean is ABSENT:  # NumPy measures from a real mean
         mean = nanmean(a.astype(dtype), axis, keepdims=True, where=where)
@@ -165,8 +162,8 @@ def _number(x: Any, number: Any, mask: Any) -> Any:
     np.nan_to_num,
     [
         REDUCED[0],
-        Sample(lambda _rng: (np.array([1.0, np.nan, np.inf, -np.inf]),)),
-        Sample(lambda _rng: (np.array([1.0, np.nan, np.inf, -np.inf]),), {"nan": 5.0, "posinf": 1.0, "neginf": -1.0}),
+        given([1.0, np.nan, np.inf, -np.inf]),
+        given([1.0, np.nan, np.inf, -np.inf], nan=5.0, posinf=1.0, neginf=-1.0),
     ],
 )
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:

@@ -11,7 +11,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import number
 from functrace.ops.decompositions import svdvals
 from functrace.ops.functions import reduced_axes
-from functrace.ops.gauge import conj, real
+from functrace.ops.gauge import conj, ratio, real
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, implements
@@ -26,19 +26,13 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
     return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
-def _over(g: Any, length: Any) -> Any:
-    """g / length, and 0 where the length is: the zero subgradient."""
-    zero = length == 0
-    return np.where(zero, 0, g / np.where(zero, 1, length))
-
-
 def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims)
+    return conj(x) * expand(ratio(g, ans, ans == 0), axis, x.ndim, keepdims)  # the zero subgradient
 
 
 def _length_push(t: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     along = conj(x) * t
-    return _over(np.sum(real(along), axis=axis, keepdims=keepdims), ans)
+    return ratio(np.sum(real(along), axis=axis, keepdims=keepdims), ans, ans == 0)
 
 
 length: Any = general(  # the Euclidean length over one axis, several (a tuple), or all (None)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import Tracer
-from functrace.ops.arrange import along
+from functrace.ops.arrange import along, as_line
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
 from functrace.ops.index import index, index_set
@@ -80,7 +79,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     widths = np.broadcast_to(widths, (ndim, 2)).tolist()
     if min((w for pair in widths for w in pair), default=0) < 0:
         raise ValueError("index can't contain negative values")
-    if mode in ("constant", "empty") and not _is_traced(kwargs.get("constant_values", 0)):
+    if mode in ("constant", "empty") and not holds_tracer([kwargs.get("constant_values", 0)]):
         shape = tuple(left + n + right for n, (left, right) in zip(array.shape, widths))
         base = np.pad(np.empty(array.shape, array.dtype), widths, **kwargs) if kwargs else np.zeros(shape, array.dtype)
         return index_set(base, array, tuple(slice(left, left + n) for n, (left, right) in zip(array.shape, widths)))
@@ -88,10 +87,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         if left or right:
             array = _pad_axis(array, axis, left, right, mode, kwargs)
     return array
-
-
-def _is_traced(x: Any) -> bool:
-    return isinstance(x, Tracer) or isinstance(x, (list, tuple)) and holds_tracer(x)
 
 
 def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[str, Any]) -> Any:
@@ -128,8 +123,7 @@ def _pair(values: Any, axis: int, ndim: int) -> tuple[Any, Any]:
 
 
 def _ramp(start: Any, edge: Any, axis: int, width: int) -> Any:
-    steps = np.reshape(np.arange(width), tuple(-1 if k == axis else 1 for k in range(len(edge.shape))))
-    return steps * ((edge - start) / max(width, 1)) + start
+    return as_line(np.arange(width), axis, len(edge.shape)) * ((edge - start) / max(width, 1)) + start
 
 
 def _statistic(x: Any, axis: int, mode: str, length: Any, end: int) -> Any:

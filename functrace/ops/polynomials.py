@@ -11,20 +11,15 @@ from functrace.core.tracer import Tracer
 from functrace.ops.blank import handle
 from functrace.ops.create import lift
 from functrace.ops.functions import reshape
-from functrace.ops.rebased import ModuleOf, later, rebased
-from functrace.ops.registry import Declared, Sample, apart, declare, each, implements, normal, one
+from functrace.ops.rebased import ModuleOf, later, rebased, steady
+from functrace.ops.registry import Declared, Sample, apart, declare, each, given, implements, normal, one
 
 _C = one(4)
 _PAIR = each((4,), (3,))
 _UNEQUAL = each((2,), (3,))
 
 
-def _steady(name: str, samples: list[Sample], numpy: Any = np, note: str = "") -> None:
-    prefix = "" if numpy is np else "emath."
-    function = getattr(numpy, name)
-    implements(function, samples, name=prefix + name, note=note)(later(name, lambda: rebased(function)))
-
-
+_steady, _of_emath = functools.partial(steady, np), functools.partial(steady, np.emath, prefix="emath.")
 _ROOTS = np.array([2.0, -3.0, -3.5, 1.2])  # of one real root and a complex pair
 _LINE = Sample(lambda rng: (np.linspace(-1, 1, 6) + 0.05 * rng.normal(size=6), rng.normal(size=6), 2), wrt=(0, 1))
 _poly, _roots = (later(f.__name__, lambda f=f: rebased(f)) for f in (np.poly, np.roots))  # type: ignore[misc]
@@ -41,9 +36,9 @@ _steady(
     ],
 )
 for _name in ("sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh"):
-    _steady(_name, [Sample(lambda rng: (np.array([-2.0, 0.4, 2.5]),)), Sample(lambda rng: (np.array([0.3, 0.7]),))], np.emath)
-_steady("power", [Sample(lambda rng: (np.array([-2.0, 0.4]), np.array([1.5, -0.5])), wrt=(0, 1))], np.emath)
-_steady("logn", [Sample(lambda rng: (2.5, np.array([-2.0, 0.4])), wrt=(0, 1))], np.emath)
+    _of_emath(_name, [given([-2.0, 0.4, 2.5]), given([0.3, 0.7])])
+_of_emath("power", [Sample(lambda rng: (np.array([-2.0, 0.4]), np.array([1.5, -0.5])), wrt=(0, 1))])
+_of_emath("logn", [Sample(lambda rng: (2.5, np.array([-2.0, 0.4])), wrt=(0, 1))])
 
 
 @implements(np.poly, [_C, one(3, 3)])
@@ -51,7 +46,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return _poly(lift(seq_of_zeros))
 
 
-@implements(np.roots, [Sample(lambda rng: (_ROOTS,))], note="simple roots")
+@implements(np.roots, [given(_ROOTS)], note="simple roots")
 def roots(p: Any) -> Any:
     return _roots(p if isinstance(p, np.poly1d) else lift(p))
 
@@ -98,8 +93,8 @@ _SIGNATURES: dict[str, list[Sample]] = {
     "fromroots": [_C],
     "valfromroots": [each(_X, (2,))],
     "trim": [_C],
-    "roots": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
-    "companion": [Sample(lambda rng: (np.array([-1.2, -3.5, 0.7, 2.0]),))],
+    "roots": [given([-1.2, -3.5, 0.7, 2.0])],
+    "companion": [given([-1.2, -3.5, 0.7, 2.0])],
     "fit": [_DATA],
     "line": [each((), ())],
     "weight": [Sample(lambda rng: (rng.uniform(-0.9, 0.9, size=3),))],

@@ -96,8 +96,10 @@ _REMEDIES = {  # where a library, called by the user, converts
 
 
 _CALLS = {  # where C code converts, by what the user's line says
-    r"\b(?:np|numpy)\.arange\(": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
-    r"\b(?:np|numpy)\.(full|select|vectorize)\(": r"use functrace.numpy.\1, which takes traced values",
+    r"(?:np|numpy)\.arange\(": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
+    r"\b(?:np|numpy)\.(full|select|vectorize|polynomial)\b": r"use functrace.numpy.\1, which takes traced values",
+    r"\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
+    r"\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
     r"\b(?:np|numpy)\.random\b|\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
     r"[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
 }
@@ -136,7 +138,10 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     )
 
 
-_to_index = "use functrace.numpy.take(array, x) if it is the index of a plain array; "
+_to_index = (
+    "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
+    "functrace.numpy.ravel_multi_index((i, j), array.shape)); "
+)
 _to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
 
@@ -169,6 +174,17 @@ def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
     return lambda self: kind(as_one(self)) if _compared(_getframe(1)) else _refuse(self, f"{kind.__name__}()", instead)
 
 
+def _format(self: BatchTracer, spec: str) -> str:
+    """A number in the given format, for each of the examples."""
+    if self.shape or not spec:
+        return format(self.value, spec)
+    format(x := self.value, "")  # which tells those to whom the value belongs that it is printed
+    while isinstance(x, Tracer):
+        x = x.value
+    return np.array2string(x, formatter={"all": lambda number: format(number, spec)})
+
+
+BatchTracer.__format__ = _format  # type: ignore[method-assign, assignment]
 for _name, _method in {
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,

@@ -15,11 +15,12 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
+from functrace.ops.arrange import as_line
 from functrace.ops.constants import constant_op
 from functrace.ops.create import lift, number, typed
-from functrace.ops.functions import ABSENT, reshape, transpose
+from functrace.ops.functions import ABSENT, all_axes, kept, reshape, transpose, with_ones
 from functrace.ops.index import index
-from functrace.ops.registry import Sample, apart, implements
+from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 from functrace.ops.sorting import sort
 from functrace.ops.statistics import RANKED, as_float, count_of
@@ -80,14 +81,14 @@ def _batch_place(size: int, flags: Any, args: Any, params: Any) -> Any:
 _place_of = Primitive("quantile_place", _place, arity=None, vjps=_pull_place, jvps=_push_place, batch=_batch_place).op
 
 
-def _collapsed(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
-    """The reduced axes joined into one, as axis 0; and the shape that the result has with `keepdims`."""
+def _collapsed(a: Any, axis: Any, keepdims: Any = False) -> tuple[Any, tuple[int, ...]]:
+    """The reduced axes joined into one, as axis 0; and the shape of the result."""
     ndim = len(a.shape)
-    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    axes = all_axes(axis, ndim)
     others = tuple(k for k in range(ndim) if k not in axes)
     moved = a if axes + others == tuple(range(ndim)) else transpose(a, axes + others)
-    kept = tuple(1 if k in axes else n for k, n in enumerate(a.shape))
-    return reshape(moved, (count_of(a.shape, axes), *(a.shape[k] for k in others))), kept
+    rest = tuple(a.shape[k] for k in others)
+    return reshape(moved, (count_of(a.shape, axes), *rest)), with_ones(a.shape, axes) if kept(keepdims) else rest
 
 
 _weighted = constant_op(
@@ -105,9 +106,9 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     if not np.all(value((q >= 0) & (q <= 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
     if not a.size:
-        return getattr(np, name)(np.empty(a.shape, a.dtype), value(q), axis, None, False, method, keepdims is not ABSENT and keepdims)
-    x, kept = _collapsed(a, axis)
-    shape = (*q.shape, *(kept if keepdims is not ABSENT and keepdims else x.shape[1:]))
+        return getattr(np, name)(np.empty(a.shape, a.dtype), value(q), axis, None, False, method, kept(keepdims))
+    x, shape = _collapsed(a, axis, keepdims)
+    shape = (*q.shape, *shape)
     flat = reshape(q, -1)
     if weights is not None:
         if isinstance(flat, Tracer):
@@ -115,7 +116,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         w = lift(weights)
         if w.shape != a.shape:
             (one,) = normalize_axis_tuple(axis if axis is not None else 0, len(a.shape))
-            w = np.broadcast_to(reshape(w, tuple(-1 if k == one else 1 for k in range(len(a.shape)))), a.shape)
+            w = np.broadcast_to(as_line(w, one, len(a.shape)), a.shape)
         function = np.nanquantile if skip_nan else np.quantile
         result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
         return number(reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape))
@@ -206,10 +207,10 @@ _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, np.nan, np.nan, 1.5]])
 _declare("quantile", [*_samples(1.0), *_WEIGHTED])
 _declare(
     "nanquantile",
-    [*_samples(1.0), Sample(lambda _rng: (_HOLES, 0.3), {"axis": 1}), Sample(lambda _rng: (_HOLES, np.array([0.3, 0.6])), wrt=(0, 1))],
+    [*_samples(1.0), given(_HOLES, 0.3, axis=1), Sample(lambda _rng: (_HOLES, np.array([0.3, 0.6])), wrt=(0, 1))],
 )
 _declare("percentile", _samples(100.0))
-_declare("nanpercentile", [*_samples(100.0), Sample(lambda _rng: (_HOLES, 30.0), {"axis": 1})])
+_declare("nanpercentile", [*_samples(100.0), given(_HOLES, 30.0, axis=1)])
 
 
 @implements(np.median, RANKED)
@@ -217,25 +218,24 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     """`np.median`; of equal elements, those in the middle of a stable sort."""
     a = as_float(a)
     if not a.size:
-        return np.median(np.empty(a.shape, a.dtype), axis, keepdims=keepdims is not ABSENT and keepdims)
-    x, kept = _collapsed(a, axis)
+        return np.median(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
+    x, shape = _collapsed(a, axis, keepdims)
     s = sort(x, 0)
     n = s.shape[0]
     middle = s[n // 2] if n % 2 else (s[n // 2 - 1] + s[n // 2]) / 2
-    middle = _nan_where(np.isnan(s[-1]), middle)
-    return reshape(middle, kept) if keepdims is not ABSENT and keepdims else middle
+    return reshape(_nan_where(np.isnan(s[-1]), middle), shape)
 
 
-@implements(np.nanmedian, [*RANKED, Sample(lambda _rng: (_HOLES,), {"axis": 1}), Sample(lambda _rng: (_HOLES,))])
+@implements(np.nanmedian, [*RANKED, given(_HOLES, axis=1), given(_HOLES)])
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = ABSENT) -> Any:
     """`np.nanmedian`; the derivative at NaN entries is zero."""
     a = as_float(a)
     if not a.size:
-        return np.nanmedian(np.empty(a.shape, a.dtype), axis, keepdims=keepdims is not ABSENT and keepdims)
-    x, kept = _collapsed(a, axis)
+        return np.nanmedian(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
+    x, shape = _collapsed(a, axis, keepdims)
     s = sort(x, 0)
     counts = np.sum(~np.isnan(s), axis=0)[None]
     _warn_empty(counts)
     low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
     middle = (take_along(s, low, params=(0,)) + take_along(s, high, params=(0,)))[0] / 2
-    return reshape(middle, kept) if keepdims is not ABSENT and keepdims else middle
+    return reshape(middle, shape)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.arrange import as_line
 from functrace.ops.constants import constant_op
 from functrace.ops.create import common_dtype, lift, typed
-from functrace.ops.functions import reshape
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, holds_tracer, implements
 
@@ -119,7 +119,7 @@ _ravel = constant_op("ravel_multi_index", lambda *a: np.ravel_multi_index(a[:-3]
 
 def _ix(*args: Any) -> Any:
     lines = [lift(a) for a in args]
-    return tuple(reshape(x, tuple(-1 if j == k else 1 for j in range(len(lines)))) for k, x in enumerate(lines))
+    return tuple(as_line(x, k, len(lines)) for k, x in enumerate(lines))
 
 
 FUNCTIONS.update({np.unravel_index: _unravel_index, np.ravel_multi_index: _ravel_multi_index, np.ix_: _ix})

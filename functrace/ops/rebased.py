@@ -8,7 +8,7 @@ can take traced values, its lists of them are stacked, and NumPy's signature, ch
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import making
-from functrace.ops.registry import TABLE, sought
+from functrace.ops.registry import TABLE, Sample, implements, sought
 
 MAKERS = (  # what makes arrays
     "arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray copy empty empty_like eye full full_like geomspace "
@@ -111,6 +111,12 @@ def later(name: str, find: Callable[[], Callable[..., Any]]) -> Callable[..., An
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"NumPy's `{name}`: its own code, over functions that take traced values."
     return call
+
+
+def steady(numpy: Any, name: str, samples: Sequence[Sample], note: str = "", prefix: str = "") -> None:
+    """Declare a function of a module of NumPy's whose own code will do."""
+    function = getattr(numpy, name)
+    implements(function, samples, name=prefix + name, note=note)(later(name, lambda: rebased(function)))
 
 
 class ModuleOf:

@@ -39,6 +39,11 @@ class Declared(NamedTuple):
     primitive: Primitive | None = None
     note: str = ""
 
+    @property
+    def theirs(self) -> Any:
+        """NumPy's own function, of several that mean the same the first."""
+        return self.numpy[0] if isinstance(self.numpy, tuple) and self.numpy else self.numpy
+
 
 TABLE: dict[str, Declared] = {}
 
@@ -94,6 +99,22 @@ def one(*shape: int, **kwargs: Any) -> Sample:
 def each(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
     """A call with arrays of these shapes, differentiated in each."""
     return Sample(normal(*shapes), kwargs, tuple(range(len(shapes))))
+
+
+def on(axis: Any, sampler: Callable[..., Sampler] = normal, **kwargs: Any) -> Sample:
+    """A call with one array of three axes, and `axis`."""
+    return Sample(sampler((2, 3, 4)), {"axis": axis, **kwargs})
+
+
+def reductions(sampler: Callable[..., Sampler]) -> list[Sample]:
+    """Calls of a reduction in all its forms."""
+    over = [on(0, sampler), on((0, 2), sampler), *(on(axis, sampler, keepdims=True) for axis in (-1, (-1, 0), None))]
+    return [Sample(sampler((2, 3))), *over]
+
+
+def given(array: Any, *rest: Any, **kwargs: Any) -> Sample:
+    """A call with this array, and what follows it."""
+    return Sample(lambda _rng: (np.array(array), *rest), kwargs)
 
 
 def apart(*shapes: tuple[int, ...]) -> Sampler:

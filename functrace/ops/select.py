@@ -11,11 +11,12 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along, by_position
 from functrace.ops.create import common_dtype, lift, typed
-from functrace.ops.functions import on_axis, refuse, reshape, single_axis
+from functrace.ops.functions import all_axes, on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
-from functrace.ops.registry import Sample, implements, one
+from functrace.ops.rebased import steady
+from functrace.ops.registry import Sample, given, implements, one
 
 # an array of indices along an axis: what sorting and its relatives stand on
 
@@ -95,14 +96,9 @@ def _aligned(a: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
     axis = single_axis(a, axis)
     if len(a.shape) != len(indices.shape):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    common = np.broadcast_shapes(along_one(a.shape, axis), along_one(indices.shape, axis))
+    common = np.broadcast_shapes(*(with_ones(x.shape, (axis,)) for x in (a, indices)))
     shapes = ((*common[:axis], x.shape[axis], *common[axis + 1 :]) for x in (a, indices))
     return *(np.broadcast_to(x, s) if x.shape != s else x for x, s in zip((a, indices), shapes)), axis
-
-
-def along_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """A shape with one axis of length 1."""
-    return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 _ORDER = np.array([[0, 2, 2, 0], [1, 1, 0, 2]])
@@ -216,17 +212,16 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return result
 
 
-@implements(np.trim_zeros, [Sample(lambda rng: (np.array([1.5, 0.5, 2.0]),), {"trim": trim}) for trim in ("fb", "f", "b")])
+@implements(np.trim_zeros, [given([1.5, 0.5, 2.0], trim=trim) for trim in ("fb", "f", "b")])
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`np.trim_zeros`; the examples of a batch must agree."""
     filt = lift(filt)
     found = np.argwhere(filt)
-    axes = range(len(filt.shape)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, len(filt.shape))
     trim = trim.lower()
     if trim.strip("fb"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     key = [slice(None)] * len(filt.shape)
-    for k in axes:
+    for k in all_axes(axis, len(filt.shape)):
         if len(found):
             start, stop = int(found[:, k].min()), int(found[:, k].max()) + 1
         else:
@@ -273,16 +268,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     return np.moveaxis(done, range(len(others), len(others) + extra), range(axis, axis + extra))
 
 
-@implements(np.apply_over_axes, [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))])
-def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    a = lift(a)
-    ndim = len(a.shape)
-    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
-        done = func(a, axis)
-        a = done if len(done.shape) == ndim else np.expand_dims(done, axis if axis >= 0 else axis + ndim)
-    return a
-
-
+steady(np, "apply_over_axes", [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))])
 _SLICES, _LARGE = 64, 256  # up to how many places in a window, and from how many windows, slices are the faster way
 
 

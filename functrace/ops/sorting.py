@@ -13,7 +13,7 @@ from functrace.ops.constants import argsort, constant_op
 from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, on_axis, refuse, reshape
 from functrace.ops.index import index
-from functrace.ops.registry import Sample, apart, implements
+from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 
 
@@ -76,7 +76,7 @@ _first = constant_op("unique", lambda a, axis, equal_nan: np.unique(a, True, Tru
     [
         _apart(4),
         _apart(2, 3),
-        Sample(lambda rng: (np.array([[1.0, 2.0], [0.5, 3.0], [1.5, 2.5]]),), {"axis": 0}),
+        given([[1.0, 2.0], [0.5, 3.0], [1.5, 2.5]], axis=0),
         _apart(4, return_index=True, return_inverse=True, return_counts=True),
         _apart(2, 3, return_inverse=True),
     ],

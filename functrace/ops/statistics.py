@@ -13,31 +13,18 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
 from functrace.ops.create import lift, number, typed
-from functrace.ops.functions import ABSENT, begun, concatenate, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
+from functrace.ops.functions import ABSENT, begun, concatenate, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
+from functrace.ops.gauge import ratio
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
-from functrace.ops.registry import Sample, apart, each, implements, normal, one
+from functrace.ops.registry import Sample, apart, each, given, implements, normal, on, one, reductions
 
 Axis = Any
 _add: Any = np.add.reduce
 _HALF = np.array([True, False, True, True])
 
 
-def _on(axis: Any, keepdims: bool = False, sampler: Any = normal, **more: Any) -> Sample:
-    return Sample(sampler((2, 3, 4)), {"axis": axis, "keepdims": keepdims, **more})
-
-
-def _given(values: Any, **kwargs: Any) -> Sample:
-    return Sample(lambda _rng: (np.array(values),), kwargs)
-
-
-def _forms(sampler: Any) -> list[Sample]:
-    cases: Any = [(0, False), (-1, True), ((0, 2), False), ((-1, 0), True), (None, True)]
-    cubes = [Sample(sampler((2, 3, 4)), {"axis": axis, "keepdims": keepdims}) for axis, keepdims in cases]
-    return [Sample(sampler((2, 3))), *cubes, Sample(sampler((3,)))]
-
-
-REDUCED, RANKED = _forms(normal), _forms(apart)
+REDUCED, RANKED = [*reductions(normal), one(3)], [*reductions(apart), Sample(apart((3,)))]
 
 
 def count_of(shape: tuple[int, ...], axis: Axis) -> int:
@@ -99,7 +86,7 @@ def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
     centre = mean(x, axis, keepdims=True)
     deviation = expand(ans, axis, x.ndim, keepdims)
     zero = deviation <= 4 * np.finfo(x.dtype).eps * abs(centre)
-    return np.where(zero, 0, 1 / np.where(zero, 1, deviation)).astype(deviation.dtype), x - centre
+    return ratio(1, deviation, zero).astype(deviation.dtype), x - centre
 
 
 def _pull_std(g: Any, ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
@@ -158,7 +145,8 @@ def root(variance: Any, mean: Any) -> Any:
     return number(np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance))))
 
 
-def _ddof(ddof: Any, correction: Any) -> Any:
+def degrees(ddof: Any, correction: Any) -> Any:
+    """`ddof`, which is also called `correction`."""
     if correction is ABSENT:
         return ddof
     if ddof != 0:
@@ -178,37 +166,36 @@ def _measured(a: Any, axis: Axis, dtype: Any, where: Any, centre: Any) -> tuple[
     return a, mean(a.astype(dtype), axis, keepdims=True, where=where) if centre is ABSENT else centre
 
 
+def _spread(op: Any, of: Any, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, centre: Any) -> Any:
+    """The variance or the deviation: by the op, or, where it can't, `of` the variance and the mean."""
+    a, centre = _measured(a, axis, dtype, where, centre)
+    if where is True and centre is ABSENT and not isinstance(ddof, Tracer):
+        return typed(op(a, axis, ddof, keepdims), dtype)
+    total, n, centre = squares(a, axis, keepdims, where, None if centre is ABSENT else lift(centre))
+    return typed(of(over(total, np.maximum(n - ddof, 0)), centre), dtype)
+
+
 _MEAN = np.array([[0.1], [0.2], [0.3]])
 _OPTIONS: Any = ((0, {"ddof": 1}), (-1, {"correction": 1}), (1, {"dtype": float}), (-1, {"where": _HALF}), (-1, {"mean": _MEAN, "ddof": 1}))
-_SPREAD = [*RANKED, *(_on(axis, sampler=apart, **more) for axis, more in _OPTIONS)]  # no two elements are equal: there std has a kink
+_SPREADS = [*RANKED, *(on(axis, apart, **more) for axis, more in _OPTIONS)]  # no two elements are equal: there std has a kink
 
 
-@implements(np.var, _SPREAD)
+@implements(np.var, _SPREADS)
 def var(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
     mean: Any = ABSENT, correction: Any = ABSENT,
 ) -> Any:  # fmt: skip
     """`np.var`; of complex values the mean square distance, real."""
-    keepdims = keepdims is not ABSENT and bool(keepdims)
-    a, mean = _measured(a, axis, dtype, where, mean)
-    if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
-        total, n, _ = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
-        return typed(over(total, np.maximum(n - _ddof(ddof, correction), 0)), dtype)
-    return typed(var_(a, axis, _ddof(ddof, correction), keepdims), dtype)
+    return _spread(var_, lambda variance, _mean: variance, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
 
 
-@implements(np.std, _SPREAD, note="zero subgradient where the deviation is 0")
+@implements(np.std, _SPREADS, note="zero subgradient where the deviation is 0")
 def std(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
     mean: Any = ABSENT, correction: Any = ABSENT,
 ) -> Any:  # fmt: skip
     """`np.std`; its derivative is 0 where all elements are equal."""
-    keepdims = keepdims is not ABSENT and bool(keepdims)
-    a, mean = _measured(a, axis, dtype, where, mean)
-    if where is not True or mean is not ABSENT or isinstance(_ddof(ddof, correction), Tracer):
-        total, n, centre = squares(a, axis, keepdims, where, None if mean is ABSENT else lift(mean))
-        return typed(root(over(total, np.maximum(n - _ddof(ddof, correction), 0)), centre), dtype)
-    return typed(std_(a, axis, _ddof(ddof, correction), keepdims), dtype)
+    return _spread(std_, root, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
 
 
 # products
@@ -218,11 +205,11 @@ def std(
     np.prod,
     [
         *REDUCED,
-        _given([2.0, 0.0, 3.0]),
-        _given([0.0, 0.0, 3.0]),
-        _on(1, initial=2.0),
-        _on(-1, where=_HALF),
-        _on(0, dtype=np.float64),
+        given([2.0, 0.0, 3.0]),
+        given([0.0, 0.0, 3.0]),
+        on(1, initial=2.0),
+        on(-1, where=_HALF),
+        on(0, dtype=np.float64),
         one(),
     ],
     note="right at zeros, to every order",
@@ -240,14 +227,14 @@ def prod(
         a = a.astype(np.prod(np.ones(0, a.dtype)).dtype)
     ndim = len(a.shape)
     axes = reduced_axes(axis, ndim)
-    kept = [k for k in range(ndim) if k not in axes]
+    rest = [k for k in range(ndim) if k not in axes]
     if len(axes) == 1:
         total = _reduce.prod(a, axes[0])
     else:
-        shape = tuple(a.shape[k] for k in kept)
-        joined = reshape(a if not kept else transpose(a, (*kept, *axes)), (*shape, count_of(a.shape, axes)))
+        shape = tuple(a.shape[k] for k in rest)
+        joined = reshape(a if not rest else transpose(a, (*rest, *axes)), (*shape, count_of(a.shape, axes)))
         total = _reduce.prod(joined, len(shape))
-    if keepdims is not ABSENT and keepdims:
+    if kept(keepdims):
         total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
     total = total if initial is ABSENT or initial is None else total * begun(initial, total.dtype)
     return total if dtype is None or total.dtype == np.result_type(total.dtype, dtype) else total.astype(dtype)
@@ -259,7 +246,7 @@ def prod(
 @implements(np.ptp, RANKED)
 def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Any:
     """`np.ptp`: the range of the values; ties share the derivative evenly."""
-    keepdims = keepdims is not ABSENT and bool(keepdims)
+    keepdims = kept(keepdims)
     return max_(a, axis, None, keepdims) - min_(a, axis, None, keepdims)
 
 
@@ -279,13 +266,13 @@ def _weighted(shape: tuple[int, ...], weights: tuple[int, ...], **kwargs: Any) -
         _weighted((2, 3), (3,), axis=1),
         _weighted((2, 3, 4), (2, 3), axis=(0, 1), keepdims=True),
         _weighted((2, 3), (2,), axis=0, returned=True),
-        _on(0, returned=True),
+        on(0, returned=True),
     ],
 )
 def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """`np.average`; the weights may be traced too."""
     a = lift(a)
-    keepdims = keepdims is not ABSENT and bool(keepdims)
+    keepdims = kept(keepdims)
     axes = None if axis is None else normalize_axis_tuple(axis, len(a.shape), "axis")
     if weights is None:
         out = mean(a, axes, keepdims=keepdims)

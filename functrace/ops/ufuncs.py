@@ -12,9 +12,9 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
-from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, single_axis
-from functrace.ops.index import index, index_set
-from functrace.ops.inplace import updated, write
+from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, single_axis, with_ones
+from functrace.ops.index import index
+from functrace.ops.inplace import in_turn, not_storable, updated, write
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.registry import Sample, apart, each, found, giving_out, implements
 
@@ -130,7 +130,7 @@ def _reduce(
     where = where if where is True else flat(np.broadcast_to(picked(where, x), x.shape))
     initial = None if initial is None else begun(initial, x.dtype)
     total = _folded(ufunc, flat(x), len(shape), (*shape, 1), initial, where)
-    return reshape(total, tuple(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims else index(total, along(len(shape), 0))
+    return reshape(total, with_ones(x.shape, axes)) if keepdims else index(total, along(len(shape), 0))
 
 
 def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any, where: Any) -> Any:
@@ -187,28 +187,9 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
 def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     """`np.add.at(a, i, b)` on a traced `a`, which then stands for the result; positions that come again are taken in turn."""
     if not isinstance(a, Tracer):
-        raise errors.ArrayStoreError(
-            f"{ufunc.__name__}.at would store a traced value in a plain ndarray ({errors.describe(a)}): the array would keep the number "
-            f"and lose the derivative.\n  At {errors.user_line()}.\n"
-            "  Make the array with functrace.numpy.zeros, or use functrace.numpy.at(a)[i].add(b)."
-        )
-    if ufunc is np.add:
-        write(a, updated(a, indices, b, "add"))
-        return
-    positions = np.arange(a.size).reshape(a.shape)[indices]
-    flat = positions.reshape(-1)
-    b = None if b is None else reshape(np.broadcast_to(lift(b), positions.shape), (flat.size,))
-    order = np.argsort(flat, kind="stable")
-    new_run = np.flatnonzero(np.diff(flat[order], prepend=-1))
-    turn = np.empty(flat.size, np.intp)
-    turn[order] = np.arange(flat.size) - np.repeat(new_run, np.diff([*new_run, flat.size]))
-    x = reshape(a, (a.size,))
-    for k in range(int(turn.max(initial=-1)) + 1):
-        now = np.flatnonzero(turn == k)
-        before = index(x, flat[now])
-        after = ufunc(before) if b is None else ufunc(before, index(b, now))
-        x = index_set(x, after.astype(x.dtype) if after.dtype != x.dtype else after, flat[now])
-    write(a, reshape(x, a.shape))
+        instead = "Make the array with functrace.numpy.zeros, or use functrace.numpy.at(a)[i].add(b)."
+        raise not_storable(f"{ufunc.__name__}.at", a, instead)
+    write(a, updated(a, indices, b, "add") if ufunc is np.add else in_turn(a, indices, ufunc, *([] if b is None else [lift(b)])))
 
 
 UFUNC_METHODS["reduce"], UFUNC_METHODS["reduceat"] = giving_out("reduce", _reduce), giving_out("reduceat", _reduceat)

@@ -6,35 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.create import lift, typed
+from functrace.ops.create import cast, lift, typed
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
-from functrace.ops.inplace import setitem, updated, write
+from functrace.ops.inplace import not_storable, setitem, updated, write
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import found
 
 
 def _target(name: str, x: Any) -> Any:
     if not isinstance(x, Tracer):
-        raise errors.ArrayStoreError(
-            f"{name} would store a traced value in a plain ndarray ({errors.describe(x)}): the array would keep the number and lose the "
-            f"derivative.\n  At {errors.user_line()}.\n  Make the array with functrace.numpy (zeros, full ...), or use np.where."
-        )
+        raise not_storable(name, x, "Make the array with functrace.numpy (zeros, full ...), or use np.where.")
     return x
-
-
-def _cast(v: Any, x: Any, casting: str = "unsafe") -> Any:
-    v = lift(v)
-    if v.dtype != x.dtype and not np.can_cast(v.dtype, x.dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(f"Cannot cast array data from {v.dtype!r} to {x.dtype!r} according to the rule {casting!r}")
-    return typed(v, x.dtype)
 
 
 def _cycled(v: Any, x: Any, count: int) -> Any:
     """The first `count` elements of `v`, repeated as often as needed."""
-    v = reshape(_cast(v, x), -1)
+    v = reshape(typed(lift(v), x.dtype), -1)
     return index(v, np.resize(np.arange(v.size), count))
 
 
@@ -45,7 +34,7 @@ def _write_flat(x: Any, v: Any, positions: Any) -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`np.copyto`."""
     dst, src = _target("copyto", dst), lift(src)
-    src = _cast(src, dst, casting) if src.shape else _cast(src, dst)
+    src = cast(src, dst.dtype, casting if src.shape else "unsafe")
     setitem(dst, ..., src if where is True else np.where(where, src, dst))
 
 
@@ -73,11 +62,11 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """`np.put_along_axis`."""
     arr = _target("put_along_axis", arr)
     if axis is None:
-        _write_flat(arr, _cast(values, arr), np.reshape(indices, -1))
+        _write_flat(arr, typed(lift(values), arr.dtype), np.reshape(indices, -1))
         return
     axis = single_axis(arr, axis)
     grid = np.ogrid[tuple(slice(n) for n in arr.shape)]
-    setitem(arr, (*grid[:axis], lift(indices), *grid[axis + 1 :]), _cast(values, arr))
+    setitem(arr, (*grid[:axis], lift(indices), *grid[axis + 1 :]), typed(lift(values), arr.dtype))
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.optim.transforms import Schedule
+from functrace.optim.transforms import Schedule, number
 
 
 def _steps(what: str, name: str, n: Any) -> Any:
-    if not n > 0:
+    if not number(what, name, n) > 0:
         raise ValueError(f"{what}: {name} must be positive, got {n!r}.\n  At {errors.user_line(3)}.")
     return n
 

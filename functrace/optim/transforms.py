@@ -7,7 +7,7 @@ next state. Updates are trees like the parameters: gradients at first, at the en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.optimize import as_float
 
+T = TypeVar("T")
 Schedule = Callable[[Any], Any]
 Rate = Any  # a number, a traced value, or a schedule
 
@@ -68,6 +69,13 @@ def columns(what: str, **trees: Any) -> tuple[Any, list[list[Any]]]:
                     f"{x.shape}.\n  At {errors.user_line(3)}.\n  Both must be trees like the parameters that init was given."
                 )
     return treedef, out
+
+
+def number(what: str, name: str, x: Any) -> Any:
+    """A hyperparameter, if it is a real number, which may be traced."""
+    if not isinstance(x, Tracer) and (np.ndim(x) or np.asarray(x).dtype.kind not in "biuf"):
+        raise errors.InputTypeError(f"{what}: {name} must be a number, got {errors.describe(x)}.\n  At {errors.user_line()}.")
+    return x
 
 
 def cast(h: Any, x: Any) -> Any:
@@ -211,7 +219,7 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
 
 
 @errors.boundary
-def apply_updates(params: Any, updates: Any) -> Any:
+def apply_updates(params: T, updates: Any) -> T:
     """The parameters after a step: their sum with the updates, in their own dtypes. Arrays of integers or booleans stay as they are.
 
     `params` and `updates` are trees of one structure and the same shapes, else `TreeError` is raised.
@@ -223,7 +231,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
     """
     treedef, (ps, us) = columns("apply_updates", parameters=params, updates=updates)
     given = tree.leaves(params)
-    return tree.unflatten(treedef, [p + cast(u, p) if p.dtype.kind == "f" else x for x, p, u in zip(given, ps, us)])
+    return tree.unflatten(treedef, [p + cast(u, p) if p.dtype.kind == "f" else x for x, p, u in zip(given, ps, us)])  # type: ignore[no-any-return]
 
 
 @errors.boundary
@@ -278,7 +286,9 @@ def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
     >>> optim.scale_by_learning_rate(0.1).update(2.0, ())[0]
     np.float64(-0.2)
     """
-    return scale_by_schedule(lambda count: -learning_rate(count)) if callable(learning_rate) else scale(-learning_rate)
+    if callable(learning_rate):
+        return scale_by_schedule(lambda count: -learning_rate(count))
+    return scale(-number("optim", "learning_rate", learning_rate))
 
 
 def clip(limit: Any) -> GradientTransformation:

@@ -222,7 +222,9 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape = None) -> A
     >>> random.categorical(random.key(0), np.array([0.0, 2.0, -np.inf]), shape=(6,))
     array([1, 1, 0, 1, 1, 1])
     """
-    logits = np.moveaxis(lift(logits), axis, -1)
+    if not np.ndim(logits := lift(logits)):
+        raise ValueError(f"random.categorical: logits must have an axis of categories, got {errors.describe(logits)}.")
+    logits = np.moveaxis(logits, axis, -1)
     shape = drawn_shape("categorical", shape, np.empty(logits.shape[:-1]))
     return np.argmax(logits + gumbel(checked("categorical", key), (*shape, logits.shape[-1])), axis=-1)
 

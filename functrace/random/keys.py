@@ -122,15 +122,16 @@ def key(seed: int) -> Key:
 
 
 @errors.boundary
-def split(key: Key, num: int = 2) -> Any:
-    """`num` new keys, independent of each other and of the old one, which should not be used again: an array of shape `(num, 2)`.
+def split(key: Key, num: Shape = 2) -> Any:
+    """`num` new keys, independent of each other and of the old one, which should not be used again: an array of shape `(num, 2)`, or
+    `(*num, 2)`.
 
     >>> from functrace import random
     >>> a, b = random.split(random.key(0))
     >>> random.uniform(a).round(3), random.uniform(b).round(3)
     (np.float64(0.878), np.float64(0.814))
     """
-    return words(checked("split", key), (operator.index(num), 2), 0, _SPLIT)
+    return words(checked("split", key), (*as_tuple(num), 2), 0, _SPLIT)
 
 
 @errors.boundary

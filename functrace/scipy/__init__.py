@@ -62,7 +62,7 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
 def _replacements(names: tuple[str, ...]) -> Iterator[tuple[str, Any, Callable[..., Any]]]:
     """Where SciPy keeps a function, as a dotted name; the function; and ours."""
     for path, declared in list(TABLE.items()):
-        theirs = declared.numpy[0] if isinstance(declared.numpy, tuple) and declared.numpy else declared.numpy
+        theirs = declared.theirs
         if path.startswith("scipy.") and callable(theirs) and not isinstance(theirs, np.ufunc) and path.split(".")[1] in names:
             wrapped = hasattr(declared.function, "__wrapped__")
             yield path, theirs, declared.function if wrapped else plain_first(theirs, declared.function)

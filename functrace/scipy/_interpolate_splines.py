@@ -22,6 +22,23 @@ def _after(d: Any, like: Any) -> Any:
     return np.reshape(d, (-1, *(1,) * (like.ndim - 1)))
 
 
+def _chords(x: Any, y: Any) -> tuple[Any, Any]:
+    """The widths between the points, shaped to go with the values, and the slopes of the lines between them."""
+    h = _after(x[1:] - x[:-1], y)
+    return h, (y[1:] - y[:-1]) / h
+
+
+def piece(x: Any, at: Any) -> Any:
+    """The number of the interval between the points x in which each of `at` is; of what is outside, that of the nearest."""
+    return np.clip(np.searchsorted(x, at, side="right") - 1, 0, x.shape[0] - 2)
+
+
+def place(x: Any, at: Any) -> tuple[Any, Any]:
+    """The interval, and how much of it is before `at`."""
+    i = piece(x, at)
+    return i, (at - index(x, i)) / (index(x, i + 1) - index(x, i))
+
+
 def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     """The points, the values with their axis in front, and which it is."""
     axis = normalize_axis_index(axis, lift(y).ndim)
@@ -85,7 +102,7 @@ class PPoly(_Interpolant):
         return _scipy.PPoly(self.c, self.x, self.extrapolate, self.axis)
 
     def _at(self, x: Any, nu: int) -> Any:
-        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, self.x.shape[0] - 2)
+        i = piece(self.x, x)
         c = self._differentiated(nu)
         d = x - index(self.x, i)
         out = index(c[0], i)
@@ -133,8 +150,7 @@ class CubicHermiteSpline(PPoly):
         self._from(x, y, np.moveaxis(double(dydx), axis, 0), axis, extrapolate)
 
     def _from(self, x: Any, y: Any, slopes: Any, axis: int, extrapolate: Any) -> None:
-        h = _after(x[1:] - x[:-1], y)
-        chord = (y[1:] - y[:-1]) / h
+        h, chord = _chords(x, y)
         t = (slopes[:-1] + slopes[1:] - 2 * chord) / h
         c = np.stack([t / h, (chord - slopes[:-1]) / h - t, slopes[:-1], y[:-1]])
         PPoly.__init__(self, c, x, extrapolate, axis)
@@ -159,8 +175,7 @@ def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
     first, last = (_CONDITIONS[bc] if isinstance(bc, str) else (int(bc[0]), double(bc[1])) for bc in both)
     n = x.shape[0]
     h = x[1:] - x[:-1]
-    H = _after(h, y)
-    chord = (y[1:] - y[:-1]) / H
+    H, chord = _chords(x, y)
     if n == 2:  # what does not determine the cubic is a straight line
         first, last = ((1, chord[0]) if bc == "not-a-knot" else bc for bc in (first, last))
     if n == 3 and first == last == "not-a-knot":
@@ -187,20 +202,18 @@ def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
 
 def _periodic_slopes(x: Any, y: Any) -> Any:
     h = x[1:] - x[:-1]
-    H = _after(h, y)
-    chord = (y[1:] - y[:-1]) / H
+    H, chord = _chords(x, y)
     n = x.shape[0] - 1
     before, eye = np.roll(h, 1), np.eye(n)
     matrix = eye * (2 * (h + before))[:, None] + np.roll(eye, 1, axis=1) * before[:, None] + np.roll(eye, -1, axis=1) * h[:, None]
-    right = 3 * (_after(h, y) * np.roll(chord, 1, axis=0) + _after(before, y) * chord)
+    right = 3 * (H * np.roll(chord, 1, axis=0) + _after(before, y) * chord)
     slopes = np.reshape(np.linalg.solve(matrix, np.reshape(right, (n, -1))), (n, *y.shape[1:]))
     return np.concatenate([slopes, slopes[:1]], axis=0)
 
 
 def _pchip_slopes(x: Any, y: Any) -> Any:
     """Fritsch and Butland 1984: weighted harmonic means of the chords, zero at extremes."""
-    h = _after(x[1:] - x[:-1], y)
-    m = (y[1:] - y[:-1]) / h
+    h, m = _chords(x, y)
     if x.shape[0] == 2:
         return np.concatenate([m, m], axis=0)
     flat = m[1:] * m[:-1] <= 0
@@ -229,7 +242,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
     def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
         x, y, axis = _knots(x, y, axis)
-        m = (y[1:] - y[:-1]) / _after(x[1:] - x[:-1], y)
+        _, m = _chords(x, y)
         if x.shape[0] == 2:
             slopes = np.concatenate([m, m], axis=0)
         else:

@@ -20,6 +20,7 @@ from functrace.scipy._linalg_systems import (
     _both_halves,
     _dense,
     _half,
+    _hermitian,
     _rows,
     _triangular,
     declared,
@@ -228,15 +229,15 @@ def eigh(
     subset_by_value: Any = None, driver: Any = None, **_unused: Any,
 ) -> Any:  # fmt: skip
     refuse("eigh", driver=(driver, None))
-    a = _array(a)
-    a = full_hermitian(a if lower else adjoint(a))
+    a = _hermitian(_array(a), lower)
     if b is None:
         w, v = _eigh(a, "L" if lower else "U")
     else:
         b = _array(b)
         if not eigvals_only and "c" in a.dtype.kind + b.dtype.kind:
             refuse("eigh of complex matrices, with vectors", b=(b, None))
-        factor = np.linalg.cholesky(full_hermitian(b if lower else adjoint(b)))
+        b = _hermitian(b, lower)
+        factor = np.linalg.cholesky(b)
         if type == 1:
             half = solve_triangular(factor, a, lower=True)
             inner = adjoint(solve_triangular(factor, adjoint(half), lower=True))
@@ -244,12 +245,7 @@ def eigh(
             inner = adjoint(factor) @ a @ factor
         w, v = _eigh(full_hermitian(inner), "evd")
         v = factor @ v if type == 3 else solve_triangular(factor, v, "C", lower=True)
-        v = v * opaque(
-            lambda ours, x, y: _same_sign(ours, _scipy.eigh(x, y, lower=lower, type=type)[1]),
-            v,
-            a,
-            full_hermitian(b if lower else adjoint(b)),
-        )
+        v = v * opaque(lambda ours, x, y: _same_sign(ours, _scipy.eigh(x, y, lower=lower, type=type)[1]), v, a, b)
     return _chosen(w, v, subset_by_index, subset_by_value, not eigvals_only)
 
 

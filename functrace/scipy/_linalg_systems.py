@@ -17,7 +17,8 @@ from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
 from functrace.ops.kinds import general
 from functrace.ops.linalg import regular
 from functrace.ops.registry import Sample, each
-from functrace.scipy._shared import bound, declarer, double
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import bound, declarer, double, single
 
 _declared = declarer(_scipy)
 
@@ -49,8 +50,7 @@ def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _array(x: Any) -> Any:
     """An array of a dtype that LAPACK has."""
-    x = lift(x)
-    return x if x.dtype.kind in "fc" and x.dtype != np.float16 else x.astype(np.float32 if x.dtype == np.float16 else float)
+    return as_float(single(x))
 
 
 def _definite(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
@@ -119,6 +119,11 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_d
     return _vector(b, lambda c: _triangular(a, c, bool(lower), bool(unit_diagonal)))
 
 
+def _hermitian(a: Any, lower: bool) -> Any:
+    """The Hermitian matrix of which one triangle is read."""
+    return full_hermitian(a if lower else adjoint(a))
+
+
 _STRUCTURES = {
     "sym": "symmetric", "her": "hermitian", "pos": "positive definite", "gen": "general", "upper triangular": "upper",
     "lower triangular": "lower",
@@ -134,7 +139,7 @@ def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
         if kind == "symmetric" and a.dtype.kind == "c":
             half = np.tril(a, -1) if lower else np.triu(a, 1)
             return half + transposed(half) + a * np.eye(a.shape[-1], dtype=bool)
-        return full_hermitian(a if lower else adjoint(a))
+        return _hermitian(a, lower)
     n = a.shape[-1]
     low, high = {"upper": (0, n), "lower": (n, 0), "diagonal": (0, 0), "tridiagonal": (1, 1)}[kind]
     return a * (np.tri(n, k=high, dtype=bool) & ~np.tri(n, k=-low - 1, dtype=bool))
@@ -203,8 +208,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 @declared("pinvh", _definite(3), _definite(3, lower=False))
 def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False, **_unused: Any) -> Any:
-    a = _array(a)
-    return pinv(full_hermitian(a if lower else adjoint(a)), atol=atol, rtol=rtol, return_rank=return_rank)
+    return pinv(_hermitian(_array(a), lower), atol=atol, rtol=rtol, return_rank=return_rank)
 
 
 @declared("cholesky", _definite(3), _definite(3, lower=True), note="one triangle is read")

@@ -15,7 +15,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import along, declarer, only_first
-from functrace.scipy.signal import _product
+from functrace.scipy.signal import _flip, _product
 
 _declared = declarer(_scipy)
 
@@ -49,11 +49,9 @@ def _along(name: str, x: Any, axis: int, mode: str, cval: Any, **params: Any) ->
     own = getattr(_scipy, name)
     only_first(name, *params.values())
     out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params))
-    return (
-        out
-        if mode not in ("constant", "grid-constant") or cval == 0
-        else out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **params)
-    )
+    if mode not in ("constant", "grid-constant") or cval == 0:
+        return out
+    return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **params)
 
 
 def _no_output(name: str, output: Any) -> None:
@@ -159,17 +157,13 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, weights=[1, -2, 1]))
 
 
-def _slope_order(x: Any, axis: int, order: int) -> list[int]:
-    return [order if k == axis else 0 for k in range(x.ndim)]
-
-
 @_declared("gaussian_laplace", one(4, 5, sigma=0.9))
 def gaussian_laplace(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
 ) -> Any:
     refuse("gaussian_laplace", output=(output, None), axes=(axes, None))
     x = as_float(input)
-    return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 2), None, m, cval, **kwargs))
+    return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 2, 0), None, m, cval, **kwargs))
 
 
 @_declared("gaussian_gradient_magnitude", one(4, 5, sigma=0.9))
@@ -178,7 +172,7 @@ def gaussian_gradient_magnitude(
 ) -> Any:
     refuse("gaussian_gradient_magnitude", output=(output, None), axes=(axes, None))
     x = as_float(input)
-    return np.sqrt(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _slope_order(x, k, 1), None, m, cval, **kwargs) ** 2))
+    return np.sqrt(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
 
 
 # filters with a kernel or a window
@@ -201,7 +195,7 @@ def _correlated(x: Any, w: Any, mode: Any, cval: Any, origin: Any) -> Any:
         refuse("correlate", weights=(w, None))
     axes = range(x.ndim)
     padded = _padded(x, list(w.shape), _each(origin, axes), _each(mode, axes), cval)
-    return _product(padded, w[(slice(None, None, -1),) * w.ndim], "valid", "direct").astype(x.dtype)
+    return _product(padded, _flip(w), "valid", "direct").astype(x.dtype)
 
 
 _KERNELS = [
@@ -228,7 +222,12 @@ def convolve(
     refuse("convolve", output=(output, None), axes=(axes, None))
     w = as_float(weights)
     origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
-    return _correlated(as_float(input), w[(slice(None, None, -1),) * w.ndim], mode, cval, origins)
+    return _correlated(as_float(input), _flip(w), mode, cval, origins)
+
+
+def _on(x: Any, axis: int, value: Any, elsewhere: int) -> list[Any]:
+    """A value for each axis of an image: that of one, and what the others have."""
+    return [value if k == normalize_axis_index(axis, x.ndim) else elsewhere for k in range(x.ndim)]
 
 
 def _line(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -236,10 +235,7 @@ def _line(function: Callable[..., Any]) -> Callable[..., Any]:
         input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
     ) -> Any:
         x, w = as_float(input), as_float(weights)
-        axis = normalize_axis_index(axis, x.ndim)
-        shape, origins = [1] * x.ndim, [0] * x.ndim
-        shape[axis], origins[axis] = w.shape[0], origin
-        return function(x, np.reshape(w, shape), output, mode, cval, origins)
+        return function(x, np.reshape(w, _on(x, axis, w.shape[0], 1)), output, mode, cval, _on(x, axis, origin, 0))
 
     return along_axis
 
@@ -312,10 +308,7 @@ def _extreme_along(name: str, pick: Callable[..., Any]) -> None:
     def function(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
         _no_output(name, output)
         x = as_float(input)
-        axis = normalize_axis_index(axis, x.ndim)
-        sizes, origins = [1] * x.ndim, [0] * x.ndim
-        sizes[axis], origins[axis] = size, origin
-        return pick(_windows(x, sizes, None, mode, cval, origins), axis=-1)
+        return pick(_windows(x, _on(x, axis, size, 1), None, mode, cval, _on(x, axis, origin, 0)), axis=-1)
 
     _declared(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)
 

@@ -64,6 +64,12 @@ def double(x: Any) -> Any:
     return x if x.dtype in (np.float64, np.complex128) else x.astype(np.complex128 if x.dtype.kind == "c" else float)
 
 
+def single(x: Any) -> Any:
+    """An array, of which half precision becomes single."""
+    x = lift(x)
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
 def one_of(keyword: str, given: Any, *known: Any) -> None:
     """Raise for a keyword's value that SciPy's function does not know."""
     if not any(given is k or type(given) is type(k) and given == k for k in known):

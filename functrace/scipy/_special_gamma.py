@@ -359,7 +359,7 @@ op(
 
 
 # powers and exponentials
-def _exprel1(x: Any) -> Any:
+def exprel_slope(x: Any) -> Any:
     """The derivative of exprel(x) = (exp(x) - 1) / x = M(1, 2, x), DLMF 13.3.15; right at 0."""
     return 0.5 * s.hyp1f1(2, 3, x)
 
@@ -375,7 +375,7 @@ op("exp2", lambda t, ans, _x: t * (ans * _LN2))
 op("exp10", lambda t, ans, _x: t * (ans * _LN10))
 op("expm1", lambda t, _ans, x: t * np.exp(x))
 op("log1p", lambda t, _ans, x: t / (1 + x), domain=(-0.7, 2.0))
-op("exprel", lambda t, _ans, x: t * _exprel1(x))
+op("exprel", lambda t, _ans, x: t * exprel_slope(x))
 op("cosm1", lambda t, _ans, x: -t * np.sin(x))
 op("cbrt", lambda t, ans, _x: t / (3 * ans * ans), domain=POSITIVE)
 op("powm1", lambda t, ans, x, y: _POWER[0](t, ans + 1, x, y), lambda t, ans, x, y: _POWER[1](t, ans + 1, x, y), domain=(POSITIVE, WIDE))
@@ -384,7 +384,7 @@ op("powm1", lambda t, ans, x, y: _POWER[0](t, ans + 1, x, y), lambda t, ans, x, 
 def _boxcox_p(t: Any, log: Any, p: Any) -> Any:
     zero = log == -np.inf
     log = safe(log, zero, 0.0)
-    return t * np.where(zero, 1 / safe(np.maximum(p, 0) ** 2, ~zero, 1.0), log * log * _exprel1(p * log))
+    return t * np.where(zero, 1 / safe(np.maximum(p, 0) ** 2, ~zero, 1.0), log * log * exprel_slope(p * log))
 
 
 op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: _boxcox_p(t, np.log(x), p), domain=POSITIVE)

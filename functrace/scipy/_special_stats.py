@@ -10,6 +10,7 @@ import scipy.special as s
 
 from functrace.ops.elementwise import safe
 from functrace.scipy._special_functions import logsumexp
+from functrace.scipy._special_gamma import exprel_slope
 from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, WIDE, Map, along, inverse, op, powers, slope
 from functrace.transforms.custom import stop_gradient
 
@@ -195,7 +196,7 @@ op(
 def _tukey(lam: Any, p: Any) -> tuple[Any, Any]:
     """The derivatives of the quantile function (p**lam - (1 - p)**lam) / lam in lam and in p; those in lam are right at 0."""
     u, v = np.log(p), np.log1p(-p)
-    squares = [w * w * 0.5 * s.hyp1f1(2, 3, lam * w) for w in (u, v)]
+    squares = [w * w * exprel_slope(lam * w) for w in (u, v)]
     return squares[0] - squares[1], np.exp((lam - 1) * u) + np.exp((lam - 1) * v)
 
 

@@ -7,7 +7,7 @@ documentation of `scipy.stats`; Johnson, Kotz and Balakrishnan 1994, "Continuous
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,9 +42,14 @@ class Law(NamedTuple):
     knots: Formula | None = None
     rough: str = ""
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the parameters."""
+        return self.shapes.split()
 
-def _law(shapes: str, at: Any, log: Formula, support: Any = (-_INF, _INF), **more: Any) -> Law:
-    return Law(shapes, at if isinstance(at, tuple) else (at,), log, support, **more)
+    def ends(self, shapes: Sequence[Any]) -> Any:
+        """The support, for these parameters."""
+        return self.support(*shapes) if callable(self.support) else self.support
 
 
 _POSITIVE = (0.0, _INF)
@@ -74,6 +79,22 @@ def _mirror(law: Law) -> Law:
         flip(law.logcdf),
         law.valid,
     )
+
+
+def _even(cdf: Formula, logcdf: Formula | None = None) -> dict[str, Any]:
+    """The tails of a law that is symmetric about 0."""
+    flip: Any = lambda f: f and (lambda z, *s: f(-z, *s))
+    return {"cdf": cdf, "sf": flip(cdf), "logcdf": logcdf, "logsf": flip(logcdf)}
+
+
+def _by_gamma(of: Formula) -> dict[str, Any]:
+    """The tails of a law that is the gamma distribution, of these arguments."""
+    return {"cdf": lambda z, *s: sp.gammainc(*of(z, *s)), "sf": lambda z, *s: sp.gammaincc(*of(z, *s))}
+
+
+def _by_normal(of: Formula) -> dict[str, Any]:
+    """The tails of a law that is the normal distribution, of this."""
+    return {"cdf": lambda z, *s: sp.ndtr(of(z, *s)), "sf": lambda z, *s: sp.ndtr(-of(z, *s))}
 
 
 def _normal(z: Any) -> Any:
@@ -153,28 +174,27 @@ def _fall(z: Any, c: Any) -> Any:
     return (1 - z) / np.where((z < c) | (c >= 1), 1.0, 1 - c)
 
 
-_gumbel = _law("", 0.7, lambda z: -z - np.exp(-z), logcdf=lambda z: -np.exp(-z))
-_weibull = _law(
+_gumbel = Law("", (0.7,), lambda z: -z - np.exp(-z), logcdf=lambda z: -np.exp(-z))
+_weibull = Law(
     "c", (0.7, 1.6), lambda z, c: np.log(c) + sp.xlogy(c - 1, z) - z**c, _POSITIVE,
     logsf=lambda z, c: -(z**c),
 )  # fmt: skip
-_gamma = _law(
+_gamma = Law(
     "a",
     (1.3, 2.2),
     lambda z, a: sp.xlogy(a - 1, z) - z - sp.gammaln(a),
     _POSITIVE,
-    cdf=lambda z, a: sp.gammainc(a, z),
-    sf=lambda z, a: sp.gammaincc(a, z),
+    **_by_gamma(lambda z, a: (a, z)),
 )
-_levy = _law(
+_levy = Law(
     "",
-    0.7,
+    (0.7,),
     lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - 0.5 / z,
     _POSITIVE,
     cdf=lambda z: sp.erfc(np.sqrt(0.5 / z)),
     sf=lambda z: sp.erf(np.sqrt(0.5 / z)),
 )
-_loguniform = _law(
+_loguniform = Law(
     "a b",
     (1.2, 0.6, 2.3),
     lambda z, a, b: -np.log(z) - np.log(np.log(b) - np.log(a)),
@@ -201,79 +221,74 @@ def _gennorm(z: Any, b: Any) -> Any:
 
 
 LAWS: dict[str, Law] = {
-    "alpha": _law(
+    "alpha": Law(
         "a", (0.7, 1.4), lambda z, a: -2 * np.log(z) - sp.log_ndtr(a) + _normal(a - 1 / z), _POSITIVE,
         cdf=lambda z, a: sp.ndtr(a - 1 / z) / sp.ndtr(a),
     ),
-    "anglit": _law(
-        "", 0.3, lambda z: np.log(np.cos(2 * z)), (-_PI / 4, _PI / 4), cdf=lambda z: np.sin(z + _PI / 4) ** 2,
+    "anglit": Law(
+        "", (0.3,), lambda z: np.log(np.cos(2 * z)), (-_PI / 4, _PI / 4), cdf=lambda z: np.sin(z + _PI / 4) ** 2,
         sf=lambda z: np.cos(z + _PI / 4) ** 2,
     ),
-    "arcsine": _law(
-        "", 0.3, lambda z: -np.log(_PI) - np.log(z * (1 - z)) / 2, _UNIT, cdf=lambda z: 2 / _PI * np.arctan2(np.sqrt(z), np.sqrt(1 - z)),
+    "arcsine": Law(
+        "", (0.3,), lambda z: -np.log(_PI) - np.log(z * (1 - z)) / 2, _UNIT, cdf=lambda z: 2 / _PI * np.arctan2(np.sqrt(z), np.sqrt(1 - z)),
         sf=lambda z: 2 / _PI * np.arctan2(np.sqrt(1 - z), np.sqrt(z)),
     ),
-    "beta": _law(
+    "beta": Law(
         "a b", (0.3, 1.7, 2.4), lambda z, a, b: sp.xlog1py(b - 1, -z) + sp.xlogy(a - 1, z) - sp.betaln(a, b), _UNIT,
         cdf=lambda z, a, b: sp.betainc(a, b, z), sf=lambda z, a, b: sp.betaincc(a, b, z),
     ),
-    "betaprime": _law(
+    "betaprime": Law(
         "a b", (0.8, 1.7, 2.4), lambda z, a, b: sp.xlogy(a - 1, z) - sp.xlog1py(a + b, z) - sp.betaln(a, b), _POSITIVE,
         cdf=lambda z, a, b: sp.betainc(a, b, z / (1 + z)), sf=lambda z, a, b: sp.betainc(b, a, 1 / (1 + z)),
     ),
-    "bradford": _law(
+    "bradford": Law(
         "c", (0.3, 1.5), lambda z, c: np.log(c) - np.log1p(c * z) - np.log(np.log1p(c)), _UNIT,
         cdf=lambda z, c: np.log1p(c * z) / np.log1p(c), sf=lambda z, c: np.log1p(c * (1 - z) / (1 + c * z)) / np.log1p(c),
     ),
-    "burr": _law(
+    "burr": Law(
         "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) - sp.xlogy(c + 1, z) - (d + 1) * _log1p_power(z, c, -1),
         _POSITIVE, logcdf=lambda z, c, d: -d * _log1p_power(z, c, -1),
     ),
-    "burr12": _law(
+    "burr12": Law(
         "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) + sp.xlogy(c - 1, z) - (d + 1) * _log1p_power(z, c, 1),
         _POSITIVE, logsf=lambda z, c, d: -d * _log1p_power(z, c, 1),
     ),
-    "cauchy": _law(
-        "", 0.7, lambda z: -np.log(_PI) - np.log1p(z * z), cdf=lambda z: np.arctan2(1.0, -z) / _PI, sf=lambda z: np.arctan2(1.0, z) / _PI,
-    ),
-    "chi": _law(
+    "cauchy": Law("", (0.7,), lambda z: -np.log(_PI) - np.log1p(z * z), **_even(lambda z: np.arctan2(1.0, -z) / _PI)),
+    "chi": Law(
         "df", (1.2, 2.6), lambda z, df: _LOG2 - _LOG2 * df / 2 - sp.gammaln(df / 2) + sp.xlogy(df - 1, z) - z * z / 2, _POSITIVE,
-        cdf=lambda z, df: sp.gammainc(df / 2, z * z / 2), sf=lambda z, df: sp.gammaincc(df / 2, z * z / 2),
+        **_by_gamma(lambda z, df: (df / 2, z * z / 2)),
     ),
-    "chi2": _law(
+    "chi2": Law(
         "df", (1.8, 2.6), lambda z, df: sp.xlogy(df / 2 - 1, z) - z / 2 - sp.gammaln(df / 2) - _LOG2 * df / 2, _POSITIVE,
-        cdf=lambda z, df: sp.gammainc(df / 2, z / 2), sf=lambda z, df: sp.gammaincc(df / 2, z / 2),
+        **_by_gamma(lambda z, df: (df / 2, z / 2)),
     ),
-    "cosine": _law(
-        "", 0.7, lambda z: 2 * np.log(np.cos(z / 2)) - np.log(_PI), (-_PI, _PI), cdf=lambda z: (_PI + z + np.sin(z)) / (2 * _PI),
+    "cosine": Law(
+        "", (0.7,), lambda z: 2 * np.log(np.cos(z / 2)) - np.log(_PI), (-_PI, _PI), cdf=lambda z: (_PI + z + np.sin(z)) / (2 * _PI),
         sf=lambda z: (_PI - z - np.sin(z)) / (2 * _PI), rough="cdf sf",
     ),
-    "dgamma": _law(
+    "dgamma": Law(
         "a", (0.7, 1.6), lambda z, a: sp.xlogy(a - 1, np.abs(z)) - np.abs(z) - _LOG2 - sp.gammaln(a),
-        cdf=_half(lambda z, a: sp.gammaincc(a, np.abs(z))), sf=lambda z, a: _half(lambda y, a: sp.gammaincc(a, np.abs(y)))(-z, a),
-        knots=_at_zero,
+        **_even(_half(lambda z, a: sp.gammaincc(a, np.abs(z)))), knots=_at_zero,
     ),
-    "dweibull": _law(
+    "dweibull": Law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 + sp.xlogy(c - 1, np.abs(z)) - np.abs(z) ** c,
-        cdf=_half(lambda z, c: np.exp(-_power(np.abs(z), c))), sf=lambda z, c: _half(lambda y, c: np.exp(-_power(np.abs(y), c)))(-z, c),
-        knots=_at_zero,
+        **_even(_half(lambda z, c: np.exp(-_power(np.abs(z), c)))), knots=_at_zero,
     ),
-    "expon": _law("", 0.7, lambda z: -z, _POSITIVE, logsf=lambda z: -z),
-    "exponnorm": _law(
+    "expon": Law("", (0.7,), lambda z: -z, _POSITIVE, logsf=lambda z: -z),
+    "exponnorm": Law(
         "K", (0.7, 1.4), lambda z, K: 1 / (2 * K * K) - z / K - np.log(K) + sp.log_ndtr(z - 1 / K),
         cdf=lambda z, K: sp.ndtr(z) - np.exp(1 / (2 * K * K) - z / K + sp.log_ndtr(z - 1 / K)),
         sf=lambda z, K: sp.ndtr(-z) + np.exp(1 / (2 * K * K) - z / K + sp.log_ndtr(z - 1 / K)), rough="cdf",
     ),
-    "exponpow": _law(
+    "exponpow": Law(
         "b", (0.6, 1.6), lambda z, b: 1 + np.log(b) + sp.xlogy(b - 1, z) + z**b - np.exp(z**b), _POSITIVE,
         logsf=lambda z, b: -np.expm1(z**b),
     ),
-    "exponweib": _law(
+    "exponweib": Law(
         "a c", (0.8, 1.3, 1.7), lambda z, a, c: np.log(a) + np.log(c) + sp.xlogy(a - 1, -np.expm1(-(z**c))) - z**c + sp.xlogy(c - 1, z),
-        _POSITIVE,
-        cdf=lambda z, a, c: (-np.expm1(-_power(z, c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(_power(z, c))),
+        _POSITIVE, cdf=lambda z, a, c: (-np.expm1(-_power(z, c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(_power(z, c))),
     ),
-    "f": _law(
+    "f": Law(
         "dfn dfd", (0.9, 3.2, 4.7),
         lambda z, n, m: (
             sp.xlogy(m / 2, m) + sp.xlogy(n / 2, n) + sp.xlogy(n / 2 - 1, z) - (n + m) / 2 * np.log(m + n * z) - sp.betaln(n / 2, m / 2)
@@ -281,200 +296,180 @@ LAWS: dict[str, Law] = {
         _POSITIVE, cdf=lambda z, n, m: sp.betainc(n / 2, m / 2, n * z / (m + n * z)),
         sf=lambda z, n, m: sp.betainc(m / 2, n / 2, m / (m + n * z)),
     ),
-    "fatiguelife": _law(
+    "fatiguelife": Law(
         "c", (0.8, 1.3), lambda z, c: np.log1p(z) - ((z - 1) / c) ** 2 / (2 * z) - _LOG2 - np.log(c) - _LOG_ROOT_2PI - 1.5 * np.log(z),
-        _POSITIVE,
-        cdf=lambda z, c: sp.ndtr((np.sqrt(z) - 1 / np.sqrt(z)) / c), sf=lambda z, c: sp.ndtr((1 / np.sqrt(z) - np.sqrt(z)) / c),
+        _POSITIVE, **_by_normal(lambda z, c: (np.sqrt(z) - 1 / np.sqrt(z)) / c),
     ),
-    "fisk": _law(
+    "fisk": Law(
         "c", (0.8, 2.3), lambda z, c: np.log(c) + sp.xlogy(c - 1, z) - 2 * np.log1p(z**c), _POSITIVE,
         cdf=lambda z, c: 1 / (1 + z**-c), sf=lambda z, c: 1 / (1 + z**c), logsf=lambda z, c: -np.log1p(z**c),
     ),
-    "foldcauchy": _law(
+    "foldcauchy": Law(
         "c", (0.7, 1.3), lambda z, c: np.log(1 / (1 + (z - c) ** 2) + 1 / (1 + (z + c) ** 2)) - np.log(_PI), _POSITIVE,
         cdf=lambda z, c: (np.arctan(z - c) + np.arctan(z + c)) / _PI, valid=lambda c: c >= 0, rough="cdf",
     ),
-    "foldnorm": _law(
+    "foldnorm": Law(
         "c", (0.7, 1.3), lambda z, c: np.logaddexp(_normal(z - c), _normal(z + c)), _POSITIVE,
         cdf=lambda z, c: sp.ndtr(z - c) - sp.ndtr(-z - c), sf=lambda z, c: sp.ndtr(c - z) + sp.ndtr(-z - c), valid=lambda c: c >= 0,
         rough="cdf",
     ),
     "gamma": _gamma,
-    "genextreme": _law(
+    "genextreme": Law(
         "c", (0.5, 0.3), lambda z, c: -np.exp(-_gev(z, c)) - _gev(z, c) * (1 - c),
         lambda c: (np.where(c < 0, 1 / np.minimum(c, -1e-300), -_INF), np.where(c > 0, 1 / np.maximum(c, 1e-300), _INF)),
         logcdf=lambda z, c: -np.exp(-_gev(z, c)), sf=lambda z, c: -np.expm1(-np.exp(-_gev(z, c))), valid=_any,
     ),
-    "gengamma": _law(
+    "gengamma": Law(
         "a c", (0.9, 1.4, 1.7), lambda z, a, c: np.log(np.abs(c)) + sp.xlogy(c * a - 1, z) - z**c - sp.gammaln(a), _POSITIVE,
         cdf=lambda z, a, c: np.where(c > 0, sp.gammainc(a, _power(z, c)), sp.gammaincc(a, _power(z, c))),
         sf=lambda z, a, c: np.where(c > 0, sp.gammaincc(a, _power(z, c)), sp.gammainc(a, _power(z, c))),
         valid=lambda a, c: (a > 0) & (c != 0),
     ),
-    "genhalflogistic": _law(
+    "genhalflogistic": Law(
         "c", (0.6, 0.7), lambda z, c: _LOG2 + (1 / c - 1) * np.log1p(-c * z) - 2 * np.log1p((1 - c * z) ** (1 / c)), lambda c: (0.0, 1 / c),
         cdf=lambda z, c: (1 - (1 - c * z) ** (1 / c)) / (1 + (1 - c * z) ** (1 / c)), rough="cdf",
     ),
-    "genlogistic": _law(
+    "genlogistic": Law(
         "c", (0.7, 1.4), lambda z, c: np.log(c) - z - (c + 1) * np.logaddexp(0.0, -z), logcdf=lambda z, c: -c * np.logaddexp(0.0, -z),
         sf=lambda z, c: -np.expm1(-c * np.logaddexp(0.0, -z)),
     ),
-    "gennorm": _law(
-        "beta", (0.7, 1.8), lambda z, b: np.log(b / 2) - sp.gammaln(1 / b) - np.abs(z) ** b,
-        cdf=_gennorm, sf=lambda z, b: _gennorm(-z, b), knots=_at_zero,
-    ),
-    "genpareto": _law(
+    "gennorm": Law("beta", (0.7, 1.8), lambda z, b: np.log(b / 2) - sp.gammaln(1 / b) - np.abs(z) ** b, **_even(_gennorm), knots=_at_zero),
+    "genpareto": Law(
         "c", (0.6, 0.4), lambda z, c: -(c + 1) * _log1p_ratio(c, z), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
         cdf=lambda z, c: -np.expm1(-_log1p_ratio(c, z)), logsf=lambda z, c: -_log1p_ratio(c, z), valid=_any,
     ),
-    "gompertz": _law("c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE, logsf=lambda z, c: -c * np.expm1(z)),
+    "gompertz": Law("c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE, logsf=lambda z, c: -c * np.expm1(z)),
     "gumbel_l": _mirror(_gumbel),
     "gumbel_r": _gumbel,
-    "halfcauchy": _law(
-        "", 0.7, lambda z: np.log(2 / _PI) - np.log1p(z * z), _POSITIVE, cdf=lambda z: 2 / _PI * np.arctan(z),
+    "halfcauchy": Law(
+        "", (0.7,), lambda z: np.log(2 / _PI) - np.log1p(z * z), _POSITIVE, cdf=lambda z: 2 / _PI * np.arctan(z),
         sf=lambda z: 2 / _PI * np.arctan2(1.0, z),
     ),
-    "halfgennorm": _law(
-        "beta", (0.7, 1.8), lambda z, b: np.log(b) - sp.gammaln(1 / b) - z**b, _POSITIVE,
-        cdf=lambda z, b: sp.gammainc(1 / b, _power(z, b)), sf=lambda z, b: sp.gammaincc(1 / b, _power(z, b)),
+    "halfgennorm": Law(
+        "beta", (0.7, 1.8), lambda z, b: np.log(b) - sp.gammaln(1 / b) - z**b, _POSITIVE, **_by_gamma(lambda z, b: (1 / b, _power(z, b))),
     ),
-    "halflogistic": _law(
-        "", 0.7, lambda z: _LOG2 - z - 2 * np.log1p(np.exp(-z)), _POSITIVE, cdf=lambda z: np.tanh(z / 2), sf=lambda z: 2 * sp.expit(-z),
+    "halflogistic": Law(
+        "", (0.7,), lambda z: _LOG2 - z - 2 * np.log1p(np.exp(-z)), _POSITIVE, cdf=lambda z: np.tanh(z / 2), sf=lambda z: 2 * sp.expit(-z),
     ),
-    "halfnorm": _law("", 0.7, lambda z: _LOG2 + _normal(z), _POSITIVE, cdf=lambda z: sp.erf(z / _ROOT2), sf=lambda z: 2 * sp.ndtr(-z)),
-    "hypsecant": _law(
-        "", 0.7, lambda z: _LOG2 - np.log(_PI) - np.logaddexp(z, -z), cdf=lambda z: 2 / _PI * np.arctan(_exp(z)),
-        sf=lambda z: 2 / _PI * np.arctan(_exp(-z)),
-    ),
-    "invgamma": _law(
+    "halfnorm": Law("", (0.7,), lambda z: _LOG2 + _normal(z), _POSITIVE, cdf=lambda z: sp.erf(z / _ROOT2), sf=lambda z: 2 * sp.ndtr(-z)),
+    "hypsecant": Law("", (0.7,), lambda z: _LOG2 - np.log(_PI) - np.logaddexp(z, -z), **_even(lambda z: 2 / _PI * np.arctan(_exp(z)))),
+    "invgamma": Law(
         "a", (0.8, 2.2), lambda z, a: -(a + 1) * np.log(z) - sp.gammaln(a) - 1 / z, _POSITIVE,
         cdf=lambda z, a: sp.gammaincc(a, 1 / z), sf=lambda z, a: sp.gammainc(a, 1 / z),
     ),
-    "invgauss": _law(
+    "invgauss": Law(
         "mu", (0.8, 1.3), lambda z, mu: -_LOG_ROOT_2PI - 1.5 * np.log(z) - ((z - mu) / mu) ** 2 / (2 * z), _POSITIVE,
-        logcdf=lambda z, mu: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, mu)[0]), _gaussian_parts(z, mu)[1]),
-        logsf=_gaussian_tail,
+        logcdf=lambda z, mu: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, mu)[0]), _gaussian_parts(z, mu)[1]), logsf=_gaussian_tail,
     ),
-    "invweibull": _law(
+    "invweibull": Law(
         "c", (0.8, 1.7), lambda z, c: np.log(c) - (c + 1) * np.log(z) - z**-c, _POSITIVE, logcdf=lambda z, c: -(z**-c),
         sf=lambda z, c: -np.expm1(-_power(z, -c))
     ),
-    "johnsonsb": _law(
+    "johnsonsb": Law(
         "a b", (0.4, 0.6, 1.3), lambda z, a, b: np.log(b) - np.log(z * (1 - z)) + _normal(a + b * (np.log(z) - np.log1p(-z))), _UNIT,
-        cdf=lambda z, a, b: sp.ndtr(a + b * (np.log(z) - np.log1p(-z))), sf=lambda z, a, b: sp.ndtr(-a - b * (np.log(z) - np.log1p(-z))),
-        valid=lambda _a, b: b > 0,
+        **_by_normal(lambda z, a, b: a + b * (np.log(z) - np.log1p(-z))), valid=lambda _a, b: b > 0,
     ),
-    "johnsonsu": _law(
+    "johnsonsu": Law(
         "a b", (0.4, 0.6, 1.3), lambda z, a, b: np.log(b) - np.log1p(z * z) / 2 + _normal(a + b * np.arcsinh(z)),
-        cdf=lambda z, a, b: sp.ndtr(a + b * np.arcsinh(z)), sf=lambda z, a, b: sp.ndtr(-a - b * np.arcsinh(z)), valid=lambda _a, b: b > 0,
+        **_by_normal(lambda z, a, b: a + b * np.arcsinh(z)), valid=lambda _a, b: b > 0,
     ),
-    "kappa3": _law(
+    "kappa3": Law(
         "a", (0.7, 1.6), lambda z, a: np.log(a) - (1 / a + 1) * (np.log(a) + _log1p_power(z * a ** (-1 / a), a, 1)), _POSITIVE,
         logcdf=lambda z, a: -_log1p_power(z * a ** (-1 / a), a, -1) / a,
     ),
-    "laplace": _law("", 0.7, lambda z: -_LOG2 - np.abs(z), cdf=_laplace, sf=lambda z: _laplace(-z), knots=_at_zero),
-    "laplace_asymmetric": _law(
+    "laplace": Law("", (0.7,), lambda z: -_LOG2 - np.abs(z), **_even(_laplace), knots=_at_zero),
+    "laplace_asymmetric": Law(
         "kappa", (0.7, 1.4), lambda z, k: np.where(z >= 0, -k, 1 / k) * z - np.log(k + 1 / k),
         cdf=lambda z, k: np.where(z >= 0, 1 - _skewed_tail(z, k), _skewed_tail(z, k)),
         sf=lambda z, k: np.where(z >= 0, _skewed_tail(z, k), 1 - _skewed_tail(z, k)), knots=_at_zero,
     ),
     "levy": _levy,
     "levy_l": _mirror(_levy),
-    "loggamma": _law(
-        "c", (0.3, 1.4), lambda z, c: c * z - np.exp(z) - sp.gammaln(c), cdf=lambda z, c: sp.gammainc(c, _exp(z)),
-        sf=lambda z, c: sp.gammaincc(c, _exp(z))
-    ),
-    "logistic": _law(
-        "", 0.7, lambda z: sp.log_expit(z) + sp.log_expit(-z),
-        cdf=sp.expit, sf=lambda z: sp.expit(-z), logcdf=sp.log_expit, logsf=lambda z: sp.log_expit(-z),
-    ),
-    "loglaplace": _law(
+    "loggamma": Law("c", (0.3, 1.4), lambda z, c: c * z - np.exp(z) - sp.gammaln(c), **_by_gamma(lambda z, c: (c, _exp(z)))),
+    "logistic": Law("", (0.7,), lambda z: sp.log_expit(z) + sp.log_expit(-z), **_even(sp.expit, sp.log_expit)),
+    "loglaplace": Law(
         "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 - np.log(z) - c * np.abs(np.log(z)), _POSITIVE,
         cdf=lambda z, c: np.where(z < 1, z**c / 2, 1 - z**-c / 2), sf=lambda z, c: np.where(z < 1, 1 - z**c / 2, z**-c / 2),
         knots=lambda _c: (1.0,),
     ),
-    "lognorm": _law(
+    "lognorm": Law(
         "s", (0.8, 0.9), lambda z, s: -(np.log(z) ** 2) / (2 * s * s) - np.log(s * z) - _LOG_ROOT_2PI, _POSITIVE,
-        cdf=lambda z, s: sp.ndtr(np.log(z) / s), sf=lambda z, s: sp.ndtr(-np.log(z) / s),
+        **_by_normal(lambda z, s: np.log(z) / s),
         logcdf=lambda z, s: sp.log_ndtr(np.log(z) / s), logsf=lambda z, s: sp.log_ndtr(-np.log(z) / s),
     ),
-    "lomax": _law("c", (0.7, 1.6), lambda z, c: np.log(c) - (c + 1) * np.log1p(z), _POSITIVE, logsf=lambda z, c: -c * np.log1p(z)),
+    "lomax": Law("c", (0.7, 1.6), lambda z, c: np.log(c) - (c + 1) * np.log1p(z), _POSITIVE, logsf=lambda z, c: -c * np.log1p(z)),
     "loguniform": _loguniform,
-    "maxwell": _law(
-        "", 0.9, lambda z: _LOG2 - _LOG_ROOT_2PI + 2 * np.log(z) - z * z / 2, _POSITIVE,
-        cdf=lambda z: sp.gammainc(1.5, z * z / 2), sf=lambda z: sp.gammaincc(1.5, z * z / 2),
+    "maxwell": Law(
+        "", (0.9,), lambda z: _LOG2 - _LOG_ROOT_2PI + 2 * np.log(z) - z * z / 2, _POSITIVE, **_by_gamma(lambda z: (1.5, z * z / 2)),
     ),
-    "moyal": _law(
-        "", 0.7, lambda z: -(z + np.exp(-z)) / 2 - _LOG_ROOT_2PI, cdf=lambda z: sp.erfc(_exp(-z / 2) / _ROOT2),
+    "moyal": Law(
+        "", (0.7,), lambda z: -(z + np.exp(-z)) / 2 - _LOG_ROOT_2PI, cdf=lambda z: sp.erfc(_exp(-z / 2) / _ROOT2),
         sf=lambda z: sp.erf(_exp(-z / 2) / _ROOT2)
     ),
-    "nakagami": _law(
+    "nakagami": Law(
         "nu", (0.8, 1.7), lambda z, nu: _LOG2 + sp.xlogy(nu, nu) - sp.gammaln(nu) + sp.xlogy(2 * nu - 1, z) - nu * z * z, _POSITIVE,
-        cdf=lambda z, nu: sp.gammainc(nu, nu * z * z), sf=lambda z, nu: sp.gammaincc(nu, nu * z * z),
+        **_by_gamma(lambda z, nu: (nu, nu * z * z)),
     ),
-    "norm": _law("", 0.7, _normal, cdf=sp.ndtr, sf=lambda z: sp.ndtr(-z), logcdf=sp.log_ndtr, logsf=lambda z: sp.log_ndtr(-z)),
-    "pareto": _law(
+    "norm": Law("", (0.7,), _normal, **_even(sp.ndtr, sp.log_ndtr)),
+    "pareto": Law(
         "b", (1.7, 1.6), lambda z, b: np.log(b) - (b + 1) * np.log(z), (1.0, _INF),
         cdf=lambda z, b: 1 - z**-b, sf=lambda z, b: z**-b, logsf=lambda z, b: -b * np.log(z),
     ),
-    "powerlaw": _law(
+    "powerlaw": Law(
         "a", (0.4, 1.7), lambda z, a: np.log(a) + sp.xlogy(a - 1, z), _UNIT, cdf=lambda z, a: z**a, logcdf=lambda z, a: a * np.log(z),
         sf=lambda z, a: -np.expm1(a * np.log(z)),
     ),
-    "powerlognorm": _law(
+    "powerlognorm": Law(
         "c s", (0.8, 1.4, 0.9), lambda z, c, s: np.log(c) - np.log(z * s) + _normal(np.log(z) / s) + (c - 1) * sp.log_ndtr(-np.log(z) / s),
-        _POSITIVE,
-        logsf=lambda z, c, s: c * sp.log_ndtr(-np.log(z) / s),
+        _POSITIVE, logsf=lambda z, c, s: c * sp.log_ndtr(-np.log(z) / s),
     ),
-    "powernorm": _law(
+    "powernorm": Law(
         "c", (0.5, 1.4), lambda z, c: np.log(c) + _normal(z) + (c - 1) * sp.log_ndtr(-z), logsf=lambda z, c: c * sp.log_ndtr(-z),
     ),
-    "rayleigh": _law("", 0.8, lambda z: np.log(z) - z * z / 2, _POSITIVE, logsf=lambda z: -z * z / 2),
-    "rdist": _law(
+    "rayleigh": Law("", (0.8,), lambda z: np.log(z) - z * z / 2, _POSITIVE, logsf=lambda z: -z * z / 2),
+    "rdist": Law(
         "c", (0.3, 2.6), lambda z, c: (c / 2 - 1) * np.log1p(-z * z) - sp.betaln(0.5, c / 2), (-1.0, 1.0),
-        cdf=lambda z, c: sp.betainc(c / 2, c / 2, (1 + z) / 2), sf=lambda z, c: sp.betainc(c / 2, c / 2, (1 - z) / 2),
+        **_even(lambda z, c: sp.betainc(c / 2, c / 2, (1 + z) / 2)),
     ),
     "reciprocal": _loguniform,
-    "rice": _law(
+    "rice": Law(
         "b", (0.9, 1.2), lambda z, b: np.log(z) - (z - b) ** 2 / 2 + np.log(sp.i0e(z * b)), _POSITIVE,
         cdf=lambda z, b: sp.chndtr(z * z, 2.0, b * b), valid=lambda b: b >= 0,
     ),
-    "semicircular": _law(
-        "", 0.4, lambda z: np.log(2 / _PI) + np.log((1 - z) * (1 + z)) / 2, (-1.0, 1.0),
+    "semicircular": Law(
+        "", (0.4,), lambda z: np.log(2 / _PI) + np.log((1 - z) * (1 + z)) / 2, (-1.0, 1.0),
         cdf=lambda z: 0.5 + (z * np.sqrt(1 - z * z) + np.arcsin(z)) / _PI, rough="cdf"
     ),
-    "skewnorm": _law(
+    "skewnorm": Law(
         "a", (0.6, 1.4), lambda z, a: _LOG2 + _normal(z) + sp.log_ndtr(a * z), cdf=lambda z, a: sp.ndtr(z) - 2 * sp.owens_t(z, a),
-        sf=lambda z, a: sp.ndtr(-z) + 2 * sp.owens_t(z, a),
-        valid=_any, rough="cdf sf",
+        sf=lambda z, a: sp.ndtr(-z) + 2 * sp.owens_t(z, a), valid=_any, rough="cdf sf",
     ),
-    "t": _law(
-        "df", (0.7, 3.4),
-        lambda z, df: -sp.betaln(df / 2, 0.5) - np.log(df) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
-        cdf=lambda z, df: sp.stdtr(df, z), sf=lambda z, df: sp.stdtr(df, -z),
+    "t": Law(
+        "df", (0.7, 3.4), lambda z, df: -sp.betaln(df / 2, 0.5) - np.log(df) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
+        **_even(lambda z, df: sp.stdtr(df, z)),
     ),
-    "triang": _law(
+    "triang": Law(
         "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where(z < c, _rise(z, c), _fall(z, c))), _UNIT,
         cdf=lambda z, c: np.where(z < c, z * _rise(z, c), 1 - (1 - z) * _fall(z, c)), valid=lambda c: (c >= 0) & (c <= 1),
         knots=lambda c: (c,),
     ),
-    "truncexpon": _law(
+    "truncexpon": Law(
         "b", (0.7, 2.1), lambda z, b: -z - np.log(-np.expm1(-b)), lambda b: (0.0, b), cdf=lambda z, b: np.expm1(-z) / np.expm1(-b),
         sf=lambda z, b: np.exp(-z) * np.expm1(z - b) / np.expm1(-b),
     ),
-    "truncnorm": _law(
+    "truncnorm": Law(
         "a b", (0.3, -0.8, 1.7), lambda z, a, b: _normal(z) - _log_mass(a, b), lambda a, b: (a, b),
         logcdf=lambda z, a, b: _log_mass(a, z) - _log_mass(a, b), logsf=lambda z, a, b: _log_mass(z, b) - _log_mass(a, b),
         valid=lambda a, b: a < b,
     ),
-    "truncpareto": _law(
+    "truncpareto": Law(
         "b c", (1.7, 1.6, 3.2), lambda z, b, c: np.log(b / -np.expm1(-b * np.log(c))) - (b + 1) * np.log(z), lambda b, c: (1.0, c),
         cdf=lambda z, b, c: np.expm1(-b * np.log(z)) / np.expm1(-b * np.log(c)),
         sf=lambda z, b, c: z**-b * np.expm1(b * np.log(z / c)) / np.expm1(-b * np.log(c)), valid=lambda b, c: (b != 0) & (c > 1),
     ),
-    "uniform": _law("", 0.3, lambda z: 0.0 * z, _UNIT, cdf=lambda z: z, sf=lambda z: 1 - z),
-    "vonmises": _law("kappa", (0.7, 1.4), lambda z, k: k * (np.cos(z) - 1) - 2 * _LOG_ROOT_2PI - np.log(sp.i0e(k)), valid=lambda k: k >= 0),
-    "wald": _law("", 0.8, lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - (z - 1) ** 2 / (2 * z), _POSITIVE,
+    "uniform": Law("", (0.3,), lambda z: 0.0 * z, _UNIT, cdf=lambda z: z, sf=lambda z: 1 - z),
+    "vonmises": Law("kappa", (0.7, 1.4), lambda z, k: k * (np.cos(z) - 1) - 2 * _LOG_ROOT_2PI - np.log(sp.i0e(k)), valid=lambda k: k >= 0),
+    "wald": Law("", (0.8,), lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - (z - 1) ** 2 / (2 * z), _POSITIVE,
         logcdf=lambda z: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, 1.0)[0]), _gaussian_parts(z, 1.0)[1]),
         logsf=lambda z: _gaussian_tail(z, 1.0)),
     "weibull_max": _mirror(_weibull),

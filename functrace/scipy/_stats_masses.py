@@ -45,13 +45,11 @@ MASSES: dict[str, Law] = {
     "binom": _mass(
         "n p", (2, 5, 0.3), lambda k, n, p: _combinations(n, k) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p), lambda n, _p: (0, n),
         cdf=lambda k, n, p: np.where(k >= n, 1.0, sp.betainc(np.maximum(n - k, 1), k + 1, 1 - p)),
-        sf=lambda k, n, p: np.where(k >= n, 0.0, sp.betainc(k + 1, np.maximum(n - k, 1), p)),
-        valid=lambda n, p: (n >= 0) & _probability(p),
+        sf=lambda k, n, p: np.where(k >= n, 0.0, sp.betainc(k + 1, np.maximum(n - k, 1), p)), valid=lambda n, p: (n >= 0) & _probability(p),
     ),
     "boltzmann": _mass(
         "lambda_ N", (2, 0.7, 6), lambda k, lam, n: np.log(-np.expm1(-lam)) - lam * k - np.log(-np.expm1(-lam * n)),
-        lambda _lam, n: (0, n - 1),
-        cdf=lambda k, lam, n: np.expm1(-lam * (k + 1)) / np.expm1(-lam * n),
+        lambda _lam, n: (0, n - 1), cdf=lambda k, lam, n: np.expm1(-lam * (k + 1)) / np.expm1(-lam * n),
     ),
     "dlaplace": _mass(
         "a", (-2, 0.8), lambda k, a: np.log(np.tanh(a / 2)) - a * np.abs(k), (-_INF, _INF),
@@ -77,8 +75,7 @@ MASSES: dict[str, Law] = {
     ),
     "poisson": _mass(
         "mu", (2, 1.7), lambda k, mu: sp.xlogy(k, mu) - sp.gammaln(k + 1) - mu, cdf=lambda k, mu: sp.gammaincc(k + 1, mu),
-        sf=lambda k, mu: sp.gammainc(k + 1, mu),
-        valid=lambda mu: mu >= 0,
+        sf=lambda k, mu: sp.gammainc(k + 1, mu), valid=lambda mu: mu >= 0,
     ),
     "randint": _mass(
         "low high", (3, 1, 7), lambda k, lo, hi: 0 * k - np.log(hi - lo), lambda lo, hi: (lo, hi - 1),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def _between(lo: Any, hi: Any) -> Terms:
 
 
 def _terms(name: str, law: Law, shapes: Any) -> Terms:
-    lo, hi = law.support(*shapes) if callable(law.support) else law.support
+    lo, hi = law.ends(shapes)
     if law.discrete:
         with np.errstate(all="ignore"):
             plain = [np.asarray(value(s)) for s in shapes]
@@ -67,7 +67,7 @@ def beyond(law: Law, sign: int) -> Callable[..., Any]:
 
     def mass(z: Any, *shapes: Any) -> Any:
         z, shapes = z[..., None], tuple(s[..., None] for s in shapes)
-        end: Any = (law.support(*shapes) if callable(law.support) else law.support)[sign > 0]
+        end: Any = law.ends(shapes)[sign > 0]
         if law.discrete:
             u = z + sign * np.arange(sign > 0, _tail_length(law, sign, z, shapes))
             weight, inside = 0.0, sign * (end - u) >= 0
@@ -88,8 +88,13 @@ def beyond(law: Law, sign: int) -> Callable[..., Any]:
     return mass
 
 
+def in_argument(f: Callable[..., Any], args: Sequence[Any], k: int) -> Any:
+    """`f(*args)` of arrays, and its derivative in argument k, both element by element."""
+    return jvp(lambda x: f(*args[:k], x, *args[k + 1 :]), (args[k],), (np.ones(args[k].shape),))
+
+
 def _steepness(law: Law, z: Any, shapes: Any) -> Any:
-    found = jvp(lambda z: law.log(z, *shapes), (z,), (np.ones(z.shape),))[1]
+    found = in_argument(law.log, (z, *shapes), 0)[1]
     return np.where(np.isfinite(found), found, 0.0)
 
 
@@ -158,8 +163,7 @@ def _op(name: str, law: Law, what: str) -> Any:
     def shape_map(k: int) -> Callable[..., Any]:
         def rule(t: Any, ans: Any, *shapes: Any) -> Any:
             spread = [s + np.zeros(ans.shape) for s in shapes]
-            by = lambda s: _expectation(name, law, what, *spread[:k], s, *spread[k + 1 :])
-            (summed, _), (slope, coarse) = jvp(by, (spread[k],), (np.ones(ans.shape),))
+            (summed, _), (slope, coarse) = in_argument(lambda *s: _expectation(name, law, what, *s), spread, k)
             right = np.isclose(value(summed), value(ans), rtol=1e-6, atol=1e-10)
             precise = np.isclose(value(slope), value(coarse), rtol=1e-6, atol=1e-8)
             if not np.all(right & precise | ~np.isfinite(value(ans))):

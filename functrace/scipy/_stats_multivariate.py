@@ -15,6 +15,7 @@ from functrace.ops.gauge import diagonal, full_hermitian, transposed
 from functrace.ops.registry import Sample, implements
 from functrace.scipy._linalg_systems import solve_triangular
 from functrace.scipy._shared import real
+from functrace.scipy._special_functions import log_multigamma
 
 _LOG2, _LOG_2PI = float(np.log(2.0)), float(np.log(2 * np.pi))
 
@@ -146,10 +147,6 @@ def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:
     return number(np.where(np.sum(x, axis=-1) == n, out, -np.inf))
 
 
-def _multigamma(a: Any, dim: int) -> Any:
-    return dim * (dim - 1) / 4 * np.log(np.pi) + sum(sp.gammaln(a - k / 2) for k in range(dim))
-
-
 def _wishart_args(rng: Any) -> tuple[Any, ...]:
     a, b = _spd(rng, 2), _spd(rng, 2)
     return a + a.T, 3.7, b + b.T
@@ -160,7 +157,7 @@ def _wishart(x: Any, df: Any, scale: Any) -> Any:
     x, df = real(x), real(df)
     (factor, logdet), dim = _factor(scale), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, x))))
-    normal = df * dim / 2 * _LOG2 + df / 2 * logdet + _multigamma(df / 2, dim)
+    normal = df * dim / 2 * _LOG2 + df / 2 * logdet + log_multigamma(df / 2, dim)
     return (df - dim - 1) / 2 * _factor(x)[1] - trace / 2 - normal
 
 
@@ -169,7 +166,7 @@ def _invwishart(x: Any, df: Any, scale: Any) -> Any:
     x, df, scale = real(x), real(df), real(scale)
     (factor, logdet), dim = _factor(x), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, scale))))
-    normal = df * dim / 2 * _LOG2 + (df + dim + 1) / 2 * logdet + _multigamma(df / 2, dim)
+    normal = df * dim / 2 * _LOG2 + (df + dim + 1) / 2 * logdet + log_multigamma(df / 2, dim)
     return df / 2 * _factor(scale)[1] - trace / 2 - normal
 
 

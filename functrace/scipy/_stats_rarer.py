@@ -8,10 +8,10 @@ import numpy as np
 import scipy.special as sp
 
 from functrace.scipy._special_stats import log_chi_moment
-from functrace.scipy._stats_laws import _INF, _PI, _POSITIVE, _UNIT, LAWS, Law, _any, _at_zero, _law, _normal
+from functrace.scipy._stats_laws import _INF, _LOG2, _PI, _POSITIVE, _UNIT, LAWS, Law, _any, _at_zero, _even, _normal
 
 _gamma: Any = LAWS["gamma"]
-_LOG2, _ROOT_2PI = float(np.log(2.0)), float(np.sqrt(2 * np.pi))
+_ROOT_2PI = float(np.sqrt(2 * np.pi))
 
 
 def _log_mills(y: Any) -> Any:
@@ -85,14 +85,14 @@ def _cauchy_side(z: Any, a: Any) -> Any:
 
 
 MORE: dict[str, Law] = {
-    "argus": _law(
+    "argus": Law(
         "chi", (0.6, 1.4),
         lambda z, c: (
             3 * np.log(c) - np.log(_ROOT_2PI / 2 * sp.gammainc(1.5, c * c / 2)) + np.log(z) + np.log1p(-z * z) / 2 - c * c * (1 - z * z) / 2
         ),
         _UNIT, sf=lambda z, c: sp.gammainc(1.5, c * c * (1 - z * z) / 2) / sp.gammainc(1.5, c * c / 2),
     ),
-    "crystalball": _law(
+    "crystalball": Law(
         "beta m", (0.4, 1.2, 2.6),
         lambda z, b, m: np.where(z > -b, -z * z / 2, m * np.log(m / b) - b * b / 2 - m * np.log(np.where(z > -b, 1.0, m / b - b - z)))
         - np.log(_ball(b, m)[1]),
@@ -100,83 +100,79 @@ MORE: dict[str, Law] = {
         cdf=_ball_cdf,
         sf=lambda z, b, m: np.where(z > -b, _ROOT_2PI * sp.ndtr(-np.maximum(z, -b)) / _ball(b, m)[1], 1 - _ball_cdf(z, b, m)),
     ),
-    "dpareto_lognorm": _law(
+    "dpareto_lognorm": Law(
         "u s a b", (0.8, 0.3, 0.9, 1.5, 2.2),
         lambda z, u, s, a, b: np.log(a * b / (a + b)) - np.log(z) + _normal((np.log(z) - u) / s)
         + np.logaddexp(_log_mills(a * s - (np.log(z) - u) / s), _log_mills(b * s + (np.log(z) - u) / s)),
         _POSITIVE, valid=lambda _u, s, a, b: (s > 0) & (a > 0) & (b > 0),
     ),
-    "gausshyper": _law(
+    "gausshyper": Law(
         "a b c z", (0.4, 1.8, 2.3, 1.4, 0.6),
         lambda x, a, b, c, z: sp.xlogy(a - 1, x) + sp.xlog1py(b - 1, -x) - c * np.log1p(z * x) - sp.betaln(a, b)
         - np.log(sp.hyp2f1(c, a, a + b, -z)),
         _UNIT, valid=lambda a, b, c, z: (a > 0) & (b > 0) & (c == c) & (z > -1),
     ),
-    "genexpon": _law(
+    "genexpon": Law(
         "a b c", (0.4, 1.1, 1.4, 0.8), lambda z, a, b, c: np.log(a - b * np.expm1(-c * z)) - (a + b) * z - b / c * np.expm1(-c * z),
         _POSITIVE, logsf=lambda z, a, b, c: -(a + b) * z - b / c * np.expm1(-c * z),
     ),
-    "genhyperbolic": _law("p a b", (0.4, 0.7, 1.6, 0.5), _hyperbolic, valid=lambda p, a, b: (np.abs(b) < a) & (p == p)),
-    "geninvgauss": _law(
+    "genhyperbolic": Law("p a b", (0.4, 0.7, 1.6, 0.5), _hyperbolic, valid=lambda p, a, b: (np.abs(b) < a) & (p == p)),
+    "geninvgauss": Law(
         "p b", (0.8, 1.4, 1.2), lambda z, p, b: (p - 1) * np.log(z) - b * (z - 2 + 1 / z) / 2 - _LOG2 - np.log(sp.kve(p, b)), _POSITIVE,
         valid=lambda p, b: (p == p) & (b > 0),
     ),
-    "jf_skew_t": _law(
+    "jf_skew_t": Law(
         "a b", (0.4, 2.2, 3.1),
         lambda z, a, b: (a + 0.5) * np.log1p(_skew_t(z, a, b)) + (b + 0.5) * np.log1p(-_skew_t(z, a, b)) - (a + b - 1) * _LOG2
         - sp.betaln(a, b) - np.log(a + b) / 2,
         cdf=lambda z, a, b: sp.betainc(a, b, (1 + _skew_t(z, a, b)) / 2), sf=lambda z, a, b: sp.betainc(b, a, (1 - _skew_t(z, a, b)) / 2),
     ),
-    "mielke": _law(
+    "mielke": Law(
         "k s", (0.8, 1.6, 2.3), lambda z, k, s: np.log(k) + (k - 1) * np.log(z) - (1 + k / s) * np.log1p(z**s), _POSITIVE,
         logcdf=lambda z, k, s: -k / s * np.logaddexp(0.0, -s * np.log(z)),
     ),
-    "ncx2": _law("df nc", (1.8, 2.4, 1.3), _ncx2, _POSITIVE, cdf=sp.chndtr),
-    "nct": _law("df nc", (0.7, 4.2, 0.6), _nct, cdf=lambda z, n, nc: sp.nctdtr(n, nc, z), valid=lambda n, nc: (n > 0) & (nc == nc)),
-    "norminvgauss": _law(
+    "ncx2": Law("df nc", (1.8, 2.4, 1.3), _ncx2, _POSITIVE, cdf=sp.chndtr),
+    "nct": Law("df nc", (0.7, 4.2, 0.6), _nct, cdf=lambda z, n, nc: sp.nctdtr(n, nc, z), valid=lambda n, nc: (n > 0) & (nc == nc)),
+    "norminvgauss": Law(
         "a b", (0.4, 1.6, 0.5),
         lambda z, a, b: np.log(a / _PI) + np.log(sp.k1e(a * np.sqrt(1 + z * z))) - a * np.sqrt(1 + z * z) + b * z
         + np.sqrt((a - b) * (a + b)) - np.log1p(z * z) / 2,
         valid=lambda a, b: (a > 0) & (np.abs(b) < a),
     ),
-    "pearson3": _law(
-        "skew", (0.4, 0.9),
-        lambda z, s: np.log(2 / np.abs(s)) + _gamma.log(*_pearson(z, s)),
+    "pearson3": Law(
+        "skew", (0.4, 0.9), lambda z, s: np.log(2 / np.abs(s)) + _gamma.log(*_pearson(z, s)),
         lambda s: (np.where(s > 0, -2 / s, -_INF), np.where(s > 0, _INF, -2 / s)),
         cdf=lambda z, s: np.where(s > 0, _gamma.cdf(*_pearson(z, s)), _gamma.sf(*_pearson(z, s))),
-        sf=lambda z, s: np.where(s > 0, _gamma.sf(*_pearson(z, s)), _gamma.cdf(*_pearson(z, s))),
-        valid=lambda s: np.abs(s) > 1.6e-5,
+        sf=lambda z, s: np.where(s > 0, _gamma.sf(*_pearson(z, s)), _gamma.cdf(*_pearson(z, s))), valid=lambda s: np.abs(s) > 1.6e-5,
     ),
-    "recipinvgauss": _law(
+    "recipinvgauss": Law(
         "mu", (0.8, 1.3), lambda z, mu: -np.log(_ROOT_2PI) - np.log(z) / 2 - (1 - mu * z) ** 2 / (2 * z * mu * mu), _POSITIVE,
         cdf=lambda z, mu: sp.ndtr((z - 1 / mu) / np.sqrt(z)) - np.exp(2 / mu + sp.log_ndtr(-(z + 1 / mu) / np.sqrt(z))),
         sf=lambda z, mu: sp.ndtr((1 / mu - z) / np.sqrt(z)) + np.exp(2 / mu + sp.log_ndtr(-(z + 1 / mu) / np.sqrt(z))), rough="cdf",
     ),
-    "rel_breitwigner": _law(
+    "rel_breitwigner": Law(
         "rho", (0.8, 1.7),
         lambda z, rho: np.log(2 * np.sqrt(2 * (1 + 1 / rho**2) / (1 + np.sqrt(1 + 1 / rho**2))) / _PI)
         - np.log1p(((z - rho) * (z + rho) / rho) ** 2),
         _POSITIVE,
     ),
-    "skewcauchy": _law(
+    "skewcauchy": Law(
         "a", (0.7, 0.3), lambda z, a: -np.log(_PI) - np.log1p((z / _cauchy_side(z, a)) ** 2),
         cdf=lambda z, a: (1 - a) / 2 + _cauchy_side(z, a) / _PI * np.arctan(z / _cauchy_side(z, a)), valid=lambda a: np.abs(a) < 1,
         knots=_at_zero,
     ),
-    "trapezoid": _law(
+    "trapezoid": Law(
         "c d", (0.3, 0.4, 0.7), _trapezoid, _UNIT, cdf=_trapezoid_cdf, valid=lambda c, d: (c >= 0) & (c <= d) & (d <= 1),
         knots=lambda c, d: (c, d),
     ),
-    "tukeylambda": _law(
-        "lam", (0.4, 0.3),
-        lambda z, lam: -np.log(sp.tklmbda(z, lam) ** (lam - 1) + sp.tklmbda(-z, lam) ** (lam - 1)),
+    "tukeylambda": Law(
+        "lam", (0.4, 0.3), lambda z, lam: -np.log(sp.tklmbda(z, lam) ** (lam - 1) + sp.tklmbda(-z, lam) ** (lam - 1)),
         lambda lam: (np.where(lam > 0, -1 / np.where(lam > 0, lam, 1.0), -_INF), np.where(lam > 0, 1 / np.where(lam > 0, lam, 1.0), _INF)),
-        cdf=sp.tklmbda, sf=lambda z, lam: sp.tklmbda(-z, lam), valid=_any,
+        **_even(sp.tklmbda), valid=_any,
     ),
     "vonmises_line": LAWS["vonmises"]._replace(support=(-_PI, _PI)),
-    "wrapcauchy": _law(
+    "wrapcauchy": Law(
         "c", (0.9, 0.4), lambda z, c: np.log((1 - c * c) / (2 * _PI * (1 + c * c - 2 * c * np.cos(z)))), (0.0, 2 * _PI),
-        valid=lambda c: (c > 0) & (c < 1),
-        cdf=_turn, sf=lambda z, c: _turn(2 * _PI - z, c),
+        valid=lambda c: (c > 0) & (c < 1), cdf=_turn, sf=lambda z, c: _turn(2 * _PI - z, c),
     ),
 }  # fmt: skip

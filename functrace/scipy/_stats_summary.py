@@ -154,9 +154,11 @@ def pmean(
     return _mean_of(lambda x: x**p, lambda y: y ** (1 / p))(a, axis, weights, keepdims)
 
 
-@_summary("sem", *_several({"axis": 1}, {"ddof": 0}))
-def sem(x: Any, axis: int, ddof: int) -> Any:
+def _standard_error(x: Any, axis: int, ddof: int) -> Any:
     return np.std(x, axis=axis, ddof=ddof) / math.sqrt(x.shape[axis])
+
+
+_summary("sem", *_several({"axis": 1}, {"ddof": 0}))(_standard_error)
 
 
 @_summary("variation", *_several({"axis": 1}, {"ddof": 1}))
@@ -183,7 +185,7 @@ def _limited(name: str, summary: Callable[..., Any]) -> None:
 _limited("tmean", np.mean)
 _limited("tvar", np.var)
 _limited("tstd", np.std)
-_limited("tsem", lambda x, axis, ddof: np.std(x, axis=axis, ddof=ddof) / math.sqrt(x.shape[axis]))
+_limited("tsem", _standard_error)
 
 
 @_summary("trim_mean", _positive(7, proportiontocut=0.2), _positive(3, 6, proportiontocut=0.2, axis=1))

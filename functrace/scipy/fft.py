@@ -22,7 +22,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, declarer, late
+from functrace.scipy._shared import by_name, declarer, late, single
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
@@ -30,12 +30,6 @@ _DCT = _scipy.dct  # before it is installed
 
 
 _declared = declarer(_scipy)
-
-
-def _single(x: Any) -> Any:
-    """Half precision is computed in single."""
-    x = lift(x)
-    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def _axes(x: Any, s: Any, axes: Any) -> Any:
@@ -51,7 +45,7 @@ def _of_one_axis(name: str) -> Callable[..., Any]:
         x: Any, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
     ) -> Any:
         refuse(name, plan=(plan, None))
-        return numpy(_single(x), n, axis, norm)
+        return numpy(single(x), n, axis, norm)
 
     return function
 
@@ -63,7 +57,7 @@ def _of_axes(name: str, default: Any) -> Callable[..., Any]:
         x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
     ) -> Any:
         refuse(name, plan=(plan, None))
-        x = _single(x)
+        x = single(x)
         over = _axes(x, s, axes)
         if "hfft" not in name:
             return own(x, s, over, norm)
@@ -115,7 +109,7 @@ _raw: Any = linear(
 def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, norm: Any, orthogonalize: Any) -> Any:
     if kind not in (1, 2, 3, 4) or norm not in _SWAPPED:
         raise ValueError(f"type {kind} is not one of 1, 2, 3, 4, or norm {norm!r} none of {', '.join(map(repr, _SWAPPED))}")
-    x = as_float(_single(x))
+    x = as_float(single(x))
     axis = normalize_axis_index(axis, x.ndim) - x.ndim
     if n is not None:
         keep, pad = [slice(None)] * x.ndim, [(0, 0)] * x.ndim

@@ -30,7 +30,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import by_name, declarer, late
-from functrace.scipy.optimize import face
+from functrace.scipy.optimize import as_args, face
 
 _declared = declarer(_scipy)
 _face = functools.partial(face, _scipy)
@@ -219,7 +219,7 @@ def quad(
 ) -> Any:  # fmt: skip
     """`scipy.integrate.quad`; `points` may be given where the limits are plain numbers."""
     refuse("quad", weight=(weight, None), full_output=(full_output or None, None), **{k: (v or None, None) for k, v in more.items()})
-    args = args if isinstance(args, tuple) else (args,)
+    args = as_args(args)
     cuts = [] if points is None else sorted(float((p - value(a)) / (value(b) - value(a))) for p in points)
     return _adaptive(_ends(lambda x: func(x, *args), a, b), epsabs, epsrel, limit, cuts)
 
@@ -246,18 +246,21 @@ def _nested(f: Callable[..., Any], ranges: Any, options: dict[str, Any], inner: 
     return quad(lambda x: _nested(f, ranges[:-1], options, (x, *inner))[0], *span, **options)  # type: ignore[no-any-return]
 
 
+def _at(limit: Any, *x: Any) -> Any:
+    return limit(*x) if callable(limit) else limit
+
+
 @_face()
 def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8) -> Any:
-    at: Any = lambda g, *x: g(*x) if callable(g) else g
-    return _nested(lambda y, x: func(y, x, *args), [lambda x: (at(gfun, x), at(hfun, x)), (a, b)], {"epsabs": epsabs, "epsrel": epsrel})
+    ranges = [lambda x: (_at(gfun, x), _at(hfun, x)), (a, b)]
+    return _nested(lambda y, x: func(y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
 
 
 @_face()
 def tplquad(
     func: Any, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8
 ) -> Any:
-    at: Any = lambda g, *x: g(*x) if callable(g) else g
-    ranges = [lambda y, x: (at(qfun, x, y), at(rfun, x, y)), lambda x: (at(gfun, x), at(hfun, x)), (a, b)]
+    ranges = [lambda y, x: (_at(qfun, x, y), _at(rfun, x, y)), lambda x: (_at(gfun, x), _at(hfun, x)), (a, b)]
     return _nested(lambda z, y, x: func(z, y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
 
 

@@ -35,6 +35,7 @@ from functrace.scipy._interpolate_splines import (
     _Interpolant,
     make_interp_spline,
     make_lsq_spline,
+    place,
 )
 from functrace.scipy._shared import by_name, declarer, double, late, root
 
@@ -67,7 +68,7 @@ class BarycentricInterpolator(_Interpolant):
 
     def _at(self, x: Any, nu: int) -> Any:
         refuse(type(self).__name__, nu=(nu or None, None))
-        n, out = self.xi.shape[0], 0.0 * np.reshape(x, (-1, *(1,) * (self.yi.ndim - 1))) + 0 * self.yi[:1]
+        n, out = self.xi.shape[0], 0.0 * _after(x, self.yi) + 0 * self.yi[:1]
         for j in range(n):
             factor: Any = 1.0
             for m in range(n):
@@ -143,10 +144,7 @@ class _Steps(_Interpolant):
         self._ends = x[0], x[-1]
 
     def _at(self, x: Any, nu: int) -> Any:
-        n = self.x.shape[0]
-        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, n - 2)
-        part = (x - index(self.x, i)) / (index(self.x, i + 1) - index(self.x, i))
-        return index(self.y, np.clip(self.pick(i, part), 0, n - 1))
+        return index(self.y, np.clip(self.pick(*place(self.x, x)), 0, self.x.shape[0] - 1))
 
 
 class RegularGridInterpolator:
@@ -174,8 +172,7 @@ class RegularGridInterpolator:
         for k, g in enumerate(self.grid):
             x = xi[..., k]
             outside = outside | (x < g[0]) | (x > g[-1])
-            i = np.clip(np.searchsorted(g, x, side="right") - 1, 0, g.shape[0] - 2)
-            part = (x - index(g, i)) / (index(g, i + 1) - index(g, i))
+            i, part = place(g, x)
             corners.append([(i, 1 - part), (i + 1, part)] if method == "linear" else [(i + (part > 0.5), None)])
         if self.bounds_error and bool(np.any(outside)):
             raise ValueError("One of the requested xi is out of bounds")
@@ -183,11 +180,11 @@ class RegularGridInterpolator:
         flat = np.reshape(self.values, (-1, *rest))
         total: Any = 0.0
         for corner in itertools.product(*corners):
-            place: Any = 0
+            position: Any = 0
             weight: Any = 1.0
             for (i, w), g in zip(corner, self.grid):
-                place, weight = place * g.shape[0] + i, weight if w is None else weight * w
-            term = index(flat, place)
+                position, weight = position * g.shape[0] + i, weight if w is None else weight * w
+            term = index(flat, position)
             total = total + (term if isinstance(weight, float) else np.reshape(weight, (*weight.shape, *(1,) * len(rest))) * term)
         total = total if method == "linear" else total.astype(self.dtype)
         if self.bounds_error or self.fill_value is None:

@@ -70,7 +70,8 @@ _declared = declarer(_scipy)
 _face = functools.partial(face, _scipy)
 
 
-def _args(args: Any) -> tuple[Any, ...]:
+def as_args(args: Any) -> tuple[Any, ...]:
+    """SciPy's `args`, which may be one argument."""
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -105,9 +106,9 @@ def root(
         found = _scipy.root(g, start, method=method, tol=tol, options=options)
         return _polished(g, np.reshape(found.x, np.shape(start)), found)
 
-    x = solution(fun, lambda g: g, np.atleast_1d(lift(x0)), _args(args), solver, None)
+    x = solution(fun, lambda g: g, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     return _scipy.OptimizeResult(
-        x=x, fun=fun(x, *_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
+        x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
     )
 
 
@@ -123,7 +124,7 @@ def _bracketed(name: str) -> Any:
     def function(f: Any, a: Any, b: Any, args: Any = (), *more: Any, full_output: bool = False, **kwargs: Any) -> Any:
         refuse(name, full_output=(full_output or None, None))
         start = lift(a) * 1.0
-        return number(solution(f, lambda g: g, start, _args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None))
+        return number(solution(f, lambda g: g, start, as_args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None))
 
     sample = Sample(lambda rng: (lambda x, p, q: q * x**3 + x - p, 0.0, 3.0, (1.4, 0.8)), {"xtol": 1e-14}, (3,))
     return _face(sample, name=name)(function)
@@ -142,7 +143,7 @@ def newton(
     refuse("newton", **{k: (v, None) for k, v in kwargs.items()})
     slope: Any = lambda g: grad(lambda y: np.sum(g(y)))
     solver: Any = lambda g, start: _polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
-    return solution(func, lambda g: g, lift(x0) * 1.0, _args(args), solver, None)
+    return solution(func, lambda g: g, lift(x0) * 1.0, as_args(args), solver, None)
 
 
 @_face()
@@ -159,14 +160,14 @@ def root_scalar(
             raise ArithmeticError(f"root_scalar: {found.flag}")
         return _polished(g, np.float64(found.root))
 
-    x = solution(f, lambda g: g, start, _args(args), solver, None)
+    x = solution(f, lambda g: g, start, as_args(args), solver, None)
     return _scipy.OptimizeResult(root=x, converged=True, flag="converged")
 
 
 @_face(Sample(lambda rng: (lambda x, p: p * np.cos(x), np.ones(2), (np.array([0.5, 0.7]),)), {"xtol": 1e-15}, (2,)))
 def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
     solver: Any = lambda g, x: _scipy.fixed_point(g, x, xtol=xtol, maxiter=maxiter, method=method)
-    return _fixed_point(func, lift(x0) * 1.0, *_args(args), solver=solver)
+    return _fixed_point(func, lift(x0) * 1.0, *as_args(args), solver=solver)
 
 
 # minima
@@ -225,9 +226,9 @@ def minimize(
         found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, options=options, **more)
         return _polished(make(g), np.reshape(found.x, np.shape(start)), found)
 
-    x = solution(fun, make, np.atleast_1d(lift(x0)), _args(args), solver, None)
+    x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     return _scipy.OptimizeResult(
-        x=x, fun=fun(x, *_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
+        x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
     )
 
 
@@ -241,8 +242,8 @@ def minimize_scalar(
         found = _scipy.minimize_scalar(g, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options)
         return _polished(grad(g), np.float64(found.x), found)
 
-    x = solution(fun, grad, 0.0, _args(args), solver, None)
-    return _scipy.OptimizeResult(x=x, fun=fun(x, *_args(args)), success=True)
+    x = solution(fun, grad, 0.0, as_args(args), solver, None)
+    return _scipy.OptimizeResult(x=x, fun=fun(x, *as_args(args)), success=True)
 
 
 def _scalar_minimum(name: str, positions: int) -> Any:
@@ -253,7 +254,7 @@ def _scalar_minimum(name: str, positions: int) -> Any:
         ends, rest = given[:positions], given[positions:]
         args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
         solver: Any = lambda g, _start: _polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
-        return solution(func, grad, 0.0, _args(args), solver, None)
+        return solution(func, grad, 0.0, as_args(args), solver, None)
 
     function.__doc__ = f"`scipy.optimize.{name}`, where the minimum is not at a bound."
     return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()), name=name)(function)
@@ -294,8 +295,8 @@ def least_squares(
         found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, method=method, **more)
         return _polished(make(g), found.x, found)
 
-    x = solution(fun, make, np.atleast_1d(lift(x0)), _args(args), solver, None)
-    residuals = fun(x, *_args(args))
+    x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
+    residuals = fun(x, *as_args(args))
     return _scipy.OptimizeResult(x=x, fun=residuals, cost=_HALF_SQUARES(residuals), success=True)
 
 

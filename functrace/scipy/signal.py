@@ -9,7 +9,7 @@ array([6., 3.])
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
-from functrace.ops.registry import TABLE, Sample, each, normal, one
+from functrace.ops.registry import TABLE, Sample, each, given, normal, one
 from functrace.ops.statistics import as_float
 from functrace.scipy import _signal_waves  # noqa: F401
-from functrace.scipy._shared import by_name, declarer, late, linear_along, one_of
+from functrace.scipy._shared import by_name, declarer, late, linear_along, one_of, single
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
@@ -97,17 +97,19 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
 
 @_declared("correlate", *_MODES, each((4,), (4,), method="direct"))
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    return _correlated(in1, in2, mode, lambda a, v: _product(a, v, mode, method))
+
+
+def _correlated(in1: Any, in2: Any, mode: str, convolved: Callable[[Any, Any], Any]) -> Any:
+    """A correlation as a convolution with the mirror image; of the smaller array, as SciPy orders them, where they overlap wholly."""
     a, v = lift(in1), lift(in2)
-    if (
-        mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape
-    ):  # SciPy's order of the larger and the smaller
-        out = _product(v, np.conjugate(_flip(a)), mode, method)
-        return np.conjugate(_flip(out))
-    return _product(a, np.conjugate(_flip(v)), mode, method)
+    if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
+        return np.conjugate(_flip(convolved(v, np.conjugate(_flip(a)))))
+    return convolved(a, np.conjugate(_flip(v)))
 
 
 def _fft_convolve(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
-    a, v = (x.astype(np.float32) if x.dtype == np.float16 else x for x in (lift(in1), lift(in2)))
+    a, v = single(in1), single(in2)
     if axes is None:
         return _product(a, v, mode, "fft")
     axes = normalize_axis_tuple(axes, a.ndim)
@@ -163,10 +165,7 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     "correlate2d", *_MODES[6:8], each((3, 4), (2, 2), mode="valid"), *(each((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES)
 )
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
-    a, v = lift(in1), lift(in2)
-    if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
-        return np.conjugate(_flip(_plane(v, np.conjugate(_flip(a)), mode, boundary, fillvalue, None)))
-    return _plane(a, np.conjugate(_flip(v)), mode, boundary, fillvalue, lambda n: n // 2)
+    return _correlated(in1, in2, mode, lambda a, v: _plane(a, v, mode, boundary, fillvalue, lambda n: n // 2))
 
 
 # recursive filters: 1 / A has rules of its own, B / A is that of a convolution
@@ -316,7 +315,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return y if zi is None else (y, np.moveaxis(np.stack(finals), -1, (axis % y.ndim) + 1))
 
 
-@_declared("sosfilt_zi", Sample(lambda rng: (_SOS,)))
+@_declared("sosfilt_zi", given(_SOS))
 def sosfilt_zi(sos: Any) -> Any:
     sos = as_float(sos)
     gain, out = 1.0, []
@@ -359,7 +358,7 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
     """`scipy.signal.upfirdn`, with zeros outside of the signal."""
     refuse("upfirdn", mode=(mode, "constant"), cval=(cval or 0, 0))
-    h, x = (v.astype(np.float32) if v.dtype == np.float16 else v for v in (as_float(h), np.moveaxis(as_float(x), axis, -1)))
+    h, x = single(as_float(h)), single(np.moveaxis(as_float(x), axis, -1))
     n = x.shape[-1] * up
     total: Any = 0
     for k in range(0, h.shape[0], up):  # products are padded, never factors: a NaN stays in its place

@@ -31,9 +31,8 @@ from functrace.scipy import _stats_tests as _tests
 from functrace.scipy._shared import late, real
 from functrace.scipy._stats_laws import LAWS, Law
 from functrace.scipy._stats_masses import MASSES
-from functrace.scipy._stats_moments import beyond, summary
+from functrace.scipy._stats_moments import beyond, in_argument, summary
 from functrace.scipy._stats_rarer import MORE
-from functrace.transforms.derivatives import jvp
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
@@ -100,7 +99,7 @@ def _valid(law: Law, shapes: tuple[Any, ...]) -> Any:
 
 def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: tuple[Any, ...]) -> Any:
     """A formula on the support, its limits outside of it, NaN for parameters that are not valid."""
-    lo, hi = law.support(*shapes) if callable(law.support) else law.support
+    lo, hi = law.ends(shapes)
     if law.discrete:
         whole = np.floor(z)
         inside = (whole >= lo) & ((whole <= hi) & (whole == z) if what == "log" else whole < hi)
@@ -121,12 +120,12 @@ def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: 
 
 def _whole(law: Law) -> list[bool]:
     """Which parameters are whole numbers, without a derivative."""
-    return [law.discrete and n in ("n", "N", "low", "high") and law is not MASSES["nbinom"] for n in law.shapes.split()]
+    return [law.discrete and n in ("n", "N", "low", "high") and law is not MASSES["nbinom"] for n in law.names]
 
 
 def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any, Any]:
     """Shape parameters, location and scale, as SciPy takes them."""
-    names = [*law.shapes.split(), "loc", *([] if law.discrete else ["scale"])]
+    names = [*law.names, "loc", *([] if law.discrete else ["scale"])]
     given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, args)), **kwargs}
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
     if missing or unknown or len(args) > len(names):
@@ -136,7 +135,7 @@ def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any
             raise errors.UnsupportedError(
                 f"{name}: {n} is a whole number and has no derivative.\n  At {errors.user_line()}.\n  Pass an integer."
             )
-    values = [real(given[n], name) for n in [*law.shapes.split(), "loc", "scale"]]
+    values = [real(given[n], name) for n in [*law.names, "loc", "scale"]]
     return tuple(values[:-2]), values[-2], values[-1]
 
 
@@ -178,19 +177,17 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
     def shape_map(k: int) -> Callable[..., Any]:
         def rule(t: Any, ans: Any, _q: Any, *shapes: Any) -> Any:
             spread = [s + 0 * ans for s in shapes]
-            moved = jvp(lambda s: formula(ans, *spread[:k], s, *spread[k + 1 :]), (spread[k],), (np.ones(ans.shape),))[1]
+            moved = in_argument(lambda *s: formula(ans, *s), spread, k)[1]
             found = np.where(moved == 0, 0.0, -moved / slope(ans, spread))
             if callable(law.support):  # at an end that moves it moves with it
-                end = lambda which: jvp(
-                    lambda s: law.support(*spread[:k], s, *spread[k + 1 :])[which] + 0 * s, (spread[k],), (1 + 0 * ans,)
-                )
-                for edge, pace in map(end, (0, 1)):
+                for which in (0, 1):
+                    edge, pace = in_argument(lambda *s, which=which: law.support(*s)[which] + 0 * s[k], spread, k)
                     found = np.where((abs(edge) < np.inf) & (abs(ans - edge) <= 4 * _EPS * abs(edge)), pace, found)
             return t * found
 
         return rule
 
-    count = len(law.shapes.split())
+    count = len(law.names)
     maps = [lambda t, ans, _q, *shapes: t / slope(ans, shapes), *(shape_map(k) for k in range(count))]
     op = undeclared(f"scipy.stats.{name}.{what}", lambda q, *shapes: np.asarray(scipy_method(q, *shapes))[()], *maps)
 

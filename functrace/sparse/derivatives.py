@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, res
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import _AT_ONCE, _Run, grad
 
+P = ParamSpec("P")
 _BATCH = 64  # products in one replay
 
 
@@ -149,15 +150,16 @@ def _symmetric(pattern: Any) -> Any:
     return star if star.max(initial=-1) < plain.max(initial=-1) else plain
 
 
-def _filled(pattern: Any, values: Any) -> Any:
+def _filled(products: _Products, pattern: Any, values: Any, found: bool) -> Any:
+    """The matrix of these values, checked; whether its pattern was `found` or given."""
     from scipy import sparse
 
-    return sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+    matrix = sparse.csr_array((values.astype(products.dtype), pattern.indices, pattern.indptr), shape=pattern.shape)
+    _check(products, matrix, "that was found" if found else "that was given")
+    return matrix
 
 
-def sparse_jacobian(
-    f: Callable[..., Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None
-) -> Callable[..., Any]:
+def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Jacobian of `f` as a `scipy.sparse.csr_array`, by as many products as its pattern needs colours, and one more to check it.
 
     Columns that share no row are found together, by one forward product with the sum of their unit vectors (Curtis, Powell & Reid
@@ -200,9 +202,7 @@ def sparse_jacobian(
             values = products.forward(_seeds(colors))[colors[found.indices], rows]
         else:
             values = products.reverse(_seeds(colors))[colors[rows], found.indices]
-        matrix = _filled(found, values.astype(products.dtype))
-        _check(products, matrix, "that was found" if pattern is None else "that was given")
-        return matrix
+        return _filled(products, found, values, pattern is None)
 
     jacobian_function.__qualname__ = f"sparse_jacobian({name_of(f)})"
     return jacobian_function
@@ -218,7 +218,7 @@ def _gradient(what: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return _Products(what, Flat(what, first, flat.inputs, {}, numbers))
 
 
-def sparse_hessian(f: Callable[..., Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[..., Any]:
+def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Hessian of `f`, whose output is one real number, as a `scipy.sparse.csr_array`: see `sparse_jacobian`.
 
     Its symmetry spares products: a star colouring, where every path of four has three colours, lets each element be read off the
@@ -247,9 +247,7 @@ def sparse_hessian(f: Callable[..., Any], pattern: Any = None, argnums: Argnums 
         shared = (found.astype(np.int32) @ seeds.T.astype(np.int32))[rows, colors[columns]] > 1
         got = products.forward(seeds)
         values = np.where(shared, got[colors[rows], columns], got[colors[columns], rows])
-        matrix = _filled(found, values.astype(products.dtype))
-        _check(products, matrix, "that was found" if pattern is None else "that was given")
-        return matrix
+        return _filled(products, found, values, pattern is None)
 
     hessian_function.__qualname__ = f"sparse_hessian({name_of(f)})"
     return hessian_function

@@ -21,7 +21,7 @@ import numpy as np
 from functrace.core.forward import spread
 from functrace.core.primitive import BINARY, ITEM, Primitive
 from functrace.core.tape import Tape
-from functrace.ops.index import HOLE
+from functrace.ops.index import filled
 from functrace.sparse.coloring import columns, neighbours
 from functrace.transforms.batching import vmap
 
@@ -141,10 +141,7 @@ def _special(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], ans
     """The rows of the result of an op whose dependence is known by its name; None for the others."""
     name, size = primitive.name, _size(ans)
     if name in ("placed", "scatter"):
-        where = params[0]
-        if name == "scatter":
-            arrays = iter(args[1:])
-            where = tuple(next(arrays) if p is HOLE else p for p in where)
+        where = filled(params[0], args[1:]) if name == "scatter" else params[0]
         return _added(np.broadcast_to(_numbers(params[-1])[where], _shape(args[0])), deps[0], size)
     if name == "index_add":
         places = _numbers(_shape(args[0]))[params[0]]

@@ -1,0 +1,4 @@
+# To type checkers and editors the names are NumPy's, and a traced value is the array that it stands for.
+from numpy import *
+
+from functrace.ops.inplace import at as at
