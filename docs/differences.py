@@ -27,8 +27,8 @@ DIFFERENT = (
     Difference("fmax fmin", "torch", "derivative", "points", "a tie goes to the first argument", "1/2 each, as its own `maximum`"),
     Difference("clip", "torch", "derivative", "points", "1 at a bound", "1/2, as `minimum(maximum(x, low), high)`"),
     Difference("angle", "torch", "value", "points", "the value at -0.0 is 0", "pi, as in NumPy"),
-    Difference("logaddexp", "torch", "derivative", "points", "NaN where both arguments are -inf", "1/2 each"),
-    Difference("scipy.special.logsumexp", "torch", "derivative", "points", "NaN where all elements are -inf", "equal shares"),
+    Difference("logaddexp", "torch", "derivative", "points", "NaN where both arguments are -inf", "0"),
+    Difference("scipy.special.logsumexp", "torch", "derivative", "points", "NaN where all elements are -inf", "0"),
     Difference(
         "scipy.special.xlogy", "torch", "derivative", "points", "NaN at (0, 0) in the second argument", "0, as the value is 0 beside it"
     ),
@@ -102,7 +102,7 @@ DIFFERENT = (
         "derivative",
         "points",
         "NaN where all elements are -inf",
-        "equal shares",
+        "0",
     ),
     Difference("scipy.special.i0", "jax", "derivative", "points", "1 at 0, the slope of `abs` there", "0, which is right"),
     Difference("scipy.special.expi", "jax", "value", "points", "the value at 0 is NaN", "-inf, as in SciPy"),

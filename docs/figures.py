@@ -126,6 +126,7 @@ def differences() -> str:
             ("central difference", steps, central, (2e-5, 4e-12)),
             ("complex step", steps, complex_step, (1e-13, 2e-15)),
         ],
+        dashed=(2,),
     )
 
 
@@ -185,8 +186,8 @@ def subgradients() -> str:
         [
             ("|x|", xs, np.abs(xs), (0.62, 0.78)),
             ("slope 0: chosen", xs, 0 * xs, (-0.95, 0.04)),
-            ("slope 1/2", xs, xs / 2, (0.62, 0.42)),
-            ("slope -1/2", xs, -xs / 2, (0.62, -0.28)),
+            ("slope 1/2", xs, xs / 2, (0.64, 0.17)),
+            ("slope -1/2", xs, -xs / 2, (0.64, -0.21)),
         ],
         dashed=(2, 3),
     )

@@ -72,7 +72,7 @@ AREAS = {
     "testing": Area(
         "Testing",
         "Derivatives against finite differences: yours, and those of [ops that you "
-        "add](../project/contributing.md#how-one-op-is-one-declaration).",
+        "add](../../CONTRIBUTING.md#how-one-op-is-one-declaration).",
         {"functrace": "check_grads", "functrace.testing": "*"},
     ),
     "optimize": Area(

@@ -1,6 +1,10 @@
-"""Says how to install what the examples need, where it is missing."""
+"""Says how to install what the examples need, where it is missing. Progress bars are for terminals: a file gets none."""
 
+import os
 import sys
+
+if not sys.stderr.isatty():
+    os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 def what_to_install(kind, error, traceback):

@@ -69,7 +69,8 @@ precision = np.eye(100) / noise + D.T @ D / walk
 wanted = np.linalg.solve(precision, flow / noise)
 assert np.allclose(smooth, wanted) and np.allclose(spread**2, np.diag(np.linalg.inv(precision)))
 print(
-    f"smoothed level: {smooth[0]:.0f} in 1871, {smooth[-1]:.0f} in 1970; by linear algebra the same to {np.abs(smooth - wanted).max():.0e}"
+    f"smoothed level: {smooth[0]:.0f} in 1871, {smooth[-1]:.0f} in 1970, in 10^8 m^3 a year; "
+    f"by linear algebra the same to {np.abs(smooth - wanted).max():.0e}"
 )
 drop = np.diff(smooth).argmin()
 print(f"steepest fall of the smoothed level: from {years[drop]} to {years[drop + 1]}; Cobb's change point is 1898")

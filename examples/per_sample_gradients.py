@@ -57,9 +57,10 @@ start = perf_counter()
 gradients = each(w, x_train, y_train)
 middle = perf_counter()
 loop = np.stack([ft.grad(loss)(w, a, b) for a, b in zip(x_train, y_train)])
+end = perf_counter()
 print(f"{gradients.shape[0]} gradients of {gradients.shape[1]} weights: the loop agrees to {np.abs(loop - gradients).max():.0e}")
 print(f"their mean is the gradient of the mean loss, here at its minimum: {np.abs(gradients.mean(axis=0)).max():.0e}")
-print(f"vmap is faster than the loop: {(perf_counter() - middle) > 5 * (middle - start)}")
+print(f"by vmap they take {1e3 * (middle - start):.1f} ms, one after the other {1e3 * (end - middle):.0f} ms")
 
 # 1. Private: nobody's gradient is longer than 1, and noise of that size is added to their sum.
 private = np.zeros_like(w)

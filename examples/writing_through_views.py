@@ -19,7 +19,7 @@ def f(x):
 x = np.diag([1.0, 2.0, 3.0])
 print("With functions:\n")
 value, pullback = ft.vjp(f, x)
-print(f"f(x) =\n{value}")
+print(f"x =\n{x}\nf(x) =\n{value}")
 (g,) = pullback(x)
 print(f"v^T J for v = x =\n{g}\n")
 

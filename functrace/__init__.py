@@ -1,5 +1,14 @@
 """functrace: automatic differentiation of NumPy code, by one tape and its replays.
 
+Derivatives: `grad` `value_and_grad` `vjp` `jvp` `linearize` `jacobian` `jacrev` `jacfwd` `hessian` `hvp` `sparse_jacobian`
+`sparse_hessian`; rules by hand: `custom_vjp` `custom_jvp`; constants: `stop_gradient` `value`; memory: `checkpoint`.
+Batches: `vmap`. Programs: `jit` `save` `load`. Loops and branches: `scan` `fori_loop` `while_loop` `map` `cond` `switch`.
+Equations: `implicit_root` `fixed_point` `linear_solve`. Parameters as a vector: `ravel_pytree` `scipy_objective`.
+Looking inside: `check_grads` `trace` `draw` `explain` `profile` `debug_nans` `debug_infs` `checks`.
+Modules: `numpy` `scipy` `torch` `optim` `random` `nn` `tree` `sparse` `testing` `errors`.
+
+Each has help of its own: `help(functrace.grad)`.
+
 >>> import functrace as ft, numpy as np
 >>> ft.grad(lambda x: np.sin(x) * x)(1.0)
 np.float64(1.3817732906760363)

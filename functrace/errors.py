@@ -15,7 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -406,6 +406,22 @@ def wraps(wrapped: Any, what: str) -> Callable[[_F], _F]:
         )
 
     def decorate(function: _F) -> _F:
-        return functools.wraps(wrapped)(_trimming(function))  # type: ignore[return-value]
+        return functools.wraps(wrapped, updated=own_attributes(wrapped))(_trimming(function))  # type: ignore[return-value]
 
     return decorate
+
+
+def own_attributes(f: Any) -> tuple[str, ...]:
+    """What `functools.wraps` is to copy of `f` beside its names: the attributes of a function, not the state of an object."""
+    return functools.WRAPPER_UPDATES if isinstance(f, FunctionType) else ()
+
+
+def by_value(f: Any) -> bool:
+    """For a `__reduce__`: whether cloudpickle asks, and another process would not find `f` by its name."""
+    caller: Any = sys._getframe(2)
+    if "cloudpickle" not in str(caller.f_globals.get("__name__")):
+        return False
+    found: Any = sys.modules.get(f.__module__)
+    for part in f.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is not f or f.__module__ == "__main__"

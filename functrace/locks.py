@@ -26,10 +26,10 @@ class Lock:
     __slots__ = ("array", "digest")
 
     def __init__(self, array: Any) -> None:
-        self.array = array
         self.digest = _digest(array)
         with _guard:
             _locks[id(array)] = _locks.get(id(array), 0) + 1
+            self.array = array  # counted from here on: an interrupt may come at any call before
             array.flags.writeable = False
 
     def check(self) -> None:
@@ -41,6 +41,8 @@ class Lock:
             )
 
     def __del__(self) -> None:
+        if not hasattr(self, "array"):
+            return
         with _guard:
             _locks[id(self.array)] -= 1
             if not _locks[id(self.array)]:

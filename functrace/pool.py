@@ -19,11 +19,11 @@ import numpy as np
 from functrace import threads
 from functrace.later import Products
 
-SMALLEST = 1 << 17  # bytes: below this the C library keeps freed memory itself
+SMALLEST = 1 << 18  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
 _BESIDE = 4  # how far from the last buffer taken a free one is looked for
 
-np.empty(1 << 17)  # and freed, untouched: glibc gives small blocks back to the system until it has seen a large one freed
+np.empty(1 << 20)  # and freed, untouched: glibc gives small blocks back to the system until it has seen a large one freed
 
 _probe = [np.empty(0)]
 UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds

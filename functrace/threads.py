@@ -51,7 +51,12 @@ def _cpus() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-_count = max(1, int(os.environ.get("FUNCTRACE_THREADS") or _cpus()))
+_given = os.environ.get("FUNCTRACE_THREADS") or str(_cpus())
+if not _given.strip().isdecimal():
+    raise ValueError(
+        f"the environment variable FUNCTRACE_THREADS is {_given!r}; it must be a number of threads, 1 for none but the caller's"
+    )
+_count = max(1, int(_given))
 
 
 def count() -> int:

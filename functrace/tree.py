@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from functrace.errors import TreeError, boundary, own_names, user_line
+from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, user_line
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -228,6 +228,11 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     >>> ft.tree.unflatten(ft.tree.structure({"b": 1.0, "a": [2.0, None]}), ["first", "second"])
     {'b': 'second', 'a': ['first', None]}
     """
+    if not isinstance(treedef, TreeDef):
+        raise CallError(
+            f"tree.unflatten: {describe(treedef)} stands where a structure is expected.\n  At {user_line()}.\n"
+            "  Write tree.unflatten(tree.structure(x), leaves)."
+        )
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
         raise TreeError(
@@ -306,6 +311,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> ft.tree.map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)})
     {'x': 11, 'y': (22,)}
     """
+    check_call("tree.map(function, tree)", function)
     first, treedef = flatten(tree)
     others = []
     for other in rest:

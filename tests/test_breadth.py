@@ -99,7 +99,7 @@ def test_sort_is_stable_and_its_rules_agree():
 
 
 def test_logaddexp_reduce_at_minus_infinity():
-    same(ft.grad(np.logaddexp.reduce)(np.array([-INF, -INF])), [0.5, 0.5])
+    same(ft.grad(np.logaddexp.reduce)(np.array([-INF, -INF])), [0, 0])
     same(ft.grad(np.logaddexp.reduce)(np.array([-INF, 1.0])), [0, 1])
     same(ft.grad(np.logaddexp.reduce)(np.array([1.0, 1.0, 1.0, 1.0])), np.full(4, 0.25))
 

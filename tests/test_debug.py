@@ -626,3 +626,11 @@ def test_checks_find_a_leak_from_a_batch():
     kept = []
     with pytest.raises(errors.LeakedTracerError, match="1 traced value outlives"), checks():
         ft.vmap(lambda x: kept.append(x) or x * 2)(X)
+
+
+def test_what_a_new_tensor_has_before_it_is_set_is_no_nan() -> None:
+    with ft.debug_nans():
+        for n in range(1, 60):
+            used = np.full(n, np.nan, np.float32)
+            del used  # of whose memory the next is made
+            assert torch.empty(n).shape == torch.empty_like(torch.zeros(n)).shape == (n,)

@@ -185,3 +185,13 @@ def test_empty_arrays_in_source_keep_their_shape():
     names = {}
     exec(ft.trace(lambda x: (x, np.ones((0, 3), bool)))(X).to_python(), names)
     assert names["f"](X)[1].shape == (0, 3)
+
+
+def test_a_program_is_of_the_shapes_that_it_was_recorded_with(tmp_path):
+    ft.save(tmp_path / "mean", ft.trace(np.mean)(np.ones(3)))
+    mean = ft.load(tmp_path / "mean")
+    assert mean(np.arange(3)) == mean(np.arange(3.0)) == [1.0]
+    assert ft.vmap(lambda x: mean(x)[0])(np.ones((2, 3))).tolist() == [1.0, 1.0]
+    for wrong in ([np.ones(4)], [np.ones((2, 3))], [1.0], [np.ones(3) * 1j], [], [np.ones(3), 1.0]):
+        with pytest.raises(ft.errors.CallError, match="program"):
+            mean(*wrong)

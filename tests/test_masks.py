@@ -124,3 +124,12 @@ def test_a_custom_rule_gets_a_plain_cotangent():
     double.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * np.asarray(g),))
     f = lambda x: double(np.where(x > 0, np.sqrt(x), 0)).sum()
     np.testing.assert_array_equal(ft.grad(f)(np.array([0.0, 4.0])), [0.0, 0.5])
+
+
+@pytest.mark.parametrize("x", [0.0, np.nan, np.float32(0.0)])
+@pytest.mark.parametrize("f", [np.sqrt, lambda x: np.log(x * x), lambda x: np.maximum(x, 0) * np.nan, lambda x: np.where(x > 0, x, x / 0)])
+def test_a_derivative_that_is_not_finite_is_a_scalar_too(f, x):
+    with np.errstate(all="ignore"):
+        for g in (ft.grad(f), ft.jit(ft.grad(f))):
+            for out in ft.tree.leaves((g(x), g(x))):
+                assert type(out) is (np.float32 if type(x) is np.float32 else np.float64)

@@ -32,6 +32,7 @@ def test_every_public_name_is_documented():
     shown = {id(thing(*pair)) for pair in NAMES}
     missing = [n for n in reference.public("functrace") if id(getattr(ft, n)) not in shown]
     assert not missing, "give them a place in docs/reference.py, AREAS"
+    assert not [n for n in reference.public("functrace") if f"`{n}`" not in ft.__doc__], "help(functrace) lists all"
 
 
 def test_every_public_module_is_documented():

@@ -60,6 +60,8 @@ def test_fixed_point_of_a_tree():
     check_grads(lambda p: fixed_point(lambda x: {"u": p["a"] * np.cos(x["u"])}, {"u": np.ones(2)})["u"], {"a": np.array([0.5, 0.7])})
     with pytest.raises(ArithmeticError, match="convergence"):
         fixed_point(lambda x: 2 * x, 1.0, maxiter=20)
+    with pytest.raises(ArithmeticError, match="convergence"), np.errstate(over="ignore", invalid="ignore"):
+        fixed_point(lambda x: 2 * x, 1.0)  # as far as infinity, which is 2 * infinity
 
 
 def test_linear_solve_with_conjugate_gradients():

@@ -182,11 +182,11 @@ def test_second_derivatives_of_polynomials_of_whole_and_negative_degrees(special
 
 @pytest.mark.parametrize(
     "a, shares",
-    [([-np.inf, 0.0, 0.0], [0, 0.5, 0.5]), ([-np.inf, -np.inf], [0.5, 0.5]), ([np.inf, 0.0], [1, 0]), ([np.inf, np.inf], [0.5, 0.5])],
+    [([-np.inf, 0.0, 0.0], [0, 0.5, 0.5]), ([-np.inf, -np.inf], [0, 0]), ([np.inf, 0.0], [1, 0]), ([np.inf, np.inf], [0.5, 0.5])],
 )
-def test_shares_of_logsumexp_sum_to_one_at_infinities(special, a, shares):
+def test_shares_of_logsumexp_at_infinities(special, a, shares):
     assert ft.grad(special.logsumexp)(np.array(a)).tolist() == shares
-    assert ft.jvp(special.logsumexp, (np.array(a),), (np.ones(len(a)),))[1] == 1
+    assert ft.jvp(special.logsumexp, (np.array(a),), (np.ones(len(a)),))[1] == sum(shares)
 
 
 def test_logsumexp_with_zero_weights(special):

@@ -49,7 +49,14 @@ class Loop:
         self.outputs = [v for v in made if v in group.made]
         self.parts = [i for i in group.instructions if i.out in group.parts and i.out in made]
         self.source = Source()
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}  # of values made in the block
+        self.cut: dict[int, str] = {}  # of the block's rows of what comes from outside
+        self.last: dict[int, int] = {}  # the instruction that reads a value, or a view of it, for the last time
+        self.shows: dict[int, int] = {}  # of a view: whose memory it shows
         self.scratch: list[tuple[tuple[int, ...], Any]] = []
+        self.owned: dict[int, int] = {}  # the scratch array that a value is in
+        self.free: dict[Any, list[int]] = {}
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
         total = group.length * self.size
@@ -75,78 +82,9 @@ class Loop:
 
     def build(self, name: str) -> Callable[..., Any]:
         """Compile the function of one block, and make the loop over all."""
-        group, kinds = self.group, self.kinds
-        last: dict[int, int] = {}
-        shows: dict[int, int] = {}  # of a view: whose memory it shows
-        for index, i in enumerate(group.instructions):
-            for a in i.args:
-                last[a] = last[shows.get(a, a)] = index
-            if i.primitive.name in MOVES:
-                shows[i.out] = shows.get(i.args[0], i.args[0])
-        shows.clear()
-        free: dict[Any, list[int]] = {}
-        owner: dict[int, int] = {}
-        names: dict[int, str] = {}
-        lines: list[str] = []
-        rows: dict[tuple[int, bool], str] = {}
-
-        def arg(a: int, ndim: int) -> str:
-            kind = kinds[a]
-            assert kind is not None
-            if a in names:
-                return names[a]
-            whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
-            row = bool(group.is_row(a, kind, ndim))
-            if (a, row) not in rows:
-                rows[a, row] = f"a{len(rows)}" if row else whole
-                if row:
-                    flat = ".reshape(-1)" if group.flat and len(kind.shape) != 1 and a < 0 else ""
-                    lines.append(f"    {rows[a, row]} = {whole}{flat}[lo:hi]")
-            return rows[a, row]
-
-        for index, i in enumerate(group.instructions):
-            out = kinds[i.out]
-            assert out is not None
-            ndim = 1 if group.flat else len(out.shape)
-            reduces = i.primitive.name in REDUCTIONS
-            moves = i.primitive.name in MOVES
-            args = [arg(a, len(kinds[a].shape) if reduces or moves else len(out.shape)) for a in i.args]  # type: ignore[union-attr]
-            if moves:  # a view: it keeps the memory of what it shows
-                names[i.out] = f"v{index}"
-                lines.append(f"    {names[i.out]} = {args[0]}.reshape((-1, {', '.join(map(str, out.shape[1:]))}))")
-                shows[i.out] = shows.get(i.args[0], i.args[0])
-                if i.out in self.outputs:
-                    lines.append(f"    w{self.outputs.index(i.out)}[lo:hi] = {names[i.out]}")
-                continue
-            for a in {shows.get(a, a) for a in i.args}:
-                if last[a] == index and a in owner:
-                    key = self.scratch[owner[a]]
-                    free.setdefault(key, []).append(owner.pop(a))
-            if i.out in group.parts:
-                part = next((k for k, p in enumerate(self.parts) if p is i), None)
-                if part is not None:
-                    x = kinds[i.args[0]]
-                    assert x is not None
-                    axes = None if group.flat else axes_of(i.params[0], len(x.shape))
-                    f = self.source.name(REDUCE[i.primitive.name], "f")
-                    lines.append(f"    p{part}[b] = {f}({args[0]}, {axes}, None, None, {False if group.flat else i.params[1]})")
-                continue
-            if i.out in self.outputs:
-                target = names[i.out] = f"o{self.outputs.index(i.out)}"
-                lines.append(f"    {target} = w{self.outputs.index(i.out)}[lo:hi]")
-            else:
-                key = (self._shape(i.out), out.dtype)
-                available = free.get(key)
-                if available:
-                    number = available.pop()
-                else:
-                    number = len(self.scratch)
-                    self.scratch.append(key)
-                owner[i.out] = number
-                target = names[i.out] = f"s{number}"
-            lines.append("    " + self._line(i, args, target, ndim))
-            if i.out not in last and i.out in owner:
-                free.setdefault(self.scratch[owner[i.out]], []).append(owner.pop(i.out))
+        self._last_uses()
+        for index, i in enumerate(self.group.instructions):
+            self._add(index, i)
         head = "def block(b, lo, hi, scratch, inputs, outputs, parts):"
         unpack = [
             f"    {targets([f'{letter}{k}' for k in range(n)])} = {what}"
@@ -155,9 +93,92 @@ class Loop:
         ]
         if self.scratch:
             unpack.append(f"    {targets([f's{k}' for k in range(len(self.scratch))])} = scratch")
-        self.source.lines = [head, *unpack, *lines]
-        block = self.source.compile(name)["block"]
-        return self._loop(block)
+        self.source.lines = [head, *unpack, *self.lines]
+        return self._loop(self.source.compile(name)["block"])
+
+    def _last_uses(self) -> None:
+        for index, i in enumerate(self.group.instructions):
+            for a in i.args:
+                self.last[a] = self.last[self._shown(a)] = index
+            if i.primitive.name in MOVES:
+                self.shows[i.out] = self._shown(i.args[0])
+
+    def _shown(self, a: int) -> int:
+        """The value whose memory a value shows: its own, if it is no view."""
+        return self.shows.get(a, a)
+
+    def _add(self, index: int, i: Instruction) -> None:
+        """The lines of one instruction."""
+        out = self.kinds[i.out]
+        assert out is not None
+        name = i.primitive.name
+        args = [self._arg(a, len(self.kinds[a].shape if name in REDUCTIONS or name in MOVES else out.shape)) for a in i.args]  # type: ignore[union-attr]
+        if name in MOVES:  # a view: it keeps the memory of what it shows
+            self.names[i.out] = f"v{index}"
+            self._write(f"{self.names[i.out]} = {args[0]}.reshape((-1, {', '.join(map(str, out.shape[1:]))}))")
+            if i.out in self.outputs:
+                self._write(f"w{self.outputs.index(i.out)}[lo:hi] = {self.names[i.out]}")
+            return
+        for a in {self._shown(a) for a in i.args}:
+            if self.last[a] == index:
+                self._release(a)
+        if i.out in self.group.parts:
+            if i in self.parts:
+                self._write(self._part(i, args[0]))
+            return
+        target = self._target(i.out)
+        self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
+        if i.out not in self.last:
+            self._release(i.out)
+
+    def _write(self, line: str) -> None:
+        self.lines.append("    " + line)
+
+    def _arg(self, a: int, ndim: int) -> str:
+        """How a value is written: of an input, and of a constant, that has the group's rows, those of the block."""
+        if a in self.names:
+            return self.names[a]
+        kind = self.kinds[a]
+        assert kind is not None
+        whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
+        if not self.group.is_row(a, kind, ndim):
+            return whole
+        if a not in self.cut:
+            self.cut[a] = f"a{len(self.cut)}"
+            flat = ".reshape(-1)" if self.group.flat and len(kind.shape) != 1 and a < 0 else ""
+            self._write(f"{self.cut[a]} = {whole}{flat}[lo:hi]")
+        return self.cut[a]
+
+    def _part(self, i: Instruction, x: str) -> str:
+        """A reduction over rows, of which each block makes its part."""
+        kind = self.kinds[i.args[0]]
+        assert kind is not None
+        f = self.source.name(REDUCE[i.primitive.name], "f")
+        axes, keepdims = (None, False) if self.group.flat else (axes_of(i.params[0], len(kind.shape)), i.params[1])
+        return f"p{self.parts.index(i)}[b] = {f}({x}, {axes}, None, None, {keepdims})"
+
+    def _target(self, v: int) -> str:
+        """The array that takes a value: rows of an output, or a scratch array that is free."""
+        kind = self.kinds[v]
+        assert kind is not None
+        if v in self.outputs:
+            self.names[v] = f"o{self.outputs.index(v)}"
+            self._write(f"{self.names[v]} = w{self.outputs.index(v)}[lo:hi]")
+            return self.names[v]
+        key = (self._shape(v), kind.dtype)
+        if free := self.free.get(key):
+            self.owned[v] = free.pop()
+        else:
+            self.owned[v] = len(self.scratch)
+            self.scratch.append(key)
+        self.names[v] = f"s{self.owned[v]}"
+        return self.names[v]
+
+    def _release(self, v: int) -> None:
+        """Give back the scratch array of a value that is not read any more."""
+        if v in self.owned:
+            number = self.owned.pop(v)
+            self.free.setdefault(self.scratch[number], []).append(number)
 
     def _line(self, i: Instruction, args: list[str], target: str, ndim: int) -> str:
         name = i.primitive.name
@@ -174,6 +195,9 @@ class Loop:
             if name == "sum" and not self.turned and by_products(x, i.params[0]):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
             return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
+        if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":  # type: ignore[union-attr]
+            self._write(f"{target}.fill({args[1]})")  # of float32, NumPy's loop for an array and a number is slower
+            args[1] = target
         out = "out=" if i.primitive.fun in KEYWORD else ""
         return f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})"
 

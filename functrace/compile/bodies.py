@@ -31,8 +31,9 @@ class _Parts:
     def add(self, body: Body, inputs: Sequence[int]) -> list[int]:
         """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
         number = dict(zip(body.inputs, inputs))
+        made = {row[1] for row in body.code}
         for place, x in enumerate(body.template):
-            if place not in number and x is not None:
+            if place not in number and place not in made:
                 self.consts.append(x)
                 number[place] = -len(self.consts)
                 self.kinds[number[place]] = kind_of(x)

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -370,9 +371,9 @@ def save(file: Any, tape: Tape | Program) -> None:
 
     >>> import functrace as ft, numpy as np, io
     >>> file = io.BytesIO()
-    >>> save(file, ft.trace(lambda x: np.sin(x) * 2)(1.0))
+    >>> ft.save(file, ft.trace(lambda x: np.sin(x) * 2)(1.0))
     >>> _ = file.seek(0)
-    >>> load(file)(0.5)
+    >>> ft.load(file)(0.5)
     [np.float64(0.958851077208406)]
     """
     if not isinstance(tape, (Tape, Program)):
@@ -384,7 +385,11 @@ def save(file: Any, tape: Tape | Program) -> None:
     rows = []
     for i in program.instructions:
         if known.get(i.primitive.name) is not i.primitive:
-            raise errors.UnsupportedError(f"save: {i.primitive.name} is not a declared operation, so a file can't name it")
+            found = i.params[0] if i.primitive.name == "call" else i.primitive.name
+            raise errors.UnsupportedError(
+                f"save: {found} is not a declared operation, so a file can't name it.\n  At {errors.user_line()}.\n"
+                "  Loops are saved with unroll=True, and branches as Python's if took them; a rule of your own can't be saved."
+            )
         rows.append([i.primitive.name, i.out, list(i.args), _pack(i.params, arrays)])
     kinds = {str(k): None if v is None else [list(v.shape), v.dtype.str, v.form] for k, v in program.kinds.items()}
     text = {
@@ -397,7 +402,8 @@ def save(file: Any, tape: Tape | Program) -> None:
         "kinds": kinds,
     }
     header = np.frombuffer(json.dumps(text).encode(), np.uint8)
-    np.savez_compressed(file, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
+    with nullcontext(file) if hasattr(file, "write") else open(file, "wb") as stream:  # np.savez itself appends .npz to a path
+        np.savez_compressed(stream, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
 
 
 @errors.boundary
@@ -406,6 +412,10 @@ def load(file: Any) -> Program:
 
     `file` is a path, or an object with `read`. The function can be differentiated, batched and compiled as any other. Where the
     traced function looked at a value, it raises if it finds another.
+
+    Raises:
+        UnsupportedError: the file is of another version, or names an operation that there is not.
+        CallError: the function is given another shape than was recorded, or a dtype that is of another kind.
 
     >>> import functrace as ft, numpy as np, io
     >>> file = io.BytesIO()

@@ -18,7 +18,7 @@ import numpy as np
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
 from functrace.compile.bindings import Bindings, Watched, drawn, watched
-from functrace.compile.capture import capture
+from functrace.compile.capture import Captured, capture
 from functrace.compile.emit import Executable
 from functrace.compile.nesting import call_traced
 from functrace.compile.optimise import optimise
@@ -155,6 +155,9 @@ class Jitted(Wrapped[P, R]):
         """A function jitted with the same options."""
         return Jitted(function, (), (), self.paths, self.no_retrace)
 
+    def _made_of(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self.fun, self.static_argnums, self.static_argnames, self.paths, self.no_retrace, self.donate_argnums), {}
+
     def __repr__(self) -> str:
         return f"<jit({str(getattr(self, '__qualname__', name_of(self.fun))).rpartition('.')[2]})>"
 
@@ -265,8 +268,7 @@ class Jitted(Wrapped[P, R]):
                 "  Call it with shapes and dtypes that it was recorded with, or leave out no_retrace."
             )
         self._log.append(why)
-        variant.recorded += 1
-        if len(variant.paths) >= self.paths or variant.recorded > 8 * self.paths:
+        if len(variant.paths) >= self.paths or variant.recorded >= 8 * self.paths:
             variant.clear()
             return self._eager(
                 variant, args, kwargs, f"it took more than {self.paths} paths, or what it reads keeps changing; the last time {why}"
@@ -302,35 +304,33 @@ class Jitted(Wrapped[P, R]):
             self._warn(why)
             return out
         self._counts["recorded"] += 1
+        variant.recorded += 1
         outputs = tree.unflatten(outdef[0], _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
         if captured.program is None:  # it closes over a traced value: this run was right, and there is nothing to replay
             return outputs
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        if bindings.drew() or state != drawn():
-            self._refuse(variant, "it draws random numbers")
-        elif any(mode != "ignore" for mode in captured.handling.values()):
-            self._refuse(variant, f"it sets np.errstate to {captured.handling}")
-        elif variant.recorded > 2 and (seen := _looked_at(captured.program)) is not None:
-            self._refuse(variant, f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call")
-        elif any(w.changed() for w in contents):
-            self._refuse(variant, "it writes to an array that it was not passed")
+        drew = bindings.drew() or state != drawn()
+        reason = "it draws random numbers" if drew else _unfit(captured.program, captured.handling, variant.recorded, contents)
+        if reason is not None:
+            self._refuse(variant, reason)
         else:
-            changed = {b.name for b in bindings.bindings if b.changed()}
-            bindings = Bindings(self.fun, *others)  # with what it made for itself
-            bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
-            variant.side_effects = sorted(changed)
-            path = _Path(captured.program, outdef[0], self._donated(treedef, leaves, places))
-            if captured.handling and ("errstate" in bindings.names or captured.program.has(*_SINGULAR)):
-                path.executable.function = np.errstate(**captured.handling)(path.executable.function)
-            with self._lock:
-                variant.bindings = bindings
-                news = watched(captured.sources, bindings.arrays)
-                variant.arrays = list({id(w.array): w for w in (*variant.arrays, *news)}.values())
-                variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
-                variant.last = path
+            self._keep(variant, captured, bindings, _Path(captured.program, outdef[0], self._donated(treedef, leaves, places)), others)
         return outputs
+
+    def _keep(self, variant: _Variant, captured: Captured, before: Bindings, path: _Path, others: Sequence[Any]) -> None:
+        """Add a recorded path, and what is to be looked at before it is replayed."""
+        changed = {b.name for b in before.bindings if b.changed()}
+        bindings = Bindings(self.fun, *others)  # with what it made for itself
+        bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
+        if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
+            path.executable.function = np.errstate(**captured.handling)(path.executable.function)
+        with self._lock:
+            variant.side_effects, variant.bindings = sorted(changed), bindings
+            variant.arrays = list({id(w.array): w for w in (*variant.arrays, *watched(captured.sources, bindings.arrays))}.values())
+            variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
+            variant.last = path
 
     def _donated(self, treedef: Any, leaves: list[Any], places: list[int]) -> list[int]:
         """The numbers of the inputs that belong to donated arguments."""
@@ -392,10 +392,16 @@ def _hashable(x: Any) -> Any:
     return x
 
 
-def _looked_at(program: Program) -> Any:
-    """An array of floats that Python looked at as a whole: a guard that seldom holds twice."""
-    found = (i.params[1] for i in program.instructions if i.primitive is GUARD)
-    return next((x for x in found if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
+def _unfit(program: Program, handling: dict[str, Any], times: int, contents: Sequence[Any]) -> str | None:
+    """Why what was recorded, for the last of several times, can't be replayed."""
+    if any(mode != "ignore" for mode in handling.values()):
+        return f"it sets np.errstate to {handling}"
+    if times > 2:  # an array of floats that Python looked at as a whole: a guard that seldom holds twice
+        guards = (i.params[1] for i in program.instructions if i.primitive is GUARD)
+        seen = next((x for x in guards if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
+        if seen is not None:
+            return f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call"
+    return "it writes to an array that it was not passed" if any(w.changed() for w in contents) else None
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:

@@ -126,8 +126,20 @@ class Program:
         """The constant of a number."""
         return self.consts[-1 - k]
 
+    @errors.boundary
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these inputs, arrays or numbers as they were recorded, or traced values."""
+        if len(inputs) != self.ninputs:
+            raise errors.CallError(f"a program of {self.ninputs} inputs was given {len(inputs)}.\n  At {errors.user_line()}.")
+        for k, x in enumerate(map(as_numpy, inputs)):
+            kind = self.kinds.get(k)
+            if kind is not None and (x.shape != kind.shape or not np.can_cast(x.dtype, kind.dtype, "same_kind")):
+                name = f" ('{self.names[k]}')" if k < len(self.names) else ""
+                raise errors.CallError(
+                    f"a program was recorded with {kind.dtype}[{','.join(map(str, kind.shape))}] as input {k}{name}, "
+                    f"and was given {errors.describe(x)}.\n  At {errors.user_line()}.\n"
+                    "  A recording is of one shape: record the function anew, or use vmap for a batch."
+                )
         return interpret(self, inputs)
 
     def __repr__(self) -> str:

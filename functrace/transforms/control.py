@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from functrace.transforms.control_while import while_loop
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
+C = TypeVar("C")
+R = TypeVar("R")
+
 
 def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -38,15 +41,15 @@ def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
 
 @errors.boundary
 def scan(
-    f: Callable[..., Any],
-    init: Any,
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     *,
     checkpoint_every: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[C, Any]:
     """Carry a state along a sequence: `carry, y = f(carry, x)` for each `x`, as in `jax.lax.scan`.
 
     Args:
@@ -68,10 +71,9 @@ def scan(
         ControlFlowError: the carry changes its structure, shape or dtype; lengths disagree; `f` does not return a pair.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.transforms.control import scan
-    >>> scan(lambda c, x: (c + x, c * x), 0.0, np.arange(4.0))
+    >>> ft.scan(lambda c, x: (c + x, c * x), 0.0, np.arange(4.0))
     (np.float64(6.0), array([0., 0., 2., 9.]))
-    >>> ft.grad(lambda w: scan(lambda c, x: (w * c + x, None), 0.0, np.ones(3))[0])(2.0)
+    >>> ft.grad(lambda w: ft.scan(lambda c, x: (w * c + x, None), 0.0, np.ones(3))[0])(2.0)
     np.float64(5.0)
     """
     errors.check_call("scan(f, init, xs)", f)
@@ -215,21 +217,20 @@ def _in_blocks(
 
 
 @errors.boundary
-def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """`f` of each slice of `xs` along axis 0, one after the other, the results stacked: `jax.lax.map`.
 
     It needs the memory of one call of `f` at a time, where `vmap` needs that of all. With `batch_size` so many are done at once.
 
-    >>> import numpy as np
-    >>> from functrace.transforms.control import map
-    >>> map(lambda x: x**2, np.arange(3.0))
+    >>> import functrace as ft, numpy as np
+    >>> ft.map(lambda x: x**2, np.arange(3.0))
     array([0., 1., 4.])
     """
     errors.check_call("map(f, xs)", f)
     seqs, xs_def, _ = arrays("map", "xs", xs)
     length = _length("map", seqs, None)
     if batch_size is None or _whole("map", "batch_size", batch_size, 1) and not length:
-        return _scan("map", lambda _, x: (None, f(x)), None, xs, None, False, False, None, False)[1]
+        return _scan("map", lambda _, x: (None, f(x)), None, xs, None, False, False, None, False)[1]  # type: ignore[no-any-return]
     whole = length // batch_size * batch_size
     parts = []
     if whole:
@@ -238,11 +239,11 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
         parts.append(tree.map(lambda y: np.reshape(y, (whole, *y.shape[2:])), ys))
     if whole < length:
         parts.append(vmap(f)(tree.unflatten(xs_def, [x[whole:] for x in seqs])))
-    return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+    return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)  # type: ignore[no-any-return]
 
 
 @errors.boundary
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int | bool | None = None) -> Any:
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C, *, unroll: int | bool | None = None) -> C:
     """`for i in range(lower, upper): val = body_fun(i, val)`, begun with `init_val`, as in `jax.lax.fori_loop`.
 
     Args:
@@ -256,8 +257,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
 
     A body that uses `i` as the index of a plain array is run by Python.
 
-    >>> from functrace.transforms.control import fori_loop
-    >>> fori_loop(0, 4, lambda i, x: x * 2.0, 1.0)
+    >>> import functrace as ft
+    >>> ft.fori_loop(0, 4, lambda i, x: x * 2.0, 1.0)
     np.float64(16.0)
     """
     errors.check_call("fori_loop(lower, upper, body_fun, init_val)", body_fun)
@@ -268,4 +269,4 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
     steps = np.arange(first, max(first, last))
     if not len(steps):
         return init_val
-    return _scan("fori_loop", lambda c, i: (body_fun(i, c), None), init_val, steps, None, False, unroll is True, None)[0]
+    return _scan("fori_loop", lambda c, i: (body_fun(i, c), None), init_val, steps, None, False, unroll is True, None)[0]  # type: ignore[no-any-return]

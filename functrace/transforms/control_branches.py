@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from functrace.transforms.control_program import Program, numbered, or_zeros, pu
 from functrace.transforms.custom import Body, Call, is_float
 from functrace.transforms.tracing import replaced
 
+R = TypeVar("R")
+
 
 @errors.boundary
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
     Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch.
@@ -29,8 +31,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         ControlFlowError: `pred` is not one number; the branches' results differ in structure, shape or dtype where both are needed.
 
     >>> import functrace as ft, numpy as np
-    >>> from functrace.transforms.control import cond
-    >>> ft.vmap(lambda x: cond(x > 0, np.sqrt, lambda x: -x, x))(np.array([4.0, -1.0]))
+    >>> ft.vmap(lambda x: ft.cond(x > 0, np.sqrt, lambda x: -x, x))(np.array([4.0, -1.0]))
     array([2., 1.])
     """
     errors.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
@@ -41,15 +42,15 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         )
     test: Any = pred
     index = (test != 0).astype(int) if isinstance(pred, Tracer) else int(bool(pred))
-    return _switch("cond", index, (false_fun, true_fun), operands)
+    return _switch("cond", index, (false_fun, true_fun), operands)  # type: ignore[no-any-return]
 
 
 @errors.boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. For the rest see `cond`.
 
-    >>> from functrace.transforms.control import switch
-    >>> switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
+    >>> import functrace as ft
+    >>> ft.switch(1, [lambda x: x, lambda x: 2 * x], 3.0)
     6.0
     """
     several = isinstance(branches, Sequence)
@@ -61,7 +62,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
             f"switch: needs one integer, and a list of at least one branch; got {errors.describe(index)} and {found}.\n"
             f"  At {errors.user_line()}.\n  Write switch(index, [f, g, ...], *operands), with int(index)."
         )
-    return _switch("switch", index, branches, operands)
+    return _switch("switch", index, branches, operands)  # type: ignore[no-any-return]
 
 
 def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:

@@ -97,12 +97,11 @@ def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
     constants, ins, x_ins = call.split(body.inputs)
     outs, results = body.outputs[: len(ins)], body.outputs[len(ins) :]
     first = _closed(body, ins, outs)
-    inner: list[Instruction] = []
     needed = {outs[k] for k in first}
     for row in reversed(body.code):
-        if row[1] in needed or row[0] is ITEM and row[2][0] in needed:
-            inner.insert(0, row)
+        if row[1] in needed:
             needed.update(row[2])
+    inner = [row for row in body.code if row[1] in needed or row[0] is ITEM and row[2][0] in needed]
     inside = {row[1] for row in inner}
     outer = [row for row in body.code if row[1] not in inside]
     others = [k for k in range(len(ins)) if k not in first]
@@ -209,7 +208,7 @@ class ScanCall(Call):
         constants, ins, x_ins = self.split(body.inputs)
         flags = [m or i in ins for m, i in zip(mine, body.inputs)]
         active = {i for i, m in zip(body.inputs, flags) if m and body.avals[i].dtype.kind in "fc"}
-        known = {*constants, *x_ins, *(k for k, x in enumerate(body.template) if x is not None)}
+        moving = {*ins, *(row[1] for row in body.code)}
         saved: dict[int, None] = {}
         later: list[Instruction] = []
         for row in body.code:
@@ -228,7 +227,7 @@ class ScanCall(Call):
                 needed[1:] = [n or needed[0] for n in needed[1:]]  # a result that is looked into is computed again
             for i, need in zip((out, *arguments), needed):
                 if need:
-                    saved.update(dict.fromkeys(k for k in body.items.get(i, [i]) if k not in known))
+                    saved.update(dict.fromkeys(k for k in body.items.get(i, [i]) if k in moving))
         return active, list(saved), later
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
@@ -310,9 +309,10 @@ class ScanCall(Call):
             return []
         body = self.body
         constants, ins, x_in = self.split(body.inputs)
-        known = dict(zip(body.inputs, leaves)) | {k: x for k, x in enumerate(body.template) if x is not None}
+        known = dict(enumerate(body.environment(leaves)))
         rows = dict(zip(saved, stacks)) | {i: known[i] for i in x_in}
-        for i in {i for row in later for i in row[2]} - rows.keys() - known.keys():  # no rule looks into it
+        made = {row[1] for row in body.code}
+        for i in {i for row in later for i in row[2]} & made - rows.keys():  # no rule looks into it
             rows[i] = np.broadcast_to(np.zeros((), body.avals[i].dtype), (self.length, *body.avals[i].shape))
         used = [i for i in constants if i in active and any(i in row[2] for row in later)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program, by_python, numbered, recorded, settled
 from functrace.transforms.custom import Body, Call
 
+C = TypeVar("C")
+
 
 @errors.boundary
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C:
     """`while cond_fun(val): val = body_fun(val)`, begun with `init_val`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
 
     `init_val` is a pytree; `cond_fun` returns one boolean, `body_fun` a tree with the same structure, shapes and dtypes.
@@ -30,8 +32,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         ControlFlowError: the value changes its structure, shape or dtype.
 
     >>> import functrace as ft
-    >>> from functrace.transforms.control import while_loop
-    >>> ft.grad(lambda x: while_loop(lambda v: v < 100.0, lambda v: v * v, x))(3.0)
+    >>> ft.grad(lambda x: ft.while_loop(lambda v: v < 100.0, lambda v: v * v, x))(3.0)
     np.float64(17496.0)
     """
     errors.check_call("while_loop(cond_fun, body_fun, init_val)", cond_fun, body_fun)
@@ -49,13 +50,13 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if not traced(carry.leaves):
         more = holds(init_val)
         if not isinstance(more, Tracer) and not more:
-            return carry.tree(carry.leaves)
+            return carry.tree(carry.leaves)  # type: ignore[no-any-return]
     carry.settle(body_fun)
     state = carry.fresh()
     if not traced(state):
         while not isinstance(more := holds(carry.tree(state)), Tracer):
             if not more:
-                return carry.tree(state)
+                return carry.tree(state)  # type: ignore[no-any-return]
             state = carry.check(body_fun(carry.tree(state)))
             if traced(state):
                 break
@@ -74,9 +75,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if body.looked or test.looked or by_python.get():
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
-        return carry.tree(state)
+        return carry.tree(state)  # type: ignore[no-any-return]
     counts = len(test.lifted), len(body.lifted)
-    return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))
+    return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
 
 
 class WhileCall(Call):

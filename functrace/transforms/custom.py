@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.blank import apart
+from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
@@ -25,7 +25,11 @@ from functrace.transforms.control_program import Recorder, example
 from functrace.transforms.masks import dense
 from functrace.transforms.tracing import ProgramTrace, replaced
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -105,9 +109,11 @@ class Call:
         self.outdef: Any = None
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
+        given, leaves = leaves, [*map(plain, leaves)]
         trace = _newest(leaves)
         if trace is None:
-            return self.plain(leaves)
+            out = self.plain(leaves)
+            return tree.map(blank, out) if _newest(given) else out
         for x in leaves:
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)
@@ -132,7 +138,7 @@ class Call:
             lenders = {id(v): x for v, x in zip(shown, values)}
             ys = [lenders.get(id(y), y) for y in ys]
             ys = [np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y for y in ys]
-        ys = [as_numpy(y) for y in ys]
+        ys = [as_numpy(plain(y)) for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
         return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
@@ -234,17 +240,30 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 
 
 class Wrapped(Generic[P, R]):
-    """An object in a function's place, with its name, docstring and signature: a method in a class, pickled and copied by its name."""
+    """An object in a function's place, with its name, docstring and signature: a method in a class, pickled and copied by its name.
+
+    cloudpickle (joblib, dask, ray) sends functions without a name elsewhere by value, and so these.
+    """
 
     def __init__(self, fun: Callable[P, R]) -> None:
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=errors.own_attributes(fun))
         self.fun = fun
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self: Wrapped[Concatenate[Any, Q], R], instance: object, owner: Any = None) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> Any:
+        if errors.by_value(self):
+            return type(self), *self._made_of()
         return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def _made_of(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What makes it anew: arguments, and attributes to be set."""
+        return (self.fun,), vars(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError
@@ -254,6 +273,7 @@ class _Custom(Wrapped[P, R]):
     """A function with a rule of its own."""
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+        errors.check_call(f"{type(self).__name__}(f)", fun)
         super().__init__(fun)
         self.nondiff_argnums = tuple(nondiff_argnums)
 
@@ -402,6 +422,32 @@ class custom_jvp(_Custom[P, R]):
         """State the rule; returns it, so that it can be used as a decorator."""
         self.jvp = jvp
         return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """State the rule argument by argument: `jvp(t, ans, *primals)` is what the tangent `t` of an argument adds; None adds nothing.
+
+        >>> import functrace as ft, numpy as np
+        >>> @ft.custom_jvp
+        ... def power(x, n):
+        ...     return x**n
+        >>> power.defjvps(lambda t, ans, x, n: t * n * x ** (n - 1), None)
+        >>> ft.grad(power, (0, 1))(3.0, 2.0)
+        (np.float64(6.0), np.float64(0.0))
+        """
+        f: Any = self
+
+        def rule(*given: Any) -> tuple[Any, Any]:
+            primals, tangents = given[-2:]
+            if len(jvps) != len(primals) or len(given) > 2:
+                raise errors.CustomRuleError(
+                    f"custom_jvp {name_of(self.fun)!r}: defjvps takes a rule, or None, for each of the {len(primals)} arguments, and got "
+                    f"{len(jvps)}; with nondiff_argnums use defjvp."
+                )
+            ans = f(*primals)
+            parts = [jvp(t, ans, *primals) for jvp, t in zip(jvps, tangents) if jvp is not None]
+            return ans, tree.map(lambda *ts: sum(ts[1:], ts[0]), *parts) if parts else tree.map(zeros_like, ans)
+
+        self.jvp = rule
 
     @errors.boundary
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

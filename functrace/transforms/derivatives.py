@@ -103,6 +103,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     >>> pullback(1.0)
     (np.float64(0.0), np.float64(2.0))
     """
+    errors.check_call("vjp(f, *primals)", f)
     flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
     run = _Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
@@ -141,6 +142,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     >>> f_jvp(1.0)
     np.float64(12.0)
     """
+    errors.check_call("linearize(f, *primals)", f)
     flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
     run = _Run("linearize", flat, has_aux)
 

@@ -19,6 +19,7 @@ import numpy as np
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
+from functrace.ops.create import number
 from functrace.ops.rows import checksum
 from functrace.pool import owned
 
@@ -59,8 +60,7 @@ class MaskTrace(Trace):
             for m in lives:
                 live = live if m is None else live | m
             live = np.broadcast_to(live, ans.shape)
-            chosen: Any = np.where(live, ans, np.zeros((), ans.dtype))
-            return self.tracer(chosen if ans.shape or isinstance(chosen, Tracer) else chosen[()], live)
+            return self.tracer(number(np.where(live, ans, np.zeros((), ans.dtype))), live)
         if primitive.linear:
             return self.tracer(ans, bind(primitive, tuple([a if m is None else _marks(m) for a, m in zip(args, lives)]), params) != 0)
         return self.tracer(ans, np.ones(ans.shape, bool))

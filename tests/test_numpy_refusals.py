@@ -1,0 +1,69 @@
+"""What NumPy refuses is refused of traced values too, by an error of the same kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+X, CUBE, LINE = np.arange(6.0).reshape(2, 3), np.ones((2, 2, 2)), np.arange(3.0)
+CASES = {
+    "norm of no order": (np.linalg.norm, LINE, "nuc"),
+    "norm of a matrix, of no order": (np.linalg.norm, X, 3),
+    "norm over three axes": (np.linalg.norm, CUBE, None, (0, 1, 2)),
+    "norm over one axis twice": (np.linalg.norm, X, None, (1, 1)),
+    "eigenvalues of what is not square": (np.linalg.eigvalsh, X),
+    "a triangle that there is not": (np.linalg.eigh, np.eye(2), "X"),
+    "maximum over what is masked": (lambda x: np.max(x, where=x > 1), LINE),
+    "a mask of numbers": (lambda x: np.sum(x, where=np.ones(3)), LINE),
+    "a mask of another shape": (lambda x: np.sum(x, where=np.ones((2, 3), bool)), LINE),
+    "reshape to another size": (np.reshape, X, (4, 2)),
+    "transpose by an axis twice": (np.transpose, X, (0, 0)),
+    "no such axis": (np.cumsum, np.float64(2.0), 1),
+    "matrix_transpose of a vector": (np.matrix_transpose, LINE),
+    "diag of three axes": (np.diag, CUBE),
+    "diagonal of a vector": (np.diagonal, LINE),
+    "squeeze of what is long": (np.squeeze, X, 0),
+    "moveaxis of two to one": (np.moveaxis, X, (0, 1), (0,)),
+    "roll by a table": (np.roll, X, [[1]], 0),
+    "take outside": (np.take, LINE, [4]),
+    "take in no mode": (np.take, LINE, [1], None, None, "bounce"),
+    "choose outside": (lambda x: np.choose([0, 2], [x, x]), np.ones(2)),
+    "select of nothing": (lambda x: np.select([], [], x), LINE),
+    "select by numbers": (lambda x: np.select([np.ones(3)], [x]), LINE),
+    "stack of nothing alike": (lambda x: np.stack([x, x[:2]]), LINE),
+    "concatenate by a rule": (lambda x: np.concatenate([x, x], dtype=int, casting="safe"), LINE),
+    "split in parts that differ": (np.split, LINE, 2),
+    "hsplit of a number": (np.hsplit, np.float64(1.0), 1),
+    "quantile beyond 1": (np.quantile, LINE, 1.5),
+    "quantile of complex numbers": (np.quantile, LINE + 1j, 0.5),
+    "ddof and correction": (lambda x: np.var(x, ddof=1, correction=1), LINE),
+    "ddof and correction, without NaN": (lambda x: np.nanstd(x, ddof=1, correction=1), LINE),
+    "average of no weight": (lambda x: np.average(x, weights=np.zeros(3)), LINE),
+    "gradient of too few": (lambda x: np.gradient(x, edge_order=2), LINE[:2]),
+    "diff of a negative order": (np.diff, LINE, -1),
+    "einsum beyond its letters": (lambda x: np.einsum(x, [60]), LINE),
+    "einsum of too few axes": (lambda x: np.einsum("ij->i", x), LINE),
+    "convolve of a table": (np.convolve, X, LINE),
+    "convolve in no mode": (np.convolve, LINE, LINE, "wide"),
+    "cross of four components": (np.cross, np.ones(4), np.ones(4)),
+    "pad by a negative width": (np.pad, LINE, -1),
+    "pad in no mode": (np.pad, LINE, 1, "bounce"),
+    "reduction of what can't be reordered": (lambda x: np.subtract.reduce(x, axis=(0, 1)), X),
+    "accumulate of a number": (lambda x: np.add.accumulate(x), np.float64(1.0)),
+    "reduceat outside": (lambda x: np.add.reduceat(x, [3]), LINE),
+    "astype by a rule": (lambda x: x.astype("f4", casting="safe"), LINE),
+    "resize of a view": (lambda x: x[:2].resize(4), LINE),
+    "a number in a list of numbers to iterate": (lambda x: list(x), np.array(1.0)),
+    "an index that there is not": (lambda x: x[5], LINE),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numpys_refusals_hold_for_traced_values(case: str) -> None:
+    f, x, *rest = CASES[case]
+    with pytest.raises(Exception) as plain:
+        f(np.array(x), *rest)
+    with pytest.raises(plain.type):
+        ft.vjp(lambda x: f(x, *rest), x)
