@@ -1,6 +1,7 @@
 """Small tools of the tests; independent of the library's own."""
 
 import inspect
+import threading
 
 import numpy as np
 
@@ -24,6 +25,15 @@ def here(offset=0):
     """`file.py:line` of the caller's line, moved by `offset`."""
     frame = inspect.currentframe().f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno + offset}"
+
+
+def in_threads(work, count):
+    """Run `work(k)` for each k below `count`, all at the same time."""
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
 
 
 def of_numpy(table):

@@ -3,7 +3,6 @@
 import copy
 import gc
 import pickle
-import threading
 import time
 import warnings
 import weakref
@@ -15,7 +14,7 @@ import functrace as ft
 from functrace import jit, threads
 from functrace.compile.jit import JitWarning
 from functrace.errors import RetraceError
-from tests.helpers import alike
+from tests.helpers import alike, in_threads
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -423,11 +422,7 @@ def test_many_threads_at_once():
             if not np.array_equal(h(x)[0], want):
                 wrong.append(k)
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for t in workers:
-        t.start()
-    for t in workers:
-        t.join()
+    in_threads(work, 6)
     assert not wrong
 
 
@@ -565,11 +560,7 @@ def test_threads_that_record_the_same_path_leave_one():
         if not np.array_equal(jitted(x), f(x)):
             wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(24)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, 24)
     assert not wrong and jitted.cache_info()["paths"] == 2 and jitted.cache_info()["eager"] == 0
 
 

@@ -1,13 +1,13 @@
 """The pool of large buffers: nothing but the time of a computation may show that it is there."""
 
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import functrace as ft
 from functrace import pool
+from tests.helpers import in_threads
 
 N = 50_000  # 400 kB an array
 
@@ -156,11 +156,7 @@ def test_each_thread_has_its_own():
             if not np.array_equal(ft.grad(f)(np.linspace(0.1, 1, N)), want):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, 4)
     assert not wrong
 
 

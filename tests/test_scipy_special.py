@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from importlib import metadata
 from types import ModuleType
 
@@ -15,6 +14,7 @@ import functrace.scipy as fsp
 from functrace import errors
 from functrace.ops.registry import TABLE
 from functrace.testing import check_grads, numerical_jvp, verify
+from tests.helpers import in_threads
 
 ALIASES = {"digamma": "psi", "jn": "jv"}  # one function, two names
 OTHERS = {"SpecialFunctionWarning", "SpecialFunctionError", "errstate", "geterr", "seterr"}  # no functions of numbers
@@ -289,11 +289,7 @@ def test_install_in_many_threads_is_one_install(special):
     fsp.uninstall()
     plain = sp.softmax
     try:
-        threads = [threading.Thread(target=fsp.install, args=("special",)) for _ in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(lambda _: fsp.install("special"), 8)
         assert sp.softmax is not plain
         fsp.uninstall()
         assert sp.softmax is plain

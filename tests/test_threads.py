@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import warnings
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace import pool, threads
+from tests.helpers import in_threads
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -53,11 +53,7 @@ def test_a_task_may_run_tasks(count):
 
 def test_it_runs_beside_itself(count):
     outs = [[] for _ in range(6)]
-    users = [threading.Thread(target=threads.run, args=(out.append, range(200))) for out in outs]
-    for t in users:
-        t.start()
-    for t in users:
-        t.join()
+    in_threads(lambda k: threads.run(outs[k].append, range(200)), 6)
     assert all(sorted(out) == list(range(200)) for out in outs)
 
 

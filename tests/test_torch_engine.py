@@ -5,13 +5,13 @@ import gc
 import pickle
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import functrace.torch as torch
 from functrace.torch._missing import MissingNameError
+from tests.helpers import in_threads
 
 
 def leaf(*values):
@@ -123,11 +123,7 @@ def test_threads_have_their_own_mode_and_do_not_disturb():
                 wrong.append((k, i))
 
     with torch.no_grad():
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(work, 4)
     assert not wrong and torch.is_grad_enabled()
 
 

@@ -17,6 +17,7 @@ from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.core.tracer import Tracer
+from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
 from functrace.ops.protocol import as_one
 from functrace.pool import UNUSED, zeros
@@ -289,8 +290,7 @@ def selected(chosen: Any, t: Any) -> Any:
     selecting; what it makes of infinities is found in the result, and the replay done again with masks, which see the selection.
     """
     if _masked(t):
-        out = np.where(chosen != 0, t * chosen, np.zeros((), t.dtype))
-        return out if out.shape else +out
+        return number(np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)))
     if chosen.size > _MANY and chosen.dtype.kind == "b":  # which ufuncs would convert piece by piece
         chosen = chosen.astype(t.dtype)
     return t * chosen
