@@ -108,7 +108,8 @@ def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
     read = {i for row in outer for i in row[2]} | {outs[k] for k in others} | set(results)
     shared = [i for i in (*(ins[k] for k in first), *inside) if i in read and i not in body.items]
     sizes = [body.avals[i].dtype.itemsize * math.prod(body.avals[i].shape) for i in shared]
-    worth = sum(_batches_well(row[0]) and row[0] is not ITEM for row in outer) > len(shared)
+    more = len(shared) - len(set(results) if not others else inside.intersection(results))  # rows that each step has to keep
+    worth = sum(_batches_well(row[0]) and row[0] is not ITEM for row in outer) > more
     if not worth or length < _FEW or any(size > _SMALL or size * length > _AT_ONCE for size in sizes):
         return None
     env = body.environment(leaves)
