@@ -63,6 +63,21 @@ def test_the_curvature_of_logaddexp_far_from_the_tie(x):
     assert np.isclose(ft.hessian(np.logaddexp)(0.0, x), curvature, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [3, 4.0, 5, 7, 9, 10, 2.5, 1.5, 0.5, -0.5, -1, -2.0, -3, -6, -7, -8, -9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_slopes_of_powers_are_right_from_the_least_to_the_largest_numbers(n, dtype):
+    top = 80 if dtype is np.float64 else 9
+    x = np.geomspace(10.0**-top, 10.0**top, 41).astype(dtype)
+    x = np.concatenate([x, -x] if n % 1 == 0 else [x])
+    with np.errstate(over="ignore", under="ignore"):
+        want = n * x.astype(np.longdouble) ** (n - 1)
+        (got,) = ft.vjp(lambda x: x**n, x)[1](np.ones_like(x))
+    inside = (np.abs(want) > np.finfo(dtype).tiny * 10) & (np.abs(want) < np.finfo(dtype).max / 10)
+    assert inside.sum() > 8
+    np.testing.assert_allclose(got[inside], want[inside], rtol=8 * np.finfo(dtype).eps)
+    assert np.all(np.abs(got[~inside & (np.abs(want) < 1)]) <= np.finfo(dtype).tiny * 20)
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e-100, 1.0, 1e100, 1e200])
 @pytest.mark.parametrize("order", [-3, -1, 0.5, 1.5, 3, 10])
 def test_norms_of_vectors_whose_powers_over_or_underflow(order, unit):
