@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -40,6 +41,7 @@ def main(argv: list[str]) -> int:
     ):  # for classes that are not tensors, too
         functrace.torch.overrides.install()
     np.seterr(all="ignore")  # PyTorch does not warn of 1/0; this process is the script's alone
+    gc.freeze()  # what is imported stays: no collection need look at it, nor that at the end
     module = ModuleType("__main__")
     module.__dict__.update(__file__=filename, __builtins__=__builtins__)
     if filename == "<string>":

@@ -26,6 +26,11 @@ from functrace.torch._views import bad_argument, mismatch, view_of, viewed, writ
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """Apply a row to tensors (or arrays and numbers) and parameters."""
+    if op.view and not op.many:
+        x = inputs[0]
+        a = x._a
+        if a.__class__ is np.ndarray:
+            return viewed(op, x, (a,), op.fun(a, *params), params, bool(x._rg and recording()))
     arrays: list[Any] = []
     grad = traced = False
     for t in inputs:
@@ -115,16 +120,17 @@ def _several(
 ) -> tuple[Any, ...]:
     cell = [0]
     base = inputs[0]
-    tensors = [view_of(base, a, None, ()) if op.view else wrap(owned(a, arrays)) for a in ans]
-    for k, t in enumerate(tensors):
-        if op.view:
-            t._chain = (*base._chain, _picking(op.fun, params, k))
-            t._origin = t._origin or "multi"
-            t._op = op.name
-    floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"]
-    if grad and floating:
+    if op.view:
+        tensors = [view_of(base, a, None, (*base._chain, _picking(op.fun, params, k))) for k, a in enumerate(ans)]
+        for t in tensors:
+            t._origin, t._op = t._origin or "multi", op.name
+    else:
+        tensors = [wrap(owned(a, arrays)) for a in ans]
+    floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"] if grad else ()
+    if floating:
         answers = tuple(t._a for t in tensors)
-        node = record(op, inputs, arrays, answers, params, cell)
+        indices = next((t for t in tensors if t._a.dtype.kind not in "fc"), None)  # what rules look into, where there are any
+        node = record(op, inputs, arrays, answers, params, cell if indices is None else indices._ver)
         if len(answers) > 1:
             node.outputs = len(answers)
         for k in floating:
@@ -141,8 +147,9 @@ def _picking(fun: Callable[..., Any], params: tuple[Any, ...], k: int) -> Callab
 
 def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
     """The function of an elementwise row of one argument. `floating`: integers are first cast to the default dtype."""
-    fun, cls, seen = op.fun, op.node, op.looks[0]
+    fun, seen = op.fun, op.looks[0]
     saves_x, saves_r = seen[1], seen[0]
+    cls: Any = None
 
     def general(x: Any) -> Any:
         if not isinstance(x, Tensor):
@@ -154,6 +161,7 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
         return call(op, (x,))
 
     def function(input: Any, *, out: Any = None) -> Any:
+        nonlocal cls
         try:
             if input.__class__ is not Tensor or out is not None:
                 return general(input) if out is None else written_to(name, out, general(input))
@@ -170,6 +178,8 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
             t._a = r
             cell = t._ver = [0]
             if input._rg and recording():
+                if cls is None:
+                    cls = op.node
                 node = new(cls)
                 edge = input._edge
                 node.edges = (edge,)
@@ -242,7 +252,7 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "", par
 
 def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
     """The function of an elementwise row of two arguments, tensors or numbers."""
-    fun, cls = op.fun, op.node
+    fun, cls = op.fun, None
     first, second = op.looks
     # What is saved when only the first, only the second, or both arguments need a gradient: (x, y, result).
     wants: list[tuple[bool, bool, bool]] = [(False, False, False)] * 4
@@ -254,6 +264,7 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
         return promoted(op, x, y, floating, name)
 
     def function(input: Any, other: Any) -> Any:
+        nonlocal cls
         try:
             try:
                 a = input._a
@@ -284,6 +295,8 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
             t._a = r
             cell = t._ver = [0]
             if (rg or input._rg) and recording():
+                if cls is None:
+                    cls = op.node
                 node = new(cls)
                 if input._rg:
                     if rg:

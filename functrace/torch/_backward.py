@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch._batch import mapped
 from functrace.torch._contact import BatchTrace
 from functrace.torch._dtypes import Size
-from functrace.torch._engine import Edge, run
+from functrace.torch._engine import Edge, accumulator, run
 from functrace.torch._tensor import Tensor, wrap
 
 
@@ -22,6 +22,11 @@ def sequence(x: Any) -> Sequence[Any]:
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> list[tuple[Edge, Any]]:
     made = []
     for k, (out, g) in enumerate(zip(outputs, gradients)):
+        if not isinstance(out, Tensor):  # an edge, whose shape nobody knows
+            if g is None:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            made.append(g)
+            continue
         if g is None:
             if out._rg:
                 if out._a.size != 1:
@@ -39,7 +44,10 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> l
         made.append(g)
     roots = []
     for k, (out, g) in enumerate(zip(outputs, made)):
-        if not out._rg:
+        if not isinstance(out, Tensor):
+            roots.append(((out.node, out.output_nr), g if tensors else g._a))
+            continue
+        if not out._rg or out._edge is None:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
         if g._a.dtype != out._a.dtype:
             g = g.to(out.dtype) if tensors else wrap(g._a.astype(out._a.dtype))
@@ -71,12 +79,13 @@ def backward(
         inputs = sequence(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        if not all(t._rg for t in inputs):
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        wanted = [t._edge for t in inputs]
     outputs = sequence(tensors)
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, _gradients(outputs, grad_tensors), create_graph)
+    if inputs is not None:
+        if not all(t._rg for t in inputs):
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        wanted = [_edge_of(t) for t in inputs]
     arrived = run(roots, keep, create_graph, wanted, True)
     for t, g in zip(inputs or (), arrived):
         if g is not None and not t.is_leaf:
@@ -102,13 +111,13 @@ def grad(
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     outputs, inputs = sequence(outputs), sequence(inputs)
-    if not all(isinstance(t, Tensor) for t in outputs):
+    if not all(isinstance(t, Tensor) or hasattr(t, "output_nr") for t in outputs):
         raise AssertionError("Expected output to be a torch.Tensor")
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = _gradients(outputs, grad_outputs)
     for k, t in enumerate(outputs):
-        if not t._rg:
+        if isinstance(t, Tensor) and not t._rg:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
     edges = [_edge_of(t) for t in inputs]
     keep = create_graph if retain_graph is None else retain_graph
@@ -137,7 +146,7 @@ def _edge_of(t: Any) -> Edge:
         raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
     if not t._rg:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
-    return t._edge  # type: ignore[no-any-return]
+    return t._edge or accumulator(t)
 
 
 def _batched(outputs: Sequence[Any], gradients: Sequence[Any], edges: Sequence[Edge], keep: bool, tensors: bool) -> Sequence[Any]:

@@ -213,6 +213,8 @@ def vmap(
     from functrace.torch._ops import FUNCTIONS
 
     name = getattr(func, "__name__", type(func).__name__)
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

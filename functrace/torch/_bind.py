@@ -6,6 +6,7 @@ PyTorch's names. Tensors may stand anywhere among its arguments, in lists too. I
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -131,7 +132,7 @@ def bound(
             spots: list[tuple[int, int]] = []
             inputs: list[Any] = []
             for k, x in enumerate(given):
-                if isinstance(x, Tensor):
+                if isinstance(x, Tensor) and k != place:
                     spots.append((k, -1))
                     inputs.append(x)
                 elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
@@ -153,7 +154,7 @@ def bound(
             if place >= 0 and given[place] is not None:
                 ndim = inputs[0]._a.ndim
                 dim = given[place]
-                given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(int(dim), ndim)
+                given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(dim, ndim)
                 lifted = not ndim
             along = place >= 0 and given[place] is not None
             if along not in rows:
@@ -205,6 +206,7 @@ def bound(
     return function
 
 
+@functools.cache
 def _underivable(name: str) -> Op:
     def refuse(_g: Any, *_rest: Any) -> NoReturn:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")

@@ -8,50 +8,34 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from functrace.errors import trim
+from functrace.errors import boundary
 from functrace.torch._views import bad_argument
 
 _THEMSELVES = ("functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")
 _PLAIN = ("__new__", "__getattr__", "__init_subclass__", "__hash__", "__setattr__", "__len__", "__bool__", "backward")
 
 
-def _no_tensor(function: Any, error: AttributeError, given: Mapping[str, Any], first: int) -> None:
+def _no_tensor(function: Any, first: int, error: AttributeError, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise PyTorch's complaint if it is an argument that has not the attribute, and not the user's code that asked for it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None or not trace.tb_frame.f_globals.get("__name__", "").startswith("functrace."):
         return
-    for k, (name, x) in enumerate(given.items()):
+    code = inspect.unwrap(function).__code__
+    for k, (name, x) in enumerate({**dict(zip(code.co_varnames[: code.co_argcount], args)), **kwargs}.items()):
         if x is error.obj and not hasattr(x, "_a"):
             raise bad_argument(function.__name__, name, k + 1 - first, x) from None
-
-
-def _outermost(function: Any, first: int) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def outermost(*args: Any, **kwargs: Any) -> Any:
-        try:
-            try:
-                return function(*args, **kwargs)
-            except AttributeError as error:
-                code = inspect.unwrap(function).__code__
-                _no_tensor(function, error, {**dict(zip(code.co_varnames[: code.co_argcount], args)), **kwargs}, first)
-                raise
-        except Exception as error:
-            trim(error)
-            raise
-
-    return outermost
 
 
 def trimmed(names: Mapping[str, Any], module: str = "functrace.torch", first: int = 0) -> dict[str, Any]:
     """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
     return {
-        name: _outermost(f, first)
+        name: boundary(f, functools.partial(_no_tensor, f, first))
         for name, f in names.items()
         if type(f) is FunctionType
         and f.__module__.startswith(module)

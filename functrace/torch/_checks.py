@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
-from contextlib import suppress
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 CHECKS: dict[str, Callable[..., None]] = {}
@@ -23,16 +23,41 @@ def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return enter
 
 
+_ALIKE = {  # the first and the last tensor have one dtype, or else
+    "tensordot": "both inputs should have same dtype",
+    "linalg_vecdot": "linalg.vecdot: Expected x and y to have the same dtype, but found x of type {0} and y of type {1} instead",
+    "linalg_solve": "linalg.solve: Expected A and B to have the same dtype, but found A of type {0} and B of type {1} instead",
+    "cross": "expected scalar type {0} but found {1}",
+    "linalg_cross": "expected scalar type {0} but found {1}",
+    "index_add": "index_add_(): self ({0}) and source ({1}) must have the same scalar type",
+    "index_copy": "index_copy_(): self and source expected to have the same dtype, but got (self) {0} and (source) {1}",
+    "index_put": "Index put requires the source and destination dtypes match, got {0} for the destination and {1} for the source.",
+    "put": "put_(): self and source expected to have the same dtype, but got self.dtype = {0} and source.dtype = {1}",
+}
+
+
+def _alike(words: str, given: Iterable[Any]) -> None:
+    tensors = [x for x in given if hasattr(x, "_a")]
+    x, y = tensors[0], tensors[-1]
+    if x._a.dtype != y._a.dtype:
+        wrong(words.format(x.dtype.scalar, y.dtype.scalar))
+
+
 def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, after the check of that name if there is one."""
-    check = CHECKS.get(name)
-    if check is None:
+    check, words = CHECKS.get(name), _ALIKE.get(name)
+    if check is None and words is None:
         return function
 
     @functools.wraps(function)
     def careful(*args: Any, **kwargs: Any) -> Any:
-        with suppress(TypeError, AttributeError):  # arguments of another kind: the operation itself says what is wrong
-            check(*args, **kwargs)
+        try:  # `suppress` takes longer than most checks
+            if words is not None:
+                _alike(words, (*args, *kwargs.values()))
+            if check is not None:
+                check(*args, **kwargs)
+        except (TypeError, AttributeError):  # arguments of another kind: the operation itself says what is wrong
+            pass
         return function(*args, **kwargs)
 
     return careful
@@ -49,6 +74,13 @@ def out_of_range(dim: int, ndim: int) -> IndexError:
     return IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
 
 
+def whole(argument: str, x: Any) -> int:
+    """An integer, given as an int or as a tensor. Raises TypeError as PyTorch does, which takes no bool for one."""
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise TypeError(f"argument '{argument}' must be int, not {type(x).__name__}")
+    return operator.index(x)
+
+
 def wrong(text: str, kind: type[Exception] = RuntimeError) -> NoReturn:
     raise kind(text)
 
@@ -57,7 +89,7 @@ def c_name(x: Any) -> str:
     names = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
              "float16": "c10::Half", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
              "complex128": "c10::complex<double>"}  # fmt: skip
-    return names.get(x._a.dtype.name, str(x.dtype))
+    return names.get(getattr(x, "_a", x).dtype.name, str(x.dtype))
 
 
 def fits(x: Any, y: Any) -> None:
@@ -71,7 +103,7 @@ def fits(x: Any, y: Any) -> None:
 
 @check_of("where")
 def _where(condition: Any, input: Any = None, other: Any = None) -> None:
-    if condition._a.dtype.name not in ("bool", "uint8") and input is not None:
+    if condition._a.dtype.char not in "?B" and input is not None:
         wrong(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar}")
     for x, y in ((input, other), (condition, input), (condition, other)):
         if hasattr(x, "_a") and hasattr(y, "_a"):
@@ -100,7 +132,7 @@ def _lerp(input: Any, end: Any, weight: Any) -> None:
 
 @check_of("addcdiv")
 def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
-    if tensor1._a.dtype.kind in "iu" and tensor2._a.dtype.kind in "iu":
+    if tensor1._a.dtype.kind in "biu" and tensor2._a.dtype.kind in "biu":
         wrong(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
             "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
@@ -121,6 +153,9 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
             if len(shape) != 2:
                 wrong(f"{argument} must be a matrix, got {len(shape)}-D tensor")
     if name == "addmv":
+        if not input._a.dtype == a._a.dtype == b._a.dtype:
+            kinds = ", ".join(t.dtype.scalar for t in (input, a))
+            wrong(f"addmv input tensors must have the same dtype, but got {kinds}, and {b.dtype.scalar}")
         if len(y) == 2 and len(z) == 1 and (y[1] != z[0] or x not in ((), (1,), y[:1])):
             wrong(f"size mismatch, got input ({x[0] if x else 1}), mat ({y[0]}x{y[1]}), vec ({z[0]})")
         return
@@ -184,6 +219,10 @@ def _multi_dot(tensors: Any, **_named: Any) -> None:
     if len(given) < 2:
         wrong(f"multi_dot(): expected at least 2 tensors but got {len(given)}")
     shapes = [list(t._a.shape) for t in given]
+    other = next((k for k, t in enumerate(given) if t._a.dtype != given[0]._a.dtype), 0)
+    if other:
+        kinds = f"tensor 0 is {c_name(given[0])} and tensor {other} {c_name(given[other])}"
+        wrong(f"multi_dot(): all tensors must have be the same dtype but {kinds}")
     for k, (x, y) in enumerate(itertools.pairwise(shapes)):
         if x[-1:] != (y[-2:-1] or y):
             wrong(f"multi_dot(): tensors {k} and {k + 1} with shapes {x} and {y} cannot be multiplied")
@@ -193,11 +232,15 @@ def _multi_dot(tensors: Any, **_named: Any) -> None:
 def _matrix(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
     if A._a.ndim < 2:
         wrong(f"{name.replace('_', '.', 1)}: The input tensor A must have at least 2 dimensions.")
+    if name == "linalg_qr" and (mode := _named.get("mode", *_rest[:1] or ("r",))) not in ("reduced", "complete", "r"):
+        wrong(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
 
 
 @check_of("inner")
 def _inner(input: Any, other: Any) -> None:
     x, y = input._a.shape, other._a.shape
+    if x and y and input._a.dtype != other._a.dtype:
+        wrong("both inputs should have same dtype")
     if x and y and x[-1] != y[-1]:
         wrong(f"inner() the last dimension must match on both input tensors but got shapes {list(x)} and {list(y)}")
 
@@ -215,6 +258,12 @@ def vectors(input: Any, other: Any) -> None:
             f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same number of elements, but got "
             f"{x.size} and {y.size} elements respectively"
         )
+
+
+@check_of("heaviside")
+def _heaviside(input: Any, values: Any) -> None:
+    if input._a.dtype.kind != "c" and values._a.dtype != input._a.dtype:
+        wrong("heaviside is not yet implemented for tensors with different dtypes.")
 
 
 @check_of("dist")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from functrace import jit
 from functrace.torch import _dtypes, _modes
-from functrace.torch._contact import Tracer, tree
+from functrace.torch._contact import tree
 from functrace.torch._device import _answer
 from functrace.torch._engine import placed
 from functrace.torch._modes import forward_levels, recording
@@ -124,18 +124,24 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self._orig_mod
-        leaves, treedef = tree.flatten((args, kwargs))
-        places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
-        fixed = all(_plain(x) if isinstance(x, Tensor) else isinstance(x, _CONSTANTS) for x in leaves)  # an object may change
-        if not places or _modes.depth or forward_levels.get() or not fixed:
+        leaves: Sequence[Any] = args
+        places: Sequence[int] = range(len(args))
+        inside: Any = None
+        if kwargs or not all(map(_plain, args)):  # not only tensors, as most calls have
+            leaves, inside = tree.flatten((args, kwargs))
+            places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
+            if not all(_plain(x) if isinstance(x, Tensor) else isinstance(x, _CONSTANTS) for x in leaves):  # an object may change
+                return function(*args, **kwargs)
+        if not places or _modes.depth or forward_levels.get():
             return function(*args, **kwargs)
         try:
-            rest = tuple((type(x), x) for x in leaves if not isinstance(x, Tensor))
-            key = treedef, rest, tuple(places), _dtypes.get_default_dtype(), bool(recording())
+            rest = tuple((type(x), x) for x in leaves if not isinstance(x, Tensor)) if inside else ()
+            key = inside, rest, tuple(places), _dtypes.get_default_dtype(), bool(recording())
             program = self.programs.get(key, self)
         except TypeError:
             return function(*args, **kwargs)
         if program is self:
+            treedef = inside or tree.flatten((args, kwargs))[1]
             program = jit(_of_arrays(function, leaves, places, treedef)) if isinstance(function, FunctionType) else None
             self.programs[key] = program
         if program is None:
@@ -145,14 +151,16 @@ class Compiled:
         except Exception:
             self.programs[key] = None  # the function itself says what is wrong, if anything is
             return function(*args, **kwargs)
+        if isinstance(found, np.ndarray):
+            return wrap(np.asarray(found))
         return tree.map(lambda x: wrap(np.asarray(x)) if isinstance(x, (np.ndarray, np.generic)) else x, found)
 
 
 def _plain(t: Any) -> bool:
-    return type(t) is Tensor and not t._rg and type(t._a) is np.ndarray and not isinstance(t._a, Tracer)
+    return type(t) is Tensor and not t._rg and type(t._a) is np.ndarray
 
 
-def _of_arrays(function: Callable[..., Any], leaves: list[Any], places: list[int], treedef: Any) -> Callable[..., Any]:
+def _of_arrays(function: Callable[..., Any], leaves: Sequence[Any], places: Sequence[int], treedef: Any) -> Callable[..., Any]:
     """A function of tensors and constants as one of arrays. Raises `_Impure` where it did more than compute."""
 
     def of_arrays(*arrays: Any) -> Any:

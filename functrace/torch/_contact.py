@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrace import custom_vjp, stop_gradient, tree, value, vjp, vmap
+from functrace import stop_gradient, tree, value, vjp, vmap
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
@@ -29,7 +29,7 @@ from functrace.pool import product
 
 __all__ = [
     "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View", "batched", "bind", "buffer", "complex_of", "custom_vjp", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
+    "View", "batched", "bind", "buffer", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
     "linear", "linked", "looks", "product", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "value", "vjp", "vmap",
 ]  # fmt: skip
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import level
-from functrace.torch import _dtypes, _inplace
+from functrace.torch import _dtypes, _inplace, _leaves
+from functrace.torch._apply import call
 from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import device_of, to_shape
 from functrace.torch._index import stack
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
+from functrace.torch._shape import FILL
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, mismatch
 
@@ -63,7 +65,7 @@ def written(out: Any, a: Any) -> Any:
 _SEQUENCES = (list, tuple, range, deque)
 
 
-def _leaves(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+def _flat(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     """The shape of nested sequences, as PyTorch finds it, and their items."""
     shape: list[int] = []
     level = [data]
@@ -87,7 +89,7 @@ def _array(data: Any, dtype: Any) -> Any:
         given: Any = data
         a = np.copy(given)
         return a.astype(numpy_dtype(dtype, _dtypes.of(a.dtype)))
-    shape, items = _leaves(data)
+    shape, items = _flat(data)
     if items and isinstance(items[0], np.ndarray):
         return _array(np.array(data), dtype)
     kind: Any = None
@@ -223,7 +225,8 @@ def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
             keywords(f"{name}_like", options)
         if not isinstance(input, Tensor):
             raise bad_argument(f"{name}_like", "input", 1, input)
-        return finish(make(input._a.shape, numpy_dtype(dtype, input.dtype, f"{name}_like")), requires_grad)
+        d = numpy_dtype(dtype, input.dtype, f"{name}_like")
+        return finish(_leaves.like(input._a, lambda shape: make(shape, d)), requires_grad)
 
     plain.__name__, like.__name__ = name, f"{name}_like"
     return plain, like
@@ -255,7 +258,8 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: 
     device_of(device)
     keywords("full_like", options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return finish(np.full(input._a.shape, _dtypes.held(value, numpy_dtype(dtype, input.dtype))), requires_grad)
+    held = _dtypes.held(value, numpy_dtype(dtype, input.dtype))
+    return finish(_leaves.like(input._a, lambda shape: np.full(shape, held)), requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
@@ -277,6 +281,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool 
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
     """Numbers from `start` (0) up to but without `end`."""
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
+    start, end, step = (_dtypes.held(x, np.dtype(np.float64)).item() if isinstance(x, complex) else x for x in (start, end, step))
     if end is None:
         start, end = 0, start
     for position, (name, x) in enumerate((("start", start), ("end", end), ("step", step)), 1):
@@ -298,8 +303,8 @@ def _range(function: Callable[..., Any]) -> Callable[..., Any]:
         start: Any, end: Any, steps: int, *args: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, **more: Any
     ) -> Any:
         device_of(device)
-        d = numpy_dtype(dtype)
         start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+        d = numpy_dtype(dtype, _dtypes.of_scalar(1j) if isinstance(start, complex) or isinstance(end, complex) else None)
         if steps < 0:
             raise RuntimeError("number of steps must be non-negative")
         return finish(function(start, end, operator.index(steps), d, *args, **more), requires_grad)
@@ -309,7 +314,7 @@ def _range(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _linspace(start: Any, end: Any, n: int, d: Any) -> Any:
     """From both ends towards the middle, in the dtype of the result, as PyTorch does."""
-    if n < 2 or d.kind not in "f":
+    if n < 2 or d.kind not in "fc":
         return np.linspace(start, end, n).astype(d)
     step = d.type((d.type(end) - d.type(start)) / d.type(n - 1))
     k = np.arange(n)
@@ -341,6 +346,11 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
 
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, one a row."""
+    for t in tensors:
+        if t._a.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(t._a.shape)}")
+        if t._a.dtype != tensors[0]._a.dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     return stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1) if len(tensors) > 1 else tensors[0]
 
 
@@ -397,7 +407,16 @@ _WINDOWS: dict[str, Any] = {
 public(_range_with_end, "range", method=False)
 for _name, _fun in _WINDOWS.items():
     public(_window(_fun), _name + "_window", method=False)
-public(lambda input, value: input.clone().fill_(value), "fill", method=False)
+
+
+def fill(input: Any, value: Any) -> Any:
+    """One value, a number or a 0-d tensor, everywhere."""
+    if isinstance(value, Tensor):
+        return call(FILL[1], (input, value))
+    return call(FILL[0], (input,), (_dtypes.held(value, input._a.dtype)[()],))
+
+
+public(fill, method=False)
 public(lambda input: input.detach(), "detach", method=False)
 public(lambda input: bool(input), "is_nonzero")
 public(lambda input, other: input._a.shape == other._a.shape, "is_same_size")

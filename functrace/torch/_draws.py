@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +11,17 @@ import numpy as np
 
 from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
+from functrace.torch._checks import c_name, fits
 from functrace.torch._create import empty, empty_like, finish, makers, numpy_dtype, shape_of
 from functrace.torch._dtypes import device_of
+from functrace.torch._leaves import like
 from functrace.torch._limits import refuse
 from functrace.torch._modes import no_grad
-from functrace.torch._nodes import Op
+from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public, zero
+from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import inplace
 
 
 def _drawn(name: str, kind: str) -> tuple[Any, Any]:
@@ -48,12 +53,18 @@ def randint(
         low, high, size = 0, low, high
     if high is None:
         low, high = 0, low
+    low, high = (int(x) if isinstance(x, Tensor) else x for x in (low, high))
     if isinstance(low, float) or isinstance(high, float):
         name = "'low' (position 1)" if isinstance(low, float) else f"'high' (position {1 if high_alone else 2})"
         raise TypeError(f"randint(): argument {name} must be int, not float")
     shape = shape_of("randint", (size,))
+    d = numpy_dtype(dtype, _dtypes.int64)
+    if d.kind in "iu":
+        for n, what in ((low, "from"), (high - 1, "to - 1")):
+            if not np.iinfo(d).min <= n <= np.iinfo(d).max:
+                raise RuntimeError(f"{what} is out of bounds for {c_name(np.empty(0, d))}")
     values = _below(_source(generator), low, high, math.prod(shape)).reshape(shape)
-    return finish(values.astype(numpy_dtype(dtype, _dtypes.int64)), requires_grad)
+    return finish(values.astype(d), requires_grad)
 
 
 def _below(source: _random.Generator, low: int, high: int, n: int) -> Any:
@@ -64,7 +75,8 @@ def _below(source: _random.Generator, low: int, high: int, n: int) -> Any:
 
 def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
     """Integers, in the shape and dtype of another tensor."""
-    return randint(*((0, low) if high is None else (low, high)), tuple(input.shape), dtype=dtype or input.dtype)
+    given = (0, low) if high is None else (low, high)
+    return wrap(like(input._a, lambda shape: randint(*given, shape, dtype=dtype or input.dtype)._a))
 
 
 def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
@@ -96,20 +108,22 @@ def normal(
     if size is not None:
         made = empty(shape_of("normal", (size,)), dtype=dtype)
         return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
-    like = mean if isinstance(mean, Tensor) else std
-    refuse("normal_", like._a.dtype)
+    first = mean if isinstance(mean, Tensor) else std
+    refuse("normal_", first._a.dtype)
     if np.any(getattr(std, "_a", std) < 0):
         raise RuntimeError("normal expects all elements of std >= 0.0")
+    if isinstance(mean, Tensor) and isinstance(std, Tensor):
+        fits(mean, std)
     shape = np.broadcast_shapes(np.shape(getattr(mean, "_a", mean)), np.shape(getattr(std, "_a", std)))
     with no_grad():
-        made = wrap(_random.draw("normal", shape, like._a.dtype, generator)) * std + mean
+        made = (wrap(_random.draw("normal", shape, first._a.dtype, generator)) * std + mean).to(first.dtype)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    return call(_NORMAL[3 if len(given) == 2 else 1 if like is mean else 2], given, (made._a,))
+    return call(_NORMAL[3 if len(given) == 2 else 1 if first is mean else 2], given, (made._a,))
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """1 with the probability that each element is (or p), else 0."""
-    made = (empty_like(input) if out is None else out).bernoulli_(input if p is None else p, generator=generator)
+    made = (empty(tuple(input.shape), dtype=input.dtype) if out is None else out).bernoulli_(input if p is None else p, generator=generator)
     return call(_BERNOULLI, (input,), (made._a,)) if out is None else made
 
 
@@ -125,7 +139,7 @@ def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
 
 def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
     if x.dtype.kind == "c" and std >= 0:
-        return _random.draw("normal", (x.size,), x.dtype, source) * std + mean
+        return _random.normal(2 * x.size, x.real.dtype, source, mean, std / math.sqrt(2)).view(x.dtype)
     return _random.normal(x.size, x.dtype, source, mean, std)
 
 
@@ -143,7 +157,8 @@ def _geometric(x: Any, source: Any, p: float) -> Any:
 
 def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
     if isinstance(p, Tensor):
-        chance = np.broadcast_to(p._a, x.shape).ravel()
+        places = like(x, lambda shape: np.arange(x.size).reshape(shape)).ravel()
+        chance = np.broadcast_to(p._a, x.shape).ravel()[np.argsort(places)]
         kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
     else:
         chance, kind = p, np.dtype(np.float64)
@@ -181,6 +196,11 @@ _FILLS: dict[str, Callable[..., Any]] = {
 }
 
 
+@functools.cache
+def _written(name: str, form: int) -> Op:
+    return Op(f"{name.title().replace('_', '')}Backward{form}", COPY.fun, [zero, same], ("Zero", "Copy"))
+
+
 def _filling(name: str, fill: Callable[..., Any]) -> None:
     renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
 
@@ -188,7 +208,9 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
         refuse(name, self._a.dtype)
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
-        return self.copy_(wrap(np.reshape(drawn, self._a.shape).astype(self._a.dtype)))
+        form = {"random_": 2 - len(args) - len(named), "bernoulli_": 1 if any(isinstance(p, Tensor) for p in args) else 2}.get(name, 0)
+        new = wrap(like(self._a, lambda shape: np.reshape(drawn, shape)).astype(self._a.dtype))
+        return inplace(_written(name, form), self, (new,))
 
     method.__name__ = name
     method.__doc__ = "Overwrite with random numbers."
@@ -203,6 +225,10 @@ public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator)
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
     """Indices drawn from each row with probabilities proportional to its elements."""
     p = input._a
+    if p.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if p.dtype.kind != "f":
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype.scalar}")
     if not np.all((p >= 0) & np.isfinite(p)):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not np.all(np.sum(p, -1) > 0):

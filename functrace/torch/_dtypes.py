@@ -6,14 +6,20 @@ NumPy promotes an int64 array and a float32 array to float64, PyTorch to float32
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
+import warnings
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from functrace.errors import level
+
 BOOL, INT, FLOAT, COMPLEX = range(4)
 _CATEGORY = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "c": COMPLEX}
+_KINDS: dict[Any, int] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
 
 
 class dtype:
@@ -168,18 +174,46 @@ def wrapped(number: Any, target: Any) -> Any:
         return np.asarray(kind(number)).astype(target)[()]
 
 
+@functools.cache
+def _bounds(target: Any) -> tuple[float, float]:
+    """Between which finite numbers those lie that may be put into a tensor of a dtype."""
+    if target.kind in "iu":
+        info = np.iinfo(target)
+        return info.min or -info.max, info.max
+    high = float(np.finfo(target).max) if target.name in ("float32", "complex64") else math.inf
+    return -high, high
+
+
 def held(number: Any, target: Any) -> Any:
     """A number in the NumPy dtype of a tensor that it is put into. Negative ones wrap round in unsigned dtypes, others must fit."""
+    if isinstance(number, complex) and number.imag == 0 and target.kind != "c":
+        number = number.real
     if isinstance(number, complex):
         fits = target.kind not in "iuf"
-    elif target.kind in "iu":
-        info = np.iinfo(target)
-        fits = bool((info.min or -info.max) <= number <= info.max)  # never for NaN
     else:
-        fits = target.name not in ("float32", "complex64") or not bool(np.finfo(target).max < abs(number) < float("inf"))
+        low, high = _bounds(target)
+        fits = low <= number <= high or target.kind not in "iu" and not abs(number) < math.inf
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(target.name, target.name)} without overflow")
     return np.asarray(number).astype(target)
+
+
+def cast(a: Any, d: Any) -> Any:
+    """An array in another dtype; PyTorch's warning where that loses something."""
+    if a.dtype.kind == "c" and np.dtype(d).kind not in "cb":
+        _warn_once("Casting complex values to real discards the imaginary part")
+        a = a.real
+    return a.astype(d)
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=level())
+
+
+def long(a: Any) -> Any:
+    """An array of integers as one of int64; others as they are."""
+    return a.astype(np.int64) if a.dtype.kind in "biu" else a
 
 
 def factor(number: Any, d: dtype) -> Any:
@@ -226,6 +260,13 @@ def _combine(high: dtype | None, low: dtype | None) -> dtype | None:
 
 def result_type(*operands: Any) -> dtype:
     """The dtype of an op on these: arrays (anything with `shape` and `dtype`) and Python scalars."""
+    first = getattr(operands[0], "dtype", None)
+    if first.__class__ is dtype:
+        for x in operands[1:]:
+            if _KINDS.get(x.__class__, COMPLEX + 1) > first.category and getattr(x, "dtype", None) is not first:
+                break
+        else:  # the most common case: nothing is promoted
+            return first
     dim = zero = wrapped = None
     for x in operands:
         d = getattr(x, "dtype", None)
@@ -234,7 +275,7 @@ def result_type(*operands: Any) -> dtype:
             wrapped = d if wrapped is None else promote_types(wrapped, d)
             continue
         d = d if isinstance(d, dtype) else of(d)
-        if x.shape:
+        if x.ndim:
             dim = d if dim is None else promote_types(dim, d)
         else:
             zero = d if zero is None else promote_types(zero, d)

@@ -101,6 +101,8 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """The gradients of the arguments, tensors, from those of the results; of one argument, its own."""
+        if len(grads) != self.outputs:
+            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         given = [None if g is None else g if recording() else g._a for g in grads]
         rule = self.restate if recording() else self.backward
         found = tuple(_given(self, rule(given if self.outputs > 1 else given[0]), bool(recording())))
@@ -172,6 +174,14 @@ class AccumulateGrad(Node):
     def name(self) -> str:
         """Its name in PyTorch."""
         return "torch::autograd::AccumulateGrad"
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        """Add to the leaf's gradient."""
+        if self.variable._rg:
+            self.variable._accumulate(g, hasattr(g, "_a"))
+        return ()
+
+    restate = backward
 
 
 _classes: dict[str, type[Node]] = {}
@@ -286,7 +296,7 @@ def _walk(
                     if accumulate:
                         given = grads[leaf] if leaf.post else None
                         variable = leaf.leaf()
-                        if variable is None:
+                        if variable is None or not variable._rg:
                             del grads[leaf]
                         else:
                             variable._accumulate(grads.pop(leaf), tensors)  # no name holds it: the leaf may keep it as it is
@@ -392,7 +402,8 @@ def _call_all(hooks: Hooks, row: list[Any], *others: Any) -> list[Any]:
     for hook in list(hooks.values()):
         new = hook(tuple(row), *others)
         if new is not None:
-            new = new if isinstance(new, tuple) else (new,)
+            if not isinstance(new, tuple):
+                raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}'")
             if len(new) != len(row):
                 name = getattr(hook, "__name__", type(hook).__name__)
                 raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but expected {len(row)})")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
+from functrace.torch._contact import value
+from functrace.torch._modes import forward_levels
 
 
 class _Options:
@@ -31,7 +33,7 @@ def set_printoptions(
     sci_mode: bool | None = None,
 ) -> None:
     """Change how tensors are printed; an argument left out keeps its value, but `sci_mode` goes back to automatic."""
-    if profile is not None:
+    if profile in _PROFILES:
         OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems, OPTIONS.linewidth = _PROFILES[profile]
     for name, given in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
         if given is not None:
@@ -166,3 +168,24 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
             out += ", " + suffix
             column += len(suffix) + 2
     return out + ")"
+
+
+def shown(t: Any) -> str:
+    """A tensor as it is printed."""
+    name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") else type(t).__name__
+    tangent, rg = None, t._rg
+    try:
+        fn = t.grad_fn
+    except RuntimeError:  # of a view whose base was written
+        return to_string(t._a, True, "Invalid", f"{name}(", "")
+    if rg and forward_levels.get():  # a dual tensor shows its tangent, and as its history that of its value
+        from functrace.torch.autograd.forward_ad import unpack_dual
+
+        primal, tangent = unpack_dual(t)
+        if tangent is not None:
+            fn, rg = (fn, rg) if primal._rg else (None, False)
+            levels = forward_levels.set(())
+            tangent = repr(tangent)
+            forward_levels.reset(levels)
+    made = type(fn).__name__ if fn is not None else ""
+    return to_string(np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")

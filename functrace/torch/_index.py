@@ -13,26 +13,41 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import Size
+from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public
-from functrace.torch._shape import ALIAS, COPY, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, in_order, wrap
-from functrace.torch._views import inplace, type_name, written_to
+from functrace.torch._views import inplace, opened, type_name, written_to
 
+_BOUND = (int, type(None))
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
+
+
+_NO_SLICE = "slice() cannot be applied to a 0-dim tensor."
+_NO_AXES = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+)
 
 
 def _key(x: Any, index: Any) -> tuple[Any, Any]:
     """The view that the plain parts of an index make, and the rest: None, or an index with arrays."""
     single = not isinstance(index, tuple)
+    if not (x._rg and recording()) and isinstance(x._a, np.ndarray) and all(map(_is_plain, (index,) if single else index)):
+        try:  # nothing is recorded, so one view will do
+            return call(SLICE, (x,), ((index, ...) if single else (*index, ...),)), None
+        except IndexError:  # of which PyTorch's words are below
+            pass
     if isinstance(index, list) and len(index) < 32 and any(isinstance(i, _PARTS) for i in index):  # as PyTorch takes it
         index, single = tuple(index), False
     parts = (index,) if single else index
-    parts = tuple(_as_index(p) for p in parts)
-    taken = sum(_taken(p) for p in parts)
+    parts = tuple(map(_as_index, parts))
+    taken = sum(map(_taken, parts))
     ndim, removed = x._a.ndim, 0
     if taken > ndim:
+        if single and not isinstance(parts[0], (Tensor, np.ndarray)):
+            raise IndexError(_NO_SLICE if isinstance(parts[0], slice) else _NO_AXES)
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, k = x, 0
     arrays: dict[int, Any] = {}
@@ -79,6 +94,10 @@ def _picked_shape(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, 
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
 
 
+def _several(index: tuple[Any, ...]) -> builtins.bool:
+    return sum(not isinstance(p, slice) for p in index) > 1
+
+
 def _check_arrays(x: Any, index: Sequence[Any]) -> None:
     k = place = 0  # the axis, and its number among those with arrays, which PyTorch moves to the front
     for p in index:
@@ -111,7 +130,7 @@ def _as_index(p: Any) -> Any:
         return int(p)
     if isinstance(p, Tensor):
         p = p._a
-        if p.dtype.kind not in "iub" or p.dtype.name in ("int8", "int16"):
+        if p.dtype.kind not in "iub" or p.dtype.char in "bh":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return p.item() if not p.ndim and not isinstance(p, Tracer) else p.view(np.bool_) if p.dtype == np.uint8 else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
@@ -126,6 +145,10 @@ def _as_index(p: Any) -> Any:
     )
 
 
+def _is_plain(p: Any) -> builtins.bool:
+    return type(p) is int or (type(p) is slice and p.step is None and type(p.start) in _BOUND and type(p.stop) in _BOUND)
+
+
 def _taken(p: Any) -> int:
     if p is None or p is Ellipsis or isinstance(p, builtins.bool):
         return 0
@@ -134,7 +157,7 @@ def _taken(p: Any) -> int:
 
 def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
     if not x._a.ndim:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError(_NO_SLICE)
     if s.step is not None and int(s.step) <= 0:
         raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
     try:
@@ -152,15 +175,12 @@ def getitem(self: Any, index: Any) -> Any:
     """`x[index]`: views for integers and slices, copies for tensors, lists and masks."""
     if type(index) is int:
         if not self._a.ndim:
-            raise IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
-                "0-dim tensor to a number"
-            )
+            raise IndexError(_NO_AXES)
         return select_at(self, 0, index)
     part, arrays = _key(self, index)
     if arrays is None:
         return part
-    if len(arrays) > 1 and not any(isinstance(p, Tracer) for p in arrays):
+    if _several(arrays) and not any(isinstance(p, Tracer) for p in arrays):
         _picked_shape(part._a.shape, arrays)
     return call(INDEX, (part,), (arrays,))
 
@@ -168,6 +188,8 @@ def getitem(self: Any, index: Any) -> Any:
 def setitem(self: Any, index: Any, value: Any) -> None:
     """`x[index] = value`, which becomes part of `x`'s history."""
     part, arrays = _key(self, index)
+    if part._a.shape == self._a.shape:  # all of it, which is no view
+        part = self
     if not isinstance(value, Tensor):
         value = _constant(self, value)
     if arrays is None:
@@ -175,21 +197,27 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
             value = reshaped(value, value._a.shape[extra:])
         check_expands(value, part._a.shape, "expand")
-        inplace(COPY, part, (value,))
+        inplace(FILL[3] if part._a.ndim and not value._a.ndim else COPY, part, (value,))
         return
-    target = _picked_shape(part._a.shape, arrays)
-    try:
-        np.broadcast_to(value._a, target)
-    except ValueError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value._a.shape)} cannot be broadcast to indexing result of shape {list(target)}"
-        ) from None
+    if value._a.ndim or _several(arrays):
+        target = _picked_shape(part._a.shape, arrays)
+        try:
+            np.broadcast_to(value._a, target)
+        except ValueError:
+            given = list(value._a.shape)
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {given} cannot be broadcast to indexing result of shape {list(target)}"
+            ) from None
     if value._a.dtype != part._a.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, "
             f"got {part.dtype.scalar} for the destination and {value.dtype.scalar} for the source."
         )
-    inplace(INDEX_PUT, part, (value,), (arrays,))
+    if not value._a.ndim and isinstance(value._a, np.ndarray) and isinstance(part._a, np.ndarray) and not opened(part, (value,)):
+        part._a[arrays] = value._a
+        part._ver[0] += 1
+    else:
+        inplace(INDEX_PUT, part, (value,), (arrays,))
 
 
 def _constant(x: Any, value: Any) -> Any:

@@ -17,7 +17,7 @@ def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _index(name: str, index: Any, what: str = "int32/int64") -> None:
-    if index._a.dtype.name not in ("int32", "int64"):
+    if index._a.dtype.kind != "i" or index._a.dtype.itemsize < 4:
         wrong(f"{name}(): Expected dtype {what} for index")
 
 
@@ -54,7 +54,7 @@ def _index_select(input: Any, dim: int, index: Any) -> None:
     a, i = input._a, index._a
     if i.ndim > 1:
         wrong("index_select(): Index is supposed to be a vector", IndexError)
-    if i.dtype.name not in ("int32", "int64"):
+    if i.dtype.kind != "i" or i.dtype.itemsize < 4:
         wrong("index_select(): Expected dtype int32 or int64 for index")
     k = place_of(dim, a.ndim)
     n = a.shape[k] if k < a.ndim else 1
@@ -84,8 +84,16 @@ def _flat_index(_name: str, input: Any, index: Any, *_rest: Any, **_named: Any) 
         wrong(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.", IndexError)
 
 
+@check_of("select")
+def _select(input: Any, *_rest: Any, **_named: Any) -> None:
+    if not input._a.ndim:
+        wrong("select() cannot be applied to a 0-dim tensor.", IndexError)
+
+
 @check_of("narrow")
 def _narrow(input: Any, dim: int, start: Any, length: int) -> None:
+    if not input._a.ndim:
+        wrong("narrow() cannot be applied to a 0-dim tensor.")
     n = input._a.shape[place_of(dim, input._a.ndim)] if -input._a.ndim <= dim < input._a.ndim else None
     if n is None:
         return
@@ -129,6 +137,8 @@ def _repeat(self: Any, *sizes: Any) -> None:
 @check_of("unflatten")
 def _unflatten(input: Any, dim: int, sizes: Any) -> None:
     a = input._a
+    if not a.ndim:
+        wrong(f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions")
     if not -a.ndim <= dim < a.ndim:
         return
     known = 1
@@ -171,6 +181,8 @@ def _rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> None:
 
 @check_of("split")
 def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> None:
+    if not tensor._a.ndim:
+        wrong("split expects at least a 1-dimensional tensor")
     size, n = split_size_or_sections, tensor._a.shape[dim] if -tensor._a.ndim <= dim < tensor._a.ndim else 0
     if isinstance(size, int):
         if size < 0:
@@ -181,6 +193,8 @@ def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> None:
 
 @check_of("chunk")
 def _chunk(input: Any, chunks: int, dim: int = 0) -> None:
+    if not input._a.ndim:
+        wrong("chunk expects at least a 1-dimensional tensor")
     if chunks < 1:
         wrong(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
 

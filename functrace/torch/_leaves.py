@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,14 @@ def laid_out(g: Any, leaf: Any) -> Any:
     out = np.empty_like(leaf, dtype=g.dtype)
     out[...] = g
     return out
+
+
+def like(a: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
+    """What `make` gives for the shape of an array, its elements in the order in which the array's lie in memory."""
+    if type(a) is not np.ndarray or a.flags.c_contiguous or 0 in a.strides:
+        return make(a.shape)
+    order = sorted(range(a.ndim), key=lambda k: -a.strides[k])
+    return make(tuple(a.shape[k] for k in order)).transpose(np.argsort(order))
 
 
 def forget(leaves: Iterable[Any], set_to_none: bool) -> None:

@@ -37,7 +37,8 @@ _ROWS = (
     ("lt le gt ge atan2 copysign xlogy cummax cummin aminmax mode logit", "c", "{name}_cpu"),
     ("floor_divide", "bc", "div_floor_cpu"),
     ("_div_trunc", "bc", "div_trunc_cpu"),
-    ("logaddexp logaddexp2 nextafter", "biuc", "{name}_cpu"),
+    ("logaddexp2 nextafter", "biuc", "{name}_cpu"),
+    ("logaddexp", "biu", "{name}_cpu"),
     ("remainder fmod kthvalue", "bc", "{name}_cpu"),
     ("hypot", "biuc", "hypot_cpu"),
     ("maximum minimum fmax fmin", "c", "{name} not implemented for complex tensors."),
@@ -63,6 +64,16 @@ _ROWS = (
     ("nanmean", "biu", "nanmean(): expected input to have floating point or complex dtype but got {scalar}"),
     ("nansum nanmean", "c", "nansum on CPU does not support complex inputs"),
     ("logcumsumexp", "biu", "logcumsumexp_out_cpu"),
+    ("trapezoid cumulative_trapezoid", "b", "{name}: received a bool input for `x` or `y`, but bool is not supported"),
+    ("cov", "b", "cov(): bool dtype is not supported for input"),
+    ("isin", "bc", "Unsupported input type encountered for isin(): {scalar}"),
+    ("searchsorted bucketize", "bc", "searchsorted_out_cpu"),
+    ("addcmul", "b", "addcmul_cpu_out"),
+    ("renorm", "biu", _NEEDS_FLOAT),
+    ("bernoulli", "biu", "bernoulli_tensor_cpu_p_"),
+    ("bernoulli", "c", "bernoulli_tensor_cpu_self_"),
+    ("linalg_vecdot", "biu", "linalg.vecdot: Expected a floating point or complex tensor as input. Got {scalar}"),
+    ("cross linalg_cross", "b", "cross"),
     ("lerp", "biu", "lerp_kernel_scalar"),
     ("_dot _bmm", "b", "{name}"),
     ("_mm", "b", "addmm_impl_cpu_"),
@@ -78,6 +89,34 @@ _ROWS = (
     ("linalg_inv linalg_det linalg_slogdet linalg_solve linalg_cholesky linalg_qr linalg_svd linalg_svdvals linalg_eig linalg_eigvals "
      "linalg_eigh linalg_eigvalsh linalg_pinv linalg_matrix_norm linalg_lu inverse", "biu",
      "{verb}: Expected a floating point or complex tensor as input. Got {scalar}"),
+    # of torch.nn.functional
+    ("nn.elu nn.celu nn.selu", "biuc", "elu_cpu"),
+    ("nn.leaky_relu nn.rrelu", "biuc", "leaky_relu_cpu"),
+    ("nn.gelu", "biuc", "GeluKernelImpl"),
+    ("nn.softplus nn.hardshrink nn.prelu", "biuc", "{name}_cpu"),
+    ("nn.softshrink", "biuc", "softshrink_check"),
+    ("nn.logsigmoid nn.binary_cross_entropy_with_logits nn.multilabel_soft_margin_loss", "biuc", "log_sigmoid_cpu"),
+    ("nn.silu", "biu", "silu_cpu"),
+    ("nn.mish", "biuc", "mish_cpu"),
+    ("nn.threshold", "bc", "threshold_cpu"),
+    ("nn.mse_loss", "c", "mse_cpu"),
+    ("nn.smooth_l1_loss", "biuc", "smooth_l1_cpu"),
+    ("nn.huber_loss", "biuc", "huber_cpu"),
+    ("nn.nll_loss", "biuc", "nll_loss_out_frame"),
+    ("nn.binary_cross_entropy", "biuc", "binary_cross_entropy"),
+    ("nn.multi_margin_loss", "biu", "multi_margin_loss_cpu_kernel"),
+    ("nn.max_pool1d", "biuc", "max_pool1d_impl"),
+    ("nn.max_pool2d", "bc", "max_pool2d"),
+    ("nn.avg_pool1d nn.avg_pool2d nn.local_response_norm", "bc", "avg_pool2d"),
+    ("nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d", "biuc", "adaptive_avg_pool2d"),
+    ("nn.adaptive_max_pool1d", "biuc", "adaptive_max_pool2d"),
+    ("nn.unfold", "biu", "im2col_out_cpu"),
+    ("nn.interpolate nn.upsample", "bic", "compute_indices_weights_nearest"),
+    ("nn.grid_sample", "biuc", "grid_sampler_2d_cpu_kernel_impl"),
+    ("nn.layer_norm", "biuc", "LayerNormKernelImpl"),
+    ("nn.group_norm", "biuc", "GroupNormKernelImpl"),
+    ("nn.batch_norm nn.instance_norm", "biuc", "batch_norm"),
+    ("nn.rms_norm", "biu", "rms_norm"),
 )  # fmt: skip
 
 LIMITS: dict[str, dict[str, str]] = {}
@@ -92,7 +131,8 @@ def refuse(name: str, d: Any) -> None:
     if words is None:
         return
     verb = name.replace("linalg_", "linalg.").replace("_along", "").replace("inverse", "linalg.inv")
-    text = words.format(name=name.removeprefix("_"), verb=verb, scalar=_dtypes.of(d).scalar, fft=name.removeprefix("fft_"))
+    plain, fft = name.removeprefix("_").removeprefix("nn."), name.removeprefix("fft_")
+    text = words.format(name=plain, verb=verb, scalar=_dtypes.of(d).scalar, fft=fft)
     if " " not in text:
         raise NotImplementedError(_ONE_WORD.format(kernel=text, scalar=_dtypes.of(d).scalar))
     raise NotImplementedError(text[1:]) if text[0] == "!" else RuntimeError(text)

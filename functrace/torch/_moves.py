@@ -13,6 +13,7 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, complex_of, vjp
 from functrace.torch._dtypes import Size, to_shape
+from functrace.torch._engine import node_class
 from functrace.torch._index import cat
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
@@ -20,6 +21,7 @@ from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._scatter import strided
 from functrace.torch._shape import PERMUTED, axis, narrow, need, to, transpose
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import check_writable
 
 
 def _seen(node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None) -> Op:
@@ -39,7 +41,8 @@ def _as_strided(a: Any, size: Any, stride: Any, offset: int) -> Any:
 
 
 def _windows(a: Any, k: int, size: int, step: int) -> Any:
-    windows = np.lib.stride_tricks.sliding_window_view(a, size, k)
+    apart = {"writeable": a.flags.writeable} if isinstance(a, np.ndarray) and size <= step else {}
+    windows = np.lib.stride_tricks.sliding_window_view(a, size, k, **apart)
     return windows[(*(slice(None),) * k, slice(None, None, step))]
 
 
@@ -81,7 +84,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     order = [k for k in range(n) if k not in ends[0]]
     for to_place, k in sorted(zip(ends[1], ends[0])):
         order.insert(to_place, k)
-    return call(PERMUTED, (input,), (tuple(order),))
+    return call(PERMUTED, (input,), (tuple(order[:n]),))
 
 
 public(movedim, "moveaxis")
@@ -106,6 +109,9 @@ Tensor.T = property(_transposed_property)  # type: ignore[assignment, method-ass
 def _matrix_transposed(name: str) -> property:
     def get(self: Any) -> Any:
         n = self._a.ndim
+        if not n:
+            warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+            return self
         if n < 2 or (name == "H" and n > 2):
             where = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
             more = " For batches of matrices, consider using tensor.mH" if name == "H" and n > 2 else ""
@@ -134,6 +140,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         raise NotImplementedError("as_strided: the memory must belong to a contiguous tensor; call .contiguous() first.")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
     offset = input.storage_offset() if storage_offset is None else storage_offset
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
@@ -149,8 +157,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     """Windows of `size` entries along an axis, each `step` after the last, along a new last axis."""
     k = axis(dimension, self._a.ndim)
-    if size > self._a.shape[k]:
-        raise RuntimeError(f"maximum size for tensor at dimension {k} is {self._a.shape[k]} but size is {size}")
+    n = self._a.shape[k] if self._a.ndim else 1
+    if size > n:
+        raise RuntimeError(f"maximum size for tensor at dimension {k} is {n} but size is {size}")
+    if not self._a.ndim:
+        return self.reshape(1)[:size]
     return call(_UNFOLD, (self,), (k, size, step))
 
 
@@ -170,6 +181,10 @@ def view_as_complex(input: Any) -> Any:
     """A real tensor whose last axis is (real, imaginary) as a complex one."""
     if not input._a.ndim or input._a.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
+    if input._a.dtype.kind != "f":
+        raise RuntimeError(
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype.scalar}"
+        )
     return call(_JOINED, (input,))
 
 
@@ -285,8 +300,8 @@ def _turned(name: str) -> None:
     """The form of a view that changes the tensor itself."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if recording() and self._rg and self.is_leaf:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        if recording():
+            check_writable(self, self._rg)
         twin = wrap(self._a)
         twin._ver = self._ver
         if self._rg:
@@ -296,6 +311,9 @@ def _turned(name: str) -> None:
         if self._base is not None:
             self._chain = (*self._chain, *turned._chain)
         if turned._made is not None:
+            node = turned._made[0]
+            kind, _, number = type(node).__name__.partition("Backward")
+            node.__class__ = node_class(f"{kind}Backward{int(number) + (3 if kind == 'Squeeze' else 1)}", type(node))
             if self._base is None:
                 self._rg, self._edge = True, turned._made
             else:

@@ -65,14 +65,11 @@ class Op:
         self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
         if self.rules is None:
             self.frees = True if frees is None else frees
-            self.node = node_class(self.name, PullNode, self, op=self, frees=self.frees)
             return
         arity = len(self.rules)
         self.looks = [_contact.looks(rule, arity) for rule in self.rules]
         self.frees = any(any(row) for row in self.looks) if frees is None else frees
         self.seen: dict[int, list[bool]] = {}
-        base = RuleNode if many else {1: UnaryNode, 2: BinaryNode}.get(arity, RuleNode)
-        self.node = node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
 
     def seen_by(self, wanted: int) -> list[bool]:
         """Which of (result, *arguments) the rules of some arguments, given as bits, look into."""
@@ -80,9 +77,17 @@ class Op:
         found = self.seen[wanted] = [any(column) for column in zip(*rows)] if rows else [False] * (len(self.looks) + 1)
         return found
 
+    @functools.cached_property
+    def node(self) -> Any:
+        """The class of its nodes, made with the first of them, for importing is to be fast."""
+        if self.rules is None:
+            return node_class(self.name, PullNode, self, op=self, frees=self.frees)
+        base = RuleNode if self.many else {1: UnaryNode, 2: BinaryNode}.get(len(self.rules), RuleNode)
+        return node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
+
     def rename(self, name: str) -> None:
         """Give the nodes a name that does not end in Backward0."""
-        self.name = self.node.__name__ = name
+        self.name = name
 
     @functools.cached_property
     def complex_node(self) -> Any:
@@ -116,6 +121,8 @@ class OpNode(Node):
             edge: Edge | None = (self, 0)
             if k >= 0:
                 edge = self.edges[k] if len(cell) == 1 else (cell[1] if id(args[k]) == cell[2] else "AsStrided", 0)
+            elif isinstance(ans, tuple):  # of values and indices, those are kept
+                edge, ans = None, ans[-1]
             rows.append((cell, version, edge, ans if k < 0 else args[k]))
         check_versions(self, rows)
 

@@ -104,7 +104,8 @@ class Generator:
         if dtype == np.float64:
             return (self.doublewords(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
         out = ((self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)).astype(dtype)
-        out[out == 1] = 0  # where float16 rounds up
+        if dtype == np.float16:
+            out[out == 1] = 0  # rounded up
         return out
 
     def normal(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -121,15 +122,14 @@ class Generator:
     def normals(self, n: int) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers in float64, drawn in pairs."""
         out: list[float] = []
-        for _ in range(n):
-            if self._normal is not None:
-                out.append(self._normal)
-                self._normal = None
-                continue
-            u1, u2 = self.uniform(2, np.dtype(np.float64)).tolist()
+        if n and self._normal is not None:
+            out, self._normal = [self._normal], None
+        numbers = iter(self.uniform((n - len(out) + 1) // 2 * 2, np.dtype(np.float64)).tolist())
+        for u1, u2 in zip(numbers, numbers):
             radius, angle = math.sqrt(-2.0 * math.log1p(-u2)), 2.0 * math.pi * u1
-            self._normal = radius * math.sin(angle)
-            out.append(radius * math.cos(angle))
+            out += radius * math.cos(angle), radius * math.sin(angle)
+        if len(out) > n:
+            self._normal = out.pop()
         return np.array(out, np.float64)
 
     def below(self, low: int, high: int, n: int) -> np.ndarray[Any, Any]:
@@ -150,30 +150,41 @@ class Generator:
 def _blocks(u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Uniform numbers, 8 radii and 8 angles in each block of 16, to normal ones."""
     exact = u.dtype != np.float32
-    rows: Any = u.reshape(-1, 2, _BLOCK // 2).astype(np.float64 if exact else np.float32)
+    rows: Any = u.reshape(-1, 2, _BLOCK // 2).astype(_F64 if exact else _F32, copy=False)
     radius = np.sqrt(-2 * (np.log if exact else _log)(1 - rows[:, 0]))
     angle = rows.dtype.type(2 * np.pi) * rows[:, 1]
     sine, cosine = (np.sin(angle), np.cos(angle)) if exact else _sine_and_cosine(angle)
-    return np.stack([radius * cosine, radius * sine], axis=1).reshape(-1).astype(u.dtype)
+    return np.stack([radius * cosine, radius * sine], axis=1).reshape(-1).astype(u.dtype, copy=False)
 
 
 # In float32 PyTorch uses the polynomials of the Cephes library, with each product and sum rounded once.
 
-_F32 = np.float32
-_LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+_F32, _F64 = np.float32, np.float64
+
+
+def _rounded(*numbers: Any) -> Any:
+    return np.array(numbers, _F32).astype(_F64)
+
+
+_LOG = _rounded(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
         -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
-_SINE, _COSINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1), (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SINE_AND_COSINE = _rounded(
+    [[[-1.9515295891e-4]], [[2.443315711809948e-5]]],
+    [[[8.3321608736e-3]], [[-1.388731625493765e-3]]],
+    [[[-1.6666654611e-1]], [[4.166664568298827e-2]]],
+)
+_QUARTER = _rounded(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)  # pi / 4
 
 
 def _once(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` in float32, rounded once."""
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(_F32)
+    """`a * b + c` in float32, rounded once: `b` is in float64, which holds the product."""
+    return (a * b + c).astype(_F32)
 
 
-def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
-    y: Any = _F32(coefficients[0])
+def _polynomial(coefficients: Any, x: Any) -> Any:
+    y: Any = coefficients[0]
     for c in coefficients[1:]:
-        y = _once(y, x, _F32(c))
+        y = _once(y, x, c)
     return y
 
 
@@ -182,17 +193,18 @@ def _log(x: Any) -> Any:
     small = x < _F32(math.sqrt(0.5))
     x, e = np.where(small, x + x, x) - _F32(1), (e - small).astype(_F32)
     z = x * x
-    y = _once(_polynomial(_LOG, x) * x, z, e * _F32(-2.12194440e-4))
-    return _once(e, _F32(0.693359375), x + _once(z, _F32(-0.5), y))
+    y = _once(_polynomial(_LOG, x.astype(_F64)) * x, z.astype(_F64), e * _F32(-2.12194440e-4))
+    return e * _F32(0.693359375) + (x + (y - z * _F32(0.5)))  # these products are exact
 
 
 def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
     octant = (x * _F32(4 / math.pi)).astype(np.int32) + 1 & ~1
-    for part in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8):  # pi / 4
-        x = _once(octant.astype(_F32), _F32(part), x)
+    for part in _QUARTER:
+        x = _once(octant, part, x)
     z = x * x
-    sine = _once(_polynomial(_SINE, z) * z, x, x)
-    cosine = _once(_polynomial(_COSINE, z) * z, z, -(z * _F32(0.5))) + _F32(1)
+    wide, half = z.astype(_F64), z * _F32(0.5)
+    sine, cosine = _polynomial(_SINE_AND_COSINE, wide) * z
+    sine, cosine = _once(sine, x.astype(_F64), x), _once(cosine, wide, -half) + _F32(1)
     straight = octant & 2 == 0
     return (
         np.where(straight, sine, cosine) * np.where(octant & 4, _F32(-1), _F32(1)),

@@ -82,7 +82,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
 
     def along(x: Any, k: int, keepdim: bool) -> Any:
         indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
-        values = np.take_along_axis(x, indices, k) if x.ndim else x
+        values = x[key_along(indices, k)] if x.ndim else x
         return (values, indices) if keepdim or not x.ndim else (np.squeeze(values, k), np.squeeze(indices, k))
 
     return (
@@ -106,10 +106,15 @@ def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
     return index_add(np.zeros(_x.shape, g.dtype), g, key_along(indices, k))
 
 
+def grid(shape: Sequence[int]) -> tuple[Any, ...]:
+    """The places along each axis, as arrays that broadcast to a shape; sooner than `np.ix_`."""
+    return tuple(np.arange(n).reshape(-1, *(1,) * (len(shape) - 1 - k)) for k, n in enumerate(shape))
+
+
 def key_along(index: Any, k: int) -> tuple[Any, ...]:
     """The index with which `x[key][i, j] == x[index[i, j], j]` along axis 0, and so on."""
-    grid = np.ix_(*(np.arange(n) for n in index.shape))
-    return (*grid[:k], index, *grid[k + 1 :])
+    places = grid(index.shape)
+    return (*places[:k], index, *places[k + 1 :])
 
 
 _MAX1, _MAX0, _AMAX = _extreme("Max", np.max)
@@ -197,9 +202,9 @@ def _plain_reduction(name: str, fun: Any) -> None:
         dim = dim if axis is None else axis
         if dim is not None and not a.ndim:
             return wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
-        result = wrap(
-            fun(a, axis=dim if dim is None else axes_of(dim, a.ndim) if isinstance(dim, tuple) else axis_of(dim, a.ndim), keepdims=keepdim)
-        )
+        if dim is not None:
+            dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
+        result = wrap(fun(a, axis=dim, keepdims=keepdim))
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
@@ -213,7 +218,7 @@ def _truth(fun: Any) -> Any:
 
 for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.any), "all": _truth(np.all)}.items():
     _plain_reduction(_name, _fun)
-public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=dim)), "count_nonzero")
+public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim))), "count_nonzero")
 
 
 # Composites: functions of arrays whose pullback is `vjp`'s
@@ -420,7 +425,7 @@ _cumulative("cumprod", _CUMPROD)
 
 
 public(lambda input, *d, dims=None: call(_FLIP, (input,), (some_axes(_dtypes.to_shape(d or (dims,)), input._a.ndim),)), "flip")
-public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, dims)), "roll")
+public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims == () else dims)), "roll")
 public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
 public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")
 public(lambda input: call(_TRACE, (input,)), "trace")
@@ -448,28 +453,21 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 # orderings
 
 
-def _sorted(x: Any, k: int, descending: bool) -> Any:
+def put_in_order(x: Any, k: int, descending: bool) -> Any:
+    """The elements in order along axis k, and where they were."""
     if descending:  # NaN counts as the largest
-        order = x.shape[k] - 1 - np.flip(np.argsort(np.flip(x, k), axis=k, kind="stable"), k)
+        back = (*(slice(None),) * k, slice(None, None, -1))
+        order = x.shape[k] - 1 - np.argsort(x[back], axis=k, kind="stable")[back]
     else:
         order = np.argsort(x, axis=k, kind="stable")
-    return np.take_along_axis(x, order, k), order
+    return x[key_along(order, k)], order
 
 
 _SORTS = [
-    Op(f"SortBackward{n}", _sorted, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
+    Op(f"SortBackward{n}", put_in_order, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
     for n in (0, 1)
 ]
-_TOPK = Op(
-    "Topk",
-    lambda x, k, n, largest: tuple(np.take(a, range(n), k) for a in _sorted(x, k, largest)),
-    [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)],
-    "Gather",
-    many=True,
-    frees=True,
-    flat=True,
-)
-_sort_result, _topk_result = result_class("sort"), result_class("topk")
+_sort_result = result_class("sort")
 
 
 @public
@@ -482,9 +480,3 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Where the elements in order are."""
     return sort(input.detach(), dim, descending)[1]
-
-
-@public
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The k largest (or smallest) elements along an axis, and where they were."""
-    return _topk_result(along(_TOPK, input, dim, k, largest))

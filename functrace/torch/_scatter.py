@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import index_add, index_set, stop_gradient
-from functrace.torch._dtypes import held
+from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
 
@@ -145,7 +145,8 @@ def _diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
 
 
 def _block_diag(*tensors: Any) -> Any:
-    blocks = [np.atleast_2d(x) for x in tensors]
+    d = result_type(*tensors).np
+    blocks = [np.atleast_2d(x.astype(d)) for x in tensors]
     width = sum(b.shape[1] for b in blocks)
     starts = itertools.accumulate((b.shape[1] for b in blocks), initial=0)
     return np.concatenate([np.pad(b, ((0, 0), (s, width - s - b.shape[1]))) for b, s in zip(blocks, starts)])
@@ -207,7 +208,7 @@ bind(
 bind(
     {
         "combinations": ("Stack", _combinations),
-        "vander": ("Flip", lambda x, N=None, increasing=False: np.vander(x, N, increasing).astype(x.dtype)),
+        "vander": ("Flip", lambda x, N=None, increasing=False: np.vander(long(x), N, increasing).astype(long(x).dtype)),
     },
     method=False,
 )

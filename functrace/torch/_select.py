@@ -10,17 +10,18 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import GETITEM, MATMUL, RESHAPE
+from functrace.torch._contact import GETITEM, MATMUL, RESHAPE, Tracer
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
-from functrace.torch._reduce import key_along
-from functrace.torch._shape import UNSAFE_VIEW, axis, expand, need, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._reduce import key_along, put_in_order, result_class, unpick
+from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace, mismatch, written_to
 
 Dim = Any
+_MANY = 1 << 12  # elements from which on it pays to plan: a sum's order of products, and which elements are put in order
 
 
 def _shapes(x: Any) -> str:
@@ -35,7 +36,7 @@ def _agree(x: Any, y: Any, what: str) -> None:
 
 
 _DOT = Op("Dot", MATMUL.fun, MATMUL.vjps, "Mul")
-_MM, _MV, _BMM = (Op(n, MATMUL.fun, MATMUL.vjps, n) for n in ("Mm", "Mv", "Bmm"))
+_MM, _MV, _BMM = (Op(n, MATMUL.fun, MATMUL.vjps, n, algebra=n != "Mv") for n in ("Mm", "Mv", "Bmm"))
 _SQUEEZE4 = Op("SqueezeBackward4", RESHAPE.fun, RESHAPE.vjps, "Unsqueeze")
 
 
@@ -73,8 +74,8 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
 
 
 def _check_mm(x: Any, y: Any) -> None:
-    left = _shapes(x) if x._a.ndim > 1 else f"1x{len(x)}"
     if x._a.shape[-1] != y._a.shape[-2]:
+        left = _shapes(x) if x._a.ndim > 1 else f"1x{len(x)}"
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left} and {_shapes(y)})")
     _agree(x, y, "mm")
 
@@ -160,6 +161,7 @@ _ADDMM = Op(
     ],
     ("Mul", "Mm", "Mm"),
     frees=True,
+    algebra=True,
 )
 
 
@@ -181,7 +183,21 @@ def einsum(equation: Any, *operands: Any) -> Any:
         operands = tuple(operands[0])
     d = _dtypes.result_type(*operands)
     operands = tuple(to(x, d) for x in operands)
-    return call(Op("View", lambda *xs: np.einsum(equation, *xs)), operands)
+    return call(_EINSUM, operands, (equation,))
+
+
+def _summed(*given: Any) -> Any:
+    """NumPy's sum, of large arrays by matrix products; and over the axes of "...", where the result does not have them."""
+    *arrays, equation = given
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    large = len(arrays) > 1 and max(a.size for a in arrays) > _MANY
+    if not arrow or "..." in right or "..." not in left:
+        return np.einsum(equation, *arrays, optimize=large)
+    whole = np.einsum(f"{left}->...{right}", *arrays, optimize=large)
+    return np.sum(whole, axis=tuple(range(whole.ndim - len(right))))
+
+
+_EINSUM = Op("View", _summed)
 
 
 def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -329,12 +345,17 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),))
 
 
-_LERP0 = Op(
-    "LerpBackward0", lambda x, y, w: x + w * (y - x), [lambda g, _r, _x, _y, w: g * (1 - w), lambda g, _r, _x, _y, w: g * w], frees=False
-)
+def _between_ends(x: Any, y: Any, w: Any) -> Any:
+    """A mean of x and y, reckoned from the nearer one."""
+    if np.ndim(w):
+        return np.where(np.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
+    return x + w * (y - x) if abs(w) < 0.5 else y - (y - x) * (1 - w)
+
+
+_LERP0 = Op("LerpBackward0", _between_ends, [lambda g, _r, _x, _y, w: g * (1 - w), lambda g, _r, _x, _y, w: g * w], frees=False)
 _LERP1 = Op(
     "LerpBackward1",
-    lambda x, y, w: x + w * (y - x),
+    _between_ends,
     [lambda g, _r, _x, _y, w: g * (1 - w), lambda g, _r, _x, _y, w: g * w, lambda g, _r, x, y, _w: g * (y - x)],
 )
 _ADDCMUL = Op(
@@ -366,6 +387,38 @@ def _addc(op: Op) -> Callable[..., Any]:
 for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
     public(_addc(_op), _name)
     setattr(Tensor, _name + "_", lambda self, tensor1, tensor2, *, value=1, _op=_op: inplace(_op, self, (tensor1, tensor2), (value,)))
+
+
+def _foremost(x: Any, k: int, n: int, largest: bool) -> Any:
+    """The n first elements of an order. Of long lines only those are put in order, unless others equal the last of them."""
+    size = x.shape[k]
+    if type(x) is np.ndarray and 0 < n < size // 8 and x.size > _MANY:
+        taken = np.arange(size - n, size) if largest else np.arange(n)
+        few = np.sort(np.take(np.argpartition(x, taken[-1] - (n - 1) * largest, axis=k), taken, k), axis=k)
+        values, order = put_in_order(x[key_along(few, k)], k, largest)
+        last = np.take(values, [n - 1], k)
+        if np.all(np.sum(x >= last if largest else x <= last, axis=k) == n):
+            return values, few[key_along(order, k)]
+    return tuple(np.take(a, np.arange(n), k) for a in put_in_order(x, k, largest))
+
+
+_TOPK = Op(
+    "Topk",
+    _foremost,
+    [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)],
+    "Gather",
+    many=True,
+    frees=True,
+    flat=True,
+)
+_topk_result = result_class("topk")
+
+
+@public
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along an axis, and where they were."""
+    return _topk_result(along(_TOPK, input, dim, k, largest))
+
 
 # questions
 
@@ -414,7 +467,10 @@ def stride(self: Any, dim: int | None = None) -> Any:
 def storage_offset(self: Any) -> int:
     """Elements from the start of the memory."""
     base = self._base
-    return 0 if base is None else int(self._a.ctypes.data - base._a.ctypes.data) // int(self._a.itemsize)
+    start = getattr(self if base is None else base, "_start", 0)  # of what is detached
+    if base is None or isinstance(self._a, Tracer) or not np.may_share_memory(self._a, base._a):
+        return start
+    return start + int(self._a.ctypes.data - base._a.ctypes.data) // int(self._a.itemsize)
 
 
 public(stride, torch=False)

@@ -11,10 +11,10 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._checks import out_of_range
+from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer
-from functrace.torch._dtypes import to_shape
-from functrace.torch._nodes import Op, same
+from functrace.torch._dtypes import cast, to_shape
+from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, in_order, wrap
 from functrace.torch._views import bad_argument, inplace
@@ -41,7 +41,7 @@ SELECT, SLICE, ALIAS = _part_view("Select", "SelectBackward"), _part_view("Slice
 
 
 def _expanded(a: Any, shape: tuple[int, ...]) -> Any:
-    out = BROADCAST.fun(a, shape)
+    out = a[...] if type(a) is np.ndarray and a.shape == shape else BROADCAST.fun(a, shape)
     if type(out) is np.ndarray and out.size == a.size:  # no element is there twice
         out.flags.writeable = a.flags.writeable
     return out
@@ -56,9 +56,12 @@ EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
 INDEX = Op("Index", GETITEM.fun, GETITEM.vjps, "IndexPut", frees=True)
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
-TO = Op("ToCopy", lambda a, d: _laid(a, a.astype(d)), [same], "ToCopy")
-COPY = Op("CopyBackwards", lambda a, v: np.broadcast_to(v, a.shape).astype(a.dtype), [zero, same], ("Zero", "Copy"))
-FILL = Op("Fill", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero")
+TO = Op("ToCopy", lambda a, d: _laid(a, cast(a, d)), [same], "ToCopy")
+COPY = Op(
+    "CopyBackwards", lambda a, v: cast(v if v.shape == a.shape else np.broadcast_to(v, a.shape), a.dtype), [zero, same], ("Zero", "Copy")
+)
+FILL = {k: Op(f"FillBackward{k}", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero") for k in (0, 2)}  # of numbers
+FILL |= {k: Op(f"FillBackward{k}", COPY.fun, [zero, same], ("Zero", "Copy")) for k in (1, 3)}
 ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
 
 
@@ -77,6 +80,8 @@ INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index: g[index]]
 
 def axis(dim: int, ndim: int) -> int:
     """A non-negative axis. Raises IndexError as PyTorch does."""
+    if type(dim) is not int:
+        dim = whole("dim", dim)
     n = max(ndim, 1)
     if not -n <= dim < n:
         raise out_of_range(dim, n)
@@ -87,7 +92,7 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """Non-negative axes from an int or a sequence; None and () mean all."""
     if dim is None:
         return tuple(range(ndim))
-    return some_axes((dim,) if isinstance(dim, int) else tuple(dim), ndim) or tuple(range(ndim))
+    return some_axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), ndim) or tuple(range(ndim))
 
 
 def some_axes(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
@@ -144,7 +149,7 @@ def _sized(x: Any, sizes: tuple[Any, ...], name: str = "reshape", what: str = "s
     n = x._a.size
     if shape.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
-    if any(s < -1 for s in shape):
+    if min(shape, default=0) < -1:
         raise RuntimeError(f"invalid shape dimension {min(shape)}")
     if -1 in shape:
         rest = math.prod(s for s in shape if s != -1)
@@ -161,7 +166,7 @@ def _sized(x: Any, sizes: tuple[Any, ...], name: str = "reshape", what: str = "s
 
 
 def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
-    return isinstance(x._a, Tracer) or x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
+    return isinstance(x._a, Tracer) or x._a.flags.c_contiguous or x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
 
 
 def view(self: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
@@ -310,7 +315,7 @@ def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
         )
     lead = len(shape) - len(old)
     full = []
-    for k, n in enumerate(shape):
+    for k, n in reversed(list(enumerate(shape))):
         if n == -1 and k < lead:
             raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {k}")
         m = old[k - lead] if k >= lead else 1
@@ -321,7 +326,7 @@ def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
                 f"{list(shape)}.  Tensor sizes: {list(old)}"
             )
         full.append(n)
-    return call(EXPAND, (self,), (tuple(full),))
+    return call(EXPAND, (self,), (tuple(full[::-1]),))
 
 
 public(expand, torch=False)
@@ -379,8 +384,8 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     k = axis(dim, tensor._a.ndim)
     n = tensor._a.shape[k]
-    if isinstance(split_size_or_sections, int):
-        step = split_size_or_sections
+    if hasattr(split_size_or_sections, "__index__"):
+        step = int(split_size_or_sections)
         bounds = (*range(0, n, step), n) if n else (0, 0)
         return call(SPLIT, (tensor,), (k, bounds))
     sizes = tuple(split_size_or_sections)
@@ -395,8 +400,8 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
 @public
 def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     """At most `chunks` parts of one length along an axis."""
-    n = input._a.shape[axis(dim, input._a.ndim)]
-    return split(input, max(1, -(-n // chunks)), dim)
+    chunks, n = int(chunks), input._a.shape[axis(dim, input._a.ndim)]
+    return split(input, -(-n // chunks) if n else [0] * chunks, dim)
 
 
 @public
@@ -459,7 +464,7 @@ public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
 
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the elements of `src`, broadcast and cast, into it."""
-    from_ = need("copy_", src, "other")
+    from_ = wrap(np.asarray(src)) if isinstance(src, SCALARS) else need("copy_", src, "other")
     check_expands(from_, self._a.shape, "copy")
     return inplace(COPY, self, (from_,))
 
@@ -467,7 +472,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 def check_expands(x: Any, shape: tuple[int, ...], how: str) -> None:
     """Raise unless a tensor broadcasts to a shape."""
     old = x._a.shape
-    for k in range(1, max(len(old), len(shape)) + 1):
+    for k in range(1, max(len(old), len(shape)) + 1) if old and old != shape else ():
         m, n = (old[-k] if k <= len(old) else 1), (shape[-k] if k <= len(shape) else None)
         if n is None or m not in (1, n):
             if how == "copy":
@@ -484,15 +489,11 @@ def fill_(self: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._a.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
-        return inplace(COPY, self, (value,))
-    return inplace(FILL, self, (), (_dtypes.held(value, self._a.dtype)[()],))
+        return inplace(FILL[3], self, (value,))
+    return inplace(FILL[2], self, (), (_dtypes.held(value, self._a.dtype)[()],))
 
 
-def zero_(self: Any) -> Any:
-    """Write zeros."""
-    return inplace(ZERO, self)
-
-
-for _function in (copy_, fill_, zero_):
+for _function in (copy_, fill_):
     public(_function, torch=False)
-Tensor._copied = lambda self, g: call(COPIED, (g,))  # type: ignore[method-assign]
+public(lambda self: inplace(ZERO, self), "zero_", torch=False)
+Tensor._copied = lambda self, g: call(COPIED, (g,))

@@ -9,13 +9,14 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
 from functrace.torch._ops import FUNCTIONS
+from functrace.torch._reduce import key_along
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import written_to
 
 
 def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
     """The elements at `indices`, one for each line along axis k, and the indices."""
-    values = np.take_along_axis(x, indices, k)
+    values = x[key_along(indices, k)]
     return (values, indices) if keepdim else (np.squeeze(values, k), np.squeeze(indices, k))
 
 
@@ -31,7 +32,7 @@ def _middle(x: Any, k: int, skip: bool) -> Any:
     order = np.argsort(x, axis=k, kind="stable")  # NaN last
     count = x.shape[k] - np.sum(np.isnan(x), axis=k, keepdims=True)
     place = np.maximum(count - 1, 0) // 2 if skip else np.where(count == x.shape[k], (x.shape[k] - 1) // 2, count)
-    return np.take_along_axis(order, place, k)
+    return order[key_along(place, k)]
 
 
 def _median(skip: bool) -> Any:
@@ -111,7 +112,8 @@ def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 def _diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     parts = [x for x in (prepend, input, append) if x is not None]
-    return np.diff(np.concatenate(parts, axis=dim) if len(parts) > 1 else input, n, axis=dim)
+    d = _dtypes.result_type(*parts).np
+    return np.diff(np.concatenate([x.astype(d) for x in parts], axis=dim) if len(parts) > 1 else input, n, axis=dim)
 
 
 def _gradient(input: Any, spacing: Any = 1, dim: Any = None, edge_order: Any = 1) -> Any:
@@ -174,7 +176,8 @@ def _as(x: Any, d: Any) -> Any:
 
 
 def _binned(x: Any, weights: Any, n: int) -> Any:
-    return np.bincount(x, weights, n) if weights is None or weights.dtype.kind != "f" else np.bincount(x, weights, n).astype(weights.dtype)
+    counts = np.bincount(x, weights if weights is None else weights.real, n)
+    return counts.astype(np.float32) if weights is not None and weights.dtype == np.float32 else counts
 
 
 bind(
@@ -213,12 +216,18 @@ bind(
 )
 bind(
     {
-        "trapezoid trapz": ("MulBackward1", lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim)),
-        "cumulative_trapezoid": ("Cumsum", lambda y, x=None, dx=None, dim=-1: np.cumsum(_areas(y, x, dx, dim), axis=dim)),
         "gradient": ("Cat", _gradient),
         "cov": ("Squeeze", _cov),
         "corrcoef": ("ClampBackward1", _corrcoef),
     },
+    floating=True,
+)
+bind(
+    {
+        "trapezoid trapz": ("MulBackward1", lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim)),
+        "cumulative_trapezoid": ("Cumsum", lambda y, x=None, dx=None, dim=-1: np.cumsum(_areas(y, x, dx, dim), axis=dim)),
+    },
+    operands=2,
     floating=True,
 )
 bind(
@@ -256,5 +265,15 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 
 
 FUNCTIONS["bucketize"] = bucketize
+_isin = FUNCTIONS["isin"]
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Which elements are among others; either may be a number."""
+    given = [x if isinstance(x, Tensor) else wrap(np.asarray(x, _dtypes.of_scalar(x).np)) for x in (elements, test_elements)]
+    return _isin(*given, assume_unique, invert)
+
+
+FUNCTIONS["isin"] = isin
 bind({"histogram": ("Histogram", _histogram)}, constant="zero", fields="hist bin_edges")
 bind({"bincount": ("Bincount", lambda input, weights=None, minlength=0: _binned(input, weights, minlength))}, constant="none")

@@ -16,7 +16,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, stop_grad
 from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
 from functrace.torch._leaves import is_its_own, laid_out
-from functrace.torch._modes import forward_levels, recording
+from functrace.torch._modes import recording
 
 if TYPE_CHECKING:
     from functrace.torch._methods import Methods
@@ -68,7 +68,7 @@ def _find_edge(t: Any) -> Edge | None:
         return accumulator(t) if t._rg else None
     if base._rg and t._seen != t._ver[0]:
         t._made, t._seen = t._regenerate(), t._ver[0]
-    if t._made is None and t._rg:
+    if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
         return accumulator(t)
     return t._made  # type: ignore[no-any-return]
 
@@ -93,9 +93,12 @@ class Tensor(Methods):
     _chain: tuple[Callable[[Any], Any], ...] = ()
     _origin = ""  # why writing through the view is refused: "no_grad", or "multi"
     _grad: Any = None
+    _post_accumulate_grad_hooks: Any = None
     _own_rg = False
     _made: Edge | None = None
     _regenerate: Callable[[Any], Edge | None] = _no_regenerate
+    _copied: ClassVar[Callable[[Any, Any], Any]]
+    _start: int  # of what is detached from a view: where in the memory it begins
     _a: Any
     _ver: list[int]
 
@@ -283,6 +286,8 @@ class Tensor(Methods):
         """A tensor on the same memory that is not part of the graph. Writes to it are noticed."""
         t: Tensor = wrap(stop_gradient(self._a) if isinstance(self._a, Tracer) else self._a)
         t._ver = self._ver
+        if self._base is not None:
+            t._start = self.storage_offset()
         return t
 
     def detach_(self) -> Tensor:
@@ -323,11 +328,9 @@ class Tensor(Methods):
         else:
             old._a += g
             old._ver[0] += 1
-        for hook in list(self.__dict__.get("_post_accumulate", {}).values()):
-            hook(self)
-
-    def _copied(self, g: Any) -> Any:
-        raise NotImplementedError
+        for hook in list((self._post_accumulate_grad_hooks or {}).values()):
+            if (found := hook(self)) is not None:
+                raise TypeError(f"expected Variable, but hook returned '{type(found).__name__}'")
 
     def retain_grad(self) -> None:
         """Keep the gradient of a non-leaf in its `.grad` too."""
@@ -342,12 +345,13 @@ class Tensor(Methods):
         """Call `hook(grad)` when the gradient of this tensor is complete; what it returns replaces the gradient."""
         if not self._rg:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        node, k = self._edge
+        node, k = self._edge or accumulator(self)
         return Handle(node.hooks_on(k), hook)
 
     @property
     def _backward_hooks(self) -> Any:
-        return ((self._edge[0].pre or {}).get(self._edge[1]) if self._rg else None) or None
+        node, k = (self._edge if self._rg else None) or (None, 0)
+        return (node.pre or {}).get(k) if node is not None else None
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], Any]) -> Handle:
         """Call `hook(tensor)` after each addition to the `.grad` of a leaf."""
@@ -355,7 +359,7 @@ class Tensor(Methods):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return Handle(self.__dict__.setdefault("_post_accumulate", OrderedDict()), hook)
+        return Handle(self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict()), hook)
 
     # Python and NumPy
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -398,7 +402,7 @@ class Tensor(Methods):
         a = self._a
         if isinstance(a, BatchTracer):
             a = a.owner.agreed(a)
-        return value(a).item()
+        return (a if a.__class__ is np.ndarray else value(a)).item()
 
     def __int__(self) -> int:
         return int(self._number("int64_t"))
@@ -443,19 +447,7 @@ class Tensor(Methods):
         return id(self)
 
     def __repr__(self) -> str:
-        fn, name = self.grad_fn, "tensor" if type(self) is Tensor or type(self).__name__ == "Parameter" else type(self).__name__
-        tangent, rg = None, self._rg
-        if rg and forward_levels.get():  # a dual tensor shows its tangent, and as its history that of its value
-            from functrace.torch.autograd.forward_ad import unpack_dual
-
-            primal, tangent = unpack_dual(self)
-            if tangent is not None:
-                fn, rg = (fn, rg) if primal._rg else (None, False)
-                levels = forward_levels.set(())
-                tangent = repr(tangent)
-                forward_levels.reset(levels)
-        made = type(fn).__name__ if fn is not None else ""
-        return _format.to_string(np.asarray(value(self._a)), rg, made, f"{name}(", tangent or "")
+        return _format.shown(self)
 
     def __format__(self, spec: str) -> str:
         if not self._a.ndim and type(self) is Tensor:

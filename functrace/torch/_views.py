@@ -24,15 +24,17 @@ from functrace.torch._tensor import Tensor, new, settled
 def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
     t = new(Tensor)
     t._a = a
-    t._ver = x._ver
-    t._base = x if x._base is None else x._base
+    version, base = x._ver, x._base
+    t._ver = version
+    t._base = x if base is None else base
     t._chain = chain
-    t._seen = 0 if x._ver.__class__ is Untracked else x._ver[0]
+    t._seen = 0 if version.__class__ is Untracked else version[0]
     t._made = edge
-    t._origin = x._origin if x._base is not None and x._origin == "multi" else "" if recording() else "no_grad"
-    if t._origin == "multi":
-        t._op = x._op
-    if isinstance(a, Tracer) and a is not x._a and getattr(a, "parent", None) is None:
+    if base is not None and x._origin == "multi":
+        t._origin, t._op = "multi", x._op
+    elif not recording() or base is not None and x._origin == "no_grad":
+        t._origin = "no_grad"
+    if a.__class__ is not np.ndarray and isinstance(a, Tracer) and a is not x._a and getattr(a, "parent", None) is None:
         linked(a, x._a, _traced_view(t))
     return t
 
@@ -74,9 +76,20 @@ def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
 AS_STRIDED = Op("AsStrided", follow, [unfollow], "AsStrided")
 
 
+def _unclear(x: Any, what: str) -> str:
+    made = f"Output {x._made[1]} of {type(x._made[0]).__name__.partition('Backward')[0]} is a view of a view which" if x._made else "A view"
+    return (
+        f"{made} was created in no_grad mode and {what} modified inplace with grad mode enabled. Given that this use case is ambiguous and "
+        "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad "
+        "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    )
+
+
 def _regenerate(t: Any) -> Edge | None:
     """The history of a view whose base was written: it reads the base anew."""
     base = t._base
+    if t._origin == "no_grad" and recording():
+        raise RuntimeError(_unclear(t, "its base or another view of its base has been"))
     if t._origin == "multi" and recording():
         raise RuntimeError(_several(t, "its base or another view of its base has been modified inplace"))
     return record(AS_STRIDED, (base,), [base._a], t._a, (t._chain,), t._ver), 0
@@ -154,13 +167,15 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
     inputs = (x, *others)
     arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
     for b in arrays[1:]:
-        if isinstance(b, np.ndarray) and b is not a and isinstance(a, np.ndarray) and _partly(a, b):
+        if b is not a and isinstance(b, np.ndarray) and isinstance(a, np.ndarray) and _partly(a, b):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                 "Please clone() the tensor before performing the operation."
             )
     try:
-        ans = settled(op.fun(*arrays, *params))
+        ans = op.fun(*arrays, *params)
+        if ans.__class__ is not np.ndarray:
+            ans = settled(ans)
     except ValueError:
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     except OverflowError:  # of a number that does not fit
@@ -188,10 +203,15 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
 
 def opened(x: Any, others: Iterable[Any]) -> bool:
     """Raise unless `x` may be written to; whether that is recorded, given what else is an argument."""
-    check_inference(x)
-    recorded = bool(recording()) and (x._rg or any(isinstance(t, Tensor) and t._rg for t in others))
+    if x._ver.__class__ is Untracked:
+        check_inference(x)
+    recorded = False
     if recording():
-        _check_writable(x, recorded)
+        recorded = x._rg
+        for t in others:
+            recorded = recorded or (isinstance(t, Tensor) and t._rg)
+        if recorded or x._base is not None:
+            check_writable(x, recorded)
     a = x._a
     if type(a) is np.ndarray and (
         not a.flags.writeable or (a.ndim and 0 in a.strides and a.size > 1 and any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)))
@@ -218,7 +238,9 @@ def check_cast(found: _dtypes.dtype, wanted: _dtypes.dtype) -> None:
 
 def _partly(a: Any, b: Any) -> bool:
     """Whether two dense arrays share some, not all, of their memory."""
-    if not np.may_share_memory(a, b) or (a.strides == b.strides and a.shape == b.shape and a.ctypes.data == b.ctypes.data):
+    if a.base is b.base is None or not np.may_share_memory(a, b):
+        return False
+    if a.strides == b.strides and a.shape == b.shape and a.ctypes.data == b.ctypes.data:
         return False
     return bool(_dense(a) and _dense(b))
 
@@ -227,7 +249,7 @@ def _dense(a: Any) -> bool:
     return bool(a.flags.c_contiguous or a.flags.f_contiguous)
 
 
-def _check_writable(x: Any, recorded: bool) -> None:
+def check_writable(x: Any, recorded: bool) -> None:
     if x._base is None:
         if x._rg and x.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -243,12 +265,7 @@ def _check_writable(x: Any, recorded: bool) -> None:
             "cloning the output of the custom Function."
         )
     if x._origin == "no_grad" and recorded:
-        raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
-            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
-            "inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
-            "tracked)."
-        )
+        raise RuntimeError(_unclear(x, "is being"))
     if x._base._rg and x._base.is_leaf:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 

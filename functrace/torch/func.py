@@ -23,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 Argnums = int | tuple[int, ...]
+_CALLED = {"grad_and_value": "grad_and_value(f)(*args)", "jvp": "jvp(f, primals, tangents)", "jacfwd": "jvp(f, primals, tangents)"}
 
 
 class Alias(Node):
@@ -55,6 +56,7 @@ class Run:
     def __init__(self, what: str, fun: Callable[..., Any], args: Sequence[Any], which: Sequence[int], kwargs: Any, has_aux: bool) -> None:
         self.outer = bool(recording())
         self.start = next_number()
+        called = _CALLED.get(what, "vjp(f, *primals)")
         self.args = [args[k] for k in which]
         leaves, self.treedef = tree.flatten(self.args)
         for t in leaves:
@@ -70,9 +72,7 @@ class Run:
         self.aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
-                raise RuntimeError(
-                    f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(out).__name__}"
-                )
+                raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
             out, aux = out
             self.aux = tree.map(self.settle, aux)
         self.out, self.outdef = tree.flatten(out)
@@ -80,7 +80,11 @@ class Run:
             if not isinstance(t, Tensor):
                 if what == "grad_and_value":
                     raise RuntimeError(f"{what}(f)(*args): Expected f(*args) to return a Tensor, got {type(t)}")
-                raise RuntimeError(f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {type(t)}")
+                raise RuntimeError(f"{called}: expected f(*primals) to return only tensors, got unsupported type {type(t)}")
+            if what in ("vjp", "jacrev") and t._a.dtype.kind not in "fc":
+                raise RuntimeError(
+                    f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {t.dtype}"
+                )
         self.create = self.outer and self._reaches_out([t for t in self.out if t._rg])
 
     def _reaches_out(self, tensors: Sequence[Any]) -> bool:
@@ -172,11 +176,18 @@ def _zeros(t: Any, size: int | None = None) -> Any:
 
 
 def _which(argnums: Argnums, args: Sequence[Any]) -> list[int]:
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not chosen:
+        raise RuntimeError("argnums must be non-empty")
     for k in chosen:
         if not -len(args) <= k < len(args):
             raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
-    return [k % len(args) for k in chosen]
+    which = [k % len(args) for k in chosen]
+    if len(set(which)) < len(which):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return which
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -188,7 +199,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         run = Run("grad_and_value", func, args, _which(argnums, args), kwargs, has_aux)
         if len(run.out) != 1 or len(run.outdef.nodes) != 1:
             raise RuntimeError(
-                f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(tree.unflatten(run.outdef, run.out)).__name__}"
+                f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(tree.unflatten(run.outdef, run.out))}"
             )
         (out,) = run.out
         if out._a.shape:
@@ -242,8 +253,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """The result of `func(*primals)`, and its derivative along `tangents`."""
-    if not isinstance(primals, tuple) or not primals:
+    if not isinstance(primals, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    for given, what in ((primals, "primals"), (tangents, "tangents")):
+        leaves = tree.leaves(list(given))
+        if not leaves:
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to contain at least one Tensor.")
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, got {type(x)}")
     run = Run("jvp", func, primals, range(len(primals)), {}, has_aux)
     out = run.result(), _pushed(run, run.pushing(), tangents)
     return (*out, run.aux) if has_aux else out
@@ -271,6 +289,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def _jacobian(what: str, func: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None) -> Callable[..., Any]:
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"{what}: `chunk_size` should be greater than 0.")
+
     @boundary
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -354,7 +375,7 @@ def functional_call(
         for d in given:
             twice = merged.keys() & d.keys()
             if twice:
-                raise ValueError(f"{sorted(twice)[0]} appears in multiple dictionaries; behavior of functional call is ambiguous")
+                raise ValueError(f"{sorted(twice)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
             merged.update(d)
         given = merged
     slots: dict[str, tuple[dict[str, Any], str]] = {}

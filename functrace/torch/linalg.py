@@ -12,6 +12,7 @@ from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
 from functrace.torch._contact import Primitive
+from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
@@ -328,8 +329,7 @@ _TABLE: dict[str, Any] = {
     "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False)),
     "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
     "tensorsolve": ("View", lambda A, B, dims=None: np.linalg.tensorsolve(A, B, dims)),
-    "vander": ("Cat", lambda x, N=None: (x[..., None] ** np.arange(x.shape[-1] if N is None else N)).astype(x.dtype)),
-    "vecdot": ("SumBackward1", lambda x, y, dim=-1: np.sum(np.conjugate(x) * y, axis=dim)),
+    "vander": ("Cat", lambda x, N=None: long(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(long(x).dtype)),
 }  # fmt: skip
 _NAMED: dict[str, Any] = {
     "L info": {"cholesky_ex": ("LinalgCholeskyEx", lambda A, upper=False, check_errors=False: _tried(_cholesky, A, upper))},
@@ -348,7 +348,8 @@ bind(_TABLE, space=_space, prefix="linalg_")
 for _fields, _group in _NAMED.items():
     bind(_group, space=_space, prefix="linalg_", fields=_fields)
 bind({"matrix_rank": ("MatrixRank", _matrix_rank)}, space=_space, prefix="linalg_", constant="zero")
-_space |= {"LinAlgError": LinAlgError, "matmul": matmul}
+_vecdot = guarded("linalg_vecdot", lambda x, y, *, dim=-1: (x.conj() * y).sum(dim))
+_space |= {"LinAlgError": LinAlgError, "matmul": matmul, "vecdot": taking_out("linalg_vecdot", _vecdot)}
 _space["diagonal"] = lambda A, *, offset=0, dim1=-2, dim2=-1: FUNCTIONS["diagonal"](A, offset, dim1, dim2)
 globals().update(_space)
 globals().update(trimmed(globals()))
@@ -379,16 +380,16 @@ bind(
         ),
         "cross": ("LinalgCross", _first_three),
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
-        "inner": ("View", lambda input, other: np.inner(input, other)),
         "addmv": ("Addmv", _addition(np.matmul)),
-        "addr": ("Addr", _addition(np.outer)),
         "baddbmm": ("Baddbmm", _addition(np.matmul)),
         "addbmm": ("Addbmm", _addition(lambda a, b: np.sum(np.matmul(a, b), axis=0))),
-        "kron": ("UnsafeView", lambda input, other: np.kron(input, other)),
         "cholesky_solve": ("CholeskySolve", _cholesky_solve),
         "lu_solve": ("LinalgLuSolve", lambda b, LU_data, LU_pivots: _lu_solve(LU_data, LU_pivots, b)),
     }
 )
+bind({"inner": ("View", lambda input, other: np.inner(input, other))}, operands=2)
+bind({"kron": ("UnsafeView", lambda input, other: np.kron(input, other))}, operands=2)
+bind({"addr": ("Addr", _addition(np.outer))}, operands=3)
 bind({"tensordot": ("View", _tensordot)}, method=False)
 bind({"svd": ("LinalgSvd", _old_svd)}, fields="U S V")
 bind({"qr": ("LinalgQr", lambda input, some=True: _qr(input, "reduced" if some else "complete"))}, fields="Q R")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace.torch._contact import BatchTracer, Tracer, custom_vjp
+from functrace.torch._contact import BatchTracer, Tracer
 from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number, placed
 from functrace.torch._modes import enable_grad, paused, recording
 from functrace.torch._nodes import Like, fit_tensor, unpacked
@@ -63,6 +63,8 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for `jvp`, where they are `ctx.saved_tensors` too."""
+        if not all(isinstance(t, Tensor) or t is None for t in tensors):
+            raise AssertionError("save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx.")
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
@@ -387,6 +389,8 @@ def _mapped(cls: Any, trace: Any, args: tuple[Any, ...]) -> Any:
 
 def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     """Inside functrace's own transforms the user's backward becomes a custom rule."""
+    from functrace import custom_vjp  # seldom needed, and not imported with functrace
+
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
     shape: list[Any] = []
 

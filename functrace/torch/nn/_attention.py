@@ -41,6 +41,7 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
     ],
     ("Mul", "Mm", "Mm"),
     frees=True,
+    algebra=True,
 )
 
 

@@ -14,6 +14,7 @@ from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, value
 from functrace.torch._nodes import Like, Op
 from functrace.torch._ops import logistic
+from functrace.torch._reduce import grid
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -250,8 +251,8 @@ def _hot(index: Any, k: int, n: int) -> Any:
 
 
 def _place(index: Any, k: int) -> tuple[Any, ...]:
-    grid = np.ix_(*(np.arange(n) for n in index.shape))
-    return (*grid[:k], index, *grid[k:])
+    places = grid(index.shape)
+    return (*places[:k], index, *places[k:])
 
 
 def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any]:

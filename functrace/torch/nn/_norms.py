@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
+from functrace.torch._leaves import like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import wrap
@@ -234,9 +235,12 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
 # dropout
 
 
-def _kept(shape: tuple[int, ...], dtype: Any, p: float) -> Any:
-    drawn = default_generator.uniform(math.prod(shape), np.dtype(np.float64)) < 1 - p  # as `bernoulli_` draws
-    return wrap(drawn.reshape(shape).astype(dtype))
+def _kept(input: Any, shape: tuple[int, ...], p: float) -> Any:
+    def draw(shape: tuple[int, ...]) -> Any:
+        drawn = default_generator.uniform(math.prod(shape), np.dtype(np.float64)) < 1 - p  # as `bernoulli_` draws
+        return drawn.reshape(shape).astype(input._a.dtype)
+
+    return wrap(like(input._a, draw) if shape == input._a.shape else draw(shape))
 
 
 def check_p(p: float) -> None:
@@ -254,7 +258,7 @@ def _whole(input: Any, p: float, training: bool) -> bool:
 def _dropped(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
     if _whole(input, p, training):
         return input
-    noise = _kept(shape, input._a.dtype, p).div_(1 - p) if p < 1 else wrap(np.zeros((), input._a.dtype))
+    noise = _kept(input, shape, p).div_(1 - p) if p < 1 else wrap(np.zeros((), input._a.dtype))
     return input.mul_(noise) if inplace else input * noise
 
 
@@ -286,7 +290,7 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int
         return input * 0
     alpha = 1.7580993408473766
     a = 1.0 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    noise = _kept(shape, input._a.dtype, p)
+    noise = _kept(input, shape, p)
     b = (noise - 1) * (alpha * a) + alpha * a * p
     noise = noise * a
     return input.mul_(noise).add_(b) if inplace else input * noise + b

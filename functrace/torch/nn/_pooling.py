@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -59,7 +60,7 @@ def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads)
     c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * len(kernel))
     lead = (slice(None),) * (len(x.shape) - len(kernel))
     best: Any = None
-    for offset in np.ndindex(*kernel):
+    for offset in itertools.product(*map(range, kernel)):
         part = c[lead + offset]
         best = part if best is None else np.maximum(best, part)
     return best
@@ -72,7 +73,7 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
     lead = (slice(None),) * (len(x.shape) - d)
     free: Any = True
     shares = []
-    for offset in np.ndindex(*kernel):
+    for offset in itertools.product(*map(range, kernel)):
         part = c[lead + offset]
         hit = ((part == r) | (part != part)) & free
         free = ~hit & free

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -186,32 +188,30 @@ def _inside(p: Any, n: int, padding: str, align: bool) -> Any:
     return p
 
 
+def _neighbours(p: Any, n: int, mode: str, padding: str, align: bool, dtype: Any) -> list[tuple[Any, Any]]:
+    """The pixels on an axis of n that have a share in the places p, and their shares, 0 beyond the image."""
+    if mode != "bicubic":
+        p = _inside(p, n, padding, align)
+    base = (np.rint if mode == "nearest" else np.floor)(p).astype(int)
+    rest = p - base.astype(p.dtype)
+    shares = (np.ones((), dtype),) if mode == "nearest" else _cubic(rest) if mode == "bicubic" else (1 - rest, rest)
+    found = []
+    for step, share in enumerate(shares):
+        i = base + step
+        if mode == "bicubic":
+            i = _inside((i - 1).astype(dtype), n, padding, align).astype(int)
+        found.append((np.minimum(np.maximum(i, 0), n - 1), share * ((i >= 0) & (i < n)).astype(dtype)))
+    return found
+
+
 def _grid_sample(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     n, _, *sizes = x.shape
     batch = np.arange(n).reshape(n, *(1,) * len(sizes))
     spots = [((grid[..., -1 - k] + 1) * m - (0 if align else 1)) / 2 for k, m in enumerate((m - 1 if align else m) for m in sizes)]
-
-    def pick(places: Sequence[Any]) -> Any:
-        """The pixels at whole places, 0 beyond the image: (n, output sizes, channels)."""
-        inside = np.all([(i >= 0) & (i < m) for i, m in zip(places, sizes)], axis=0)
-        rows = x[(batch, slice(None), *(np.clip(i, 0, m - 1) for i, m in zip(places, sizes)))]
-        return rows * inside[..., None].astype(x.dtype)
-
-    if mode != "bicubic":
-        spots = [_inside(p, m, padding, align) for p, m in zip(spots, sizes)]
-    if mode == "nearest":
-        return np.moveaxis(pick([np.rint(p).astype(int) for p in spots]), -1, 1)
-    base = [np.floor(p).astype(int) for p in spots]
-    rests = [p - i.astype(p.dtype) for p, i in zip(spots, base)]
-    cubic = mode == "bicubic"
-    shares = [_cubic(t) if cubic else (1 - t, t) for t in rests]
     out: Any = 0
-    for steps in itertools.product(range(4 if cubic else 2), repeat=len(sizes)):
-        places = [i + step - cubic for i, step in zip(base, steps)]
-        if cubic:
-            places = [_inside(i.astype(x.dtype), m, padding, align).astype(int) for i, m in zip(places, sizes)]
-        weight = math.prod((share[step] for share, step in zip(shares, steps)), start=np.ones((), x.dtype))
-        out = out + pick(places) * weight[..., None]
+    for corner in itertools.product(*(_neighbours(p, m, mode, padding, align, x.dtype) for p, m in zip(spots, sizes))):
+        places, shares = zip(*corner)
+        out = out + x[(batch, slice(None), *places)] * functools.reduce(operator.mul, shares)[..., None]
     return np.moveaxis(out, -1, 1)
 
 

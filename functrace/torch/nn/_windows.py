@@ -6,6 +6,7 @@ kernel, `overlap` adds such parts up where they came from. A convolution is `win
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +39,11 @@ def raw_windows(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pad
     steps = x.strides[-d:]
     shape = (*x.shape[:-d], *kernel, *out)
     strides = (*x.strides[:-d], *(s * k for s, k in zip(steps, dilation)), *(s * k for s, k in zip(steps, stride)))
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    if not x.flags.c_contiguous or not x.size:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    found: Any = np.ndarray(shape, x.dtype, x, 0, strides)  # the same, sooner
+    found.flags.writeable = False
+    return found
 
 
 def lengths(sizes: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes) -> Sizes:
@@ -51,7 +56,7 @@ def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
     lead, out = c.shape[: -2 * d], c.shape[-d:]
     x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), c.dtype)
     front = (slice(None),) * len(lead)
-    for offset in np.ndindex(*kernel):
+    for offset in itertools.product(*map(range, kernel)):
         part = tuple(slice(o * e, o * e + s * (n - 1) + 1, s) for o, e, s, n in zip(offset, dilation, stride, out))
         x[front + part] += c[front + offset]
     return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
@@ -73,8 +78,8 @@ overlap: Any = linear(  # (..., *kernel, *places) to (..., *sizes)
 
 def each(x: Any, d: int, name: str = "") -> Sizes:
     """An int, or one for each of d axes."""
-    if isinstance(x, int):
-        return (x,) * d
+    if hasattr(x, "__index__"):
+        return (int(x),) * d
     x = tuple(x)
     if len(x) == 1:
         return x * d  # type: ignore[no-any-return]

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
+from functrace.torch._limits import LIMITS, limited
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
@@ -77,7 +79,10 @@ def linear_cross_entropy(
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along an axis."""
-    x1, x2 = FUNCTIONS["broadcast_tensors"](x1, x2)
+    d = _dtypes.result_type(x1, x2)
+    if not d.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar}")
+    x1, x2 = FUNCTIONS["broadcast_tensors"](x1.to(d), x2.to(d))
     x1, x2 = x1 / x1.norm(2, dim, True).clamp_min(eps), x2 / x2.norm(2, dim, True).clamp_min(eps)
     return (x1 * x2).sum(dim)
 
@@ -108,7 +113,9 @@ def _border_index(mode: str, n: int, lo: int, hi: int) -> Any:
 def _constant_pad(x: Any, pads: Any, value: Any) -> Any:
     grown = tuple((max(a, 0), max(b, 0)) for a, b in pads)
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads))
-    return np.pad(x[cut], grown, constant_values=value) if any(map(any, grown)) else x[cut] * 1
+    if not any(map(any, grown)):
+        return x[cut] * 1
+    return _windows.filled(x[cut], grown, value) if isinstance(x, np.ndarray) else np.pad(x[cut], grown, constant_values=value)
 
 
 _CONSTANT_PAD = Op(
@@ -222,6 +229,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 native_channel_shuffle = channel_shuffle
 
 
+globals().update({name: limited("nn." + name, f) for name, f in list(globals().items()) if "nn." + name in LIMITS})
 globals().update(trimmed(globals()))
 __getattr__ = missing("torch.nn.functional")
 

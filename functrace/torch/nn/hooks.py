@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from functrace.errors import level
 from functrace.torch._engine import Handle, placed
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor
@@ -13,6 +16,7 @@ from functrace.torch.autograd.function import Function
 
 EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks on all modules
 _WITH_KEYWORDS: set[int] = set()  # the handles of hooks that are called with the keywords too
+_ALWAYS: set[int] = set()  # those of hooks that are called where `forward` fails too
 
 
 def on_all_modules(kind: str) -> Callable[..., Handle]:
@@ -27,6 +31,12 @@ def on_all_modules(kind: str) -> Callable[..., Handle]:
 
 register_module_forward_pre_hook, register_module_forward_hook = on_all_modules("pre"), on_all_modules("post")
 register_module_full_backward_hook, register_module_full_backward_pre_hook = on_all_modules("backward"), on_all_modules("backward_pre")
+
+
+_OUTPUTS_ONLY = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
+    "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details."
+)
 
 
 class BackwardHookFunction(Function):
@@ -91,9 +101,10 @@ class Hooked:
 
     def register_forward_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> Handle:
         """Call `hook(module, args, output)` after `forward`; what it returns replaces the output."""
+        handle = self._add_hook("post", hook, prepend, with_kwargs)
         if always_call:
-            raise NotImplementedError("register_forward_hook: always_call=True is not in functrace.torch: use try/finally in the caller.")
-        return self._add_hook("post", hook, prepend, with_kwargs)
+            _ALWAYS.add(handle.id)
+        return handle
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` before the gradients of the module's inputs are computed; what it returns replaces it."""
@@ -102,6 +113,10 @@ class Hooked:
     def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_input, grad_output)` after the gradients of the inputs are computed; what it returns replaces them."""
         return self._add_hook("backward", hook, prepend)
+
+    def register_backward_hook(self, hook: Any) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` of the last operation in the module; `register_full_backward_hook` is better."""
+        return self._add_hook("backward_last", hook)
 
     def register_state_dict_pre_hook(self, hook: Any) -> Handle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict`."""
@@ -119,11 +134,28 @@ class Hooked:
         """Call `hook(module, incompatible_keys)` after loading."""
         return self._add_hook("load", hook)
 
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Handle:
+        return self._add_hook("load_pre", hook if with_module else lambda _module, *args: hook(*args))
+
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        done: list[Any] = []
+        try:
+            return self._call_with_hooks(args, kwargs, done)
+        except Exception:
+            for k, hook in (self._hooks or {}).get("post", {}).items():
+                if k in _ALWAYS and hook not in done:
+                    hook(self, args, *(kwargs,) * (k in _WITH_KEYWORDS), None)
+            raise
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], done: list[Any]) -> Any:
         for hook, keywords in self._hooked("pre"):
             if keywords:
                 new = hook(self, args, kwargs)
                 if new is not None:
+                    if not isinstance(new, tuple) or len(new) != 2:
+                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}.")
                     args, kwargs = new
             else:
                 new = hook(self, args)
@@ -135,9 +167,12 @@ class Hooked:
             args = self._watch_inputs(args, seen)
         out = self.forward(*args, **kwargs)
         for hook, keywords in self._hooked("post"):
+            done.append(hook)
             new = hook(self, args, kwargs, out) if keywords else hook(self, args, out)
             if new is not None:
                 out = new
+        if "backward_last" in (self._hooks or {}):
+            self._watch_last(out)
         return self._watch_outputs(out, seen) if watched else out
 
     def _watch_inputs(self, args: tuple[Any, ...], seen: dict[str, Any]) -> tuple[Any, ...]:
@@ -149,7 +184,9 @@ class Hooked:
         seen["watched"] = True
 
         def after(grads: Any, _outs: Any) -> Any:
-            given = self._run_backward(tuple(placed([None] * count, which, grads)), seen.get("grad_output", ()))
+            if "grad_output" not in seen:  # the gradient did not come through the module's outputs
+                return None
+            given = self._run_backward(tuple(placed([None] * count, which, grads)), seen["grad_output"])
             return tuple(given[k] for k in which)
 
         node.register_hook(after)
@@ -162,7 +199,20 @@ class Hooked:
                 grad_input = new if isinstance(new, tuple) else (new,)
         return grad_input
 
+    def _watch_last(self, out: Any) -> None:
+        while not isinstance(out, Tensor):
+            out = next(iter(out.values())) if isinstance(out, dict) else out[0]
+        node = out.grad_fn
+        if node is not None:
+            for hook, _ in self._hooked("backward_last"):
+                node.register_hook(functools.partial(hook, self))
+
     def _watch_outputs(self, out: Any, seen: dict[str, Any]) -> Any:
+        if not isinstance(out, (Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received " + str(type(out)),
+                stacklevel=level(),
+            )
         items, put = _unwrapped(out)
         count = len(items)
         which = [k for k, x in enumerate(items) if isinstance(x, Tensor)]
@@ -178,6 +228,8 @@ class Hooked:
                     row = new if isinstance(new, tuple) else (new,)
             seen["grad_output"] = row
             if "watched" not in seen:
+                if self._hooked("backward"):
+                    warnings.warn(_OUTPUTS_ONLY, stacklevel=2)
                 self._run_backward((None,) * seen["inputs"], row)
             return tuple(row[k] for k in which)
 

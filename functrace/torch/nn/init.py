@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import level
-from functrace.torch import _random
+from functrace.torch import _draws, _random
+from functrace.torch._leaves import like
+from functrace.torch._limits import refuse
 from functrace.torch._tensor import wrap
 
 _GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
@@ -54,17 +56,19 @@ def _drawn(draw: Callable[..., Any], tensor: Any, first: float, second: float, g
     if not a.size:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
         return tensor
-    return _fill(tensor, draw(a.size, a.dtype, generator or _random.default_generator, first, second).reshape(a.shape))
+    refuse("uniform_" if draw is _draws._uniform else "normal_", a.dtype)
+    drawn = draw(a, generator or _random.default_generator, first, second)
+    return _fill(tensor, like(a, lambda shape: drawn.reshape(shape)))
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Uniform between a and b."""
-    return _drawn(_random.uniform, tensor, a, b, generator)
+    return _drawn(_draws._uniform, tensor, a, b, generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Normal."""
-    return _drawn(_random.normal, tensor, mean, std, generator)
+    return _drawn(_draws._normal, tensor, mean, std, generator)
 
 
 def _phi(x: float) -> float:

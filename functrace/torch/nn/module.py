@@ -435,7 +435,7 @@ class Module(Hooked):
         metadata = getattr(state_dict, "_metadata", {})
 
         def load(module: Module, state: Any, prefix: str) -> None:
-            local = {**metadata.get(prefix[:-1], {}), "assign_to_params_buffers": assign}
+            local = {**metadata.get(prefix[:-1], {}), **({"assign_to_params_buffers": True} if assign else {})}
             module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:

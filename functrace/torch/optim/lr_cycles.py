@@ -25,6 +25,8 @@ def _set_momentum(group: Any, momentum: float) -> None:
 class OneCycleLR(LRScheduler):
     """Up to `max_lr` and far down again, and the momentum the other way round (Smith and Topin 2017)."""
 
+    __module__ = "torch.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Any,
@@ -100,6 +102,8 @@ class OneCycleLR(LRScheduler):
 
 class CyclicLR(LRScheduler):
     """Up and down between two rates (Smith 2015)."""
+
+    __module__ = "torch.optim.lr_scheduler"
 
     def __init__(
         self,

@@ -22,6 +22,19 @@ State = dict[str, Any]
 _UNSUPPORTED = ("capturable", "differentiable")  # that they are True; `foreach` and `fused` only choose an implementation
 
 
+_EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks of all optimisers
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` before each step of any optimiser."""
+    return Handle(_EVERYWHERE.setdefault("before", OrderedDict()), hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` after each step of any optimiser."""
+    return Handle(_EVERYWHERE.setdefault("after", OrderedDict()), hook)
+
+
 def number(x: Any) -> float:
     """An option that may be a 0-d tensor."""
     return float(x.item()) if isinstance(x, Tensor) else x
@@ -50,7 +63,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if self._stepping:
             return step(self, *args, **kwargs)
         args = (self, *args)  # as hooks get them
-        for hook in list(self._before.values()):
+        for hook in self._hooked("before"):
             new = hook(self, args, kwargs)
             if new is not None:
                 if not isinstance(new, tuple) or len(new) != 2:
@@ -61,7 +74,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             loss = step(*args, **kwargs)
         finally:
             self._stepping = False
-        for hook in list(self._after.values()):
+        for hook in self._hooked("after"):
             hook(self, args, kwargs)
         return loss
 
@@ -89,7 +102,7 @@ class Optimizer:
         self.defaults = defaults or {}
         self.state: Any = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._before, self._after = OrderedDict[int, Any](), OrderedDict[int, Any]()
+        self._hooks: dict[str, OrderedDict[int, Any]] = {}
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch." + params.dtype.storage
@@ -134,6 +147,10 @@ class Optimizer:
         for name in _UNSUPPORTED:
             if o.get(name):
                 raise NotImplementedError(f"{type(self).__name__}: {name}=True is not in functrace.torch: leave it False.")
+        if o.get("fused") and o.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        if len({isinstance(beta, Tensor) for beta in o.get("betas", ())}) > 1:
+            raise ValueError("betas must be either both floats or both Tensors")
         names = {"lr": "learning rate", "momentum": "momentum value", "eps": "epsilon value", "weight_decay": "weight_decay value",
                  "alpha": "alpha value", "rho": "rho value", "lr_decay": "lr_decay value", "momentum_decay": "momentum_decay value",
                  "initial_accumulator_value": "initial_accumulator_value value"}  # fmt: skip
@@ -163,7 +180,7 @@ class Optimizer:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _before=OrderedDict(), _after=OrderedDict())
+        self.__dict__.update(state, _hooks={})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, with options of their own where the group has them."""
@@ -176,7 +193,13 @@ class Optimizer:
                 "runs. Please use a list instead."
             )
         params = [params] if isinstance(params, Tensor) else list(params)
-        if params and all(isinstance(p, tuple) for p in params):
+        given = bool(params) and all(isinstance(p, tuple) for p in params)
+        if self.param_groups and given != ("param_names" in self.param_groups[0]):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if given else 'without'} names to the optimizer"
+            )
+        if given:
             param_group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
         param_group["params"] = params
@@ -221,16 +244,45 @@ class Optimizer:
         """Change an array by a gradient, decay of weights included; `s` is what is remembered of it."""
         raise NotImplementedError
 
+    def _hooked(self, kind: str) -> list[Callable[..., Any]]:
+        """The hooks of a kind, first those of all optimisers."""
+        return [*_EVERYWHERE.get(kind, {}).values(), *self._hooks.get(kind, {}).values()]
+
+    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        hooks = self._hooks.setdefault(kind, OrderedDict())
+        handle = Handle(hooks, hook)
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step."""
-        return Handle(self._before, hook)
+        """Call `hook(optimizer, args, kwargs)` before each step; what it returns replaces args and kwargs."""
+        return self._add_hook("before", hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return Handle(self._after, hook)
+        return self._add_hook("after", hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return self._add_hook("state_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; what it returns replaces that."""
+        return self._add_hook("state", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded in its place."""
+        return self._add_hook("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` after loading."""
+        return self._add_hook("load", hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of each parameter, by number, and the groups' options."""
+        for hook in self._hooked("state_pre"):
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -238,10 +290,16 @@ class Optimizer:
                 numbers.setdefault(id(p), len(numbers))
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": [numbers[id(p)] for p in group["params"]]})
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items() if v}
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        for hook in self._hooked("state"):
+            found = hook(self, found) or found
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take what `state_dict` gave. Raises ValueError unless the groups are of the same sizes."""
+        state_dict = state_dict.copy()
+        for hook in self._hooked("load_pre"):
+            state_dict = hook(self, state_dict) or state_dict
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -260,6 +318,8 @@ class Optimizer:
             self.state[key if p is None else p] = copy.deepcopy(value) if p is None else fitted("", value, p)
         for old, new in zip(self.param_groups, saved):
             old.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
+        for hook in self._hooked("load"):
+            hook(self)
 
 
 def moment(s: State, name: str, like: Array, fill: float = 0.0) -> Array:

@@ -406,6 +406,12 @@ class DataLoader(Generic[T_co]):
         if batch_sampler is None and batch_size is not None:
             self.batch_sampler = BatchSampler(itertools.repeat(None) if streamed else sampler, batch_size, drop_last)
         self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if self.batch_sampler is not None else default_convert)
+        self._initialized = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_initialized" in self.__dict__ and name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset"):
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
         _seed(self.generator)  # PyTorch draws a seed for its workers here, before the sampler draws its own
