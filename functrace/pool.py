@@ -206,7 +206,8 @@ def holds(x: Any) -> bool:
 def product(x: Any, y: Any) -> Any:
     """`x @ y` of arrays; a large one is written to the pool."""
     plain = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)  # NumPy tells the user of numbers
-    if not plain or x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1] or x.dtype != y.dtype:
+    small = not plain or x.ndim < 2 or y.ndim < 2 or x.size * y.shape[-1] < SMALLEST // 8 * x.shape[-1]
+    if small or x.dtype != y.dtype or not x.dtype.isnative:
         return np.matmul(x, y)
     x, y = np.asarray(x), np.asarray(y)
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()

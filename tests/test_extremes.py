@@ -301,3 +301,17 @@ def test_rows_with_nan_leave_others_alone():
     first, second = pull(cotangent)
     np.testing.assert_array_equal(first, [nan, 1, 1])
     np.testing.assert_array_equal(second, [1, 1])
+
+
+@pytest.mark.parametrize("wrt", [0, 1, 2])
+def test_python_numbers_far_out_on_voigts_profile(sp, wrt):
+    call = lambda kind: ft.grad(sp.voigt_profile, wrt)(*map(kind, (30.0, 0.3, 3.0)))
+    assert call(float) == call(np.float64) == call(lambda x: np.full((), x))
+    x, gamma = 30.0, 3.0  # sigma, gamma << x: gamma / pi / (x**2 + gamma**2), of which sigma**2 / x**2 is left out
+    lorentz = (-2 * x * gamma, None, x * x - gamma * gamma)[wrt]
+    if lorentz is not None:
+        np.testing.assert_allclose(call(float), lorentz / np.pi / (x * x + gamma * gamma) ** 2, rtol=2e-3)
+
+
+def test_the_step_at_a_python_zero():
+    assert ft.grad(np.heaviside, 1)(0.0, 0.5) == 1.0 and ft.grad(np.heaviside, 1)(2.0, 0.5) == 0.0

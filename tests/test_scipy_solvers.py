@@ -213,6 +213,27 @@ def test_solve_ivp_in_initial_values_parameters_and_times():
         ft.vjp(lambda p: m.solve_ivp(volterra, (0.0, 2.0), Y0, method="BDF", args=(p,)).y, RATES)
 
 
+def test_the_solution_between_the_steps_of_solve_ivp():
+    m = module("integrate")
+    call = lambda solve, p: solve(volterra, (0.0, 2.0), Y0, dense_output=True, args=(p,)).sol
+    want, found = call(si.solve_ivp, RATES), []
+    ft.vjp(lambda p: found.append([ft.value(call(m.solve_ivp, p)(np.array(t))) for t in (0.0, 0.7, [0.1, 1.9, 2.2])]) or p, RATES)
+    for got, t in zip(found[0], (0.0, 0.7, [0.1, 1.9, 2.2])):
+        assert got.shape == want(t).shape and np.allclose(got, want(t), rtol=1e-9)
+    at = lambda y, p, t: m.solve_ivp(volterra, (2.0, 0.0), y, args=(p,), dense_output=True, **TIGHT).sol(t)
+    check_grads(at, Y0 / 9, RATES, np.array([1.7, 0.4]))
+
+
+def test_solve_ivp_for_a_batch_of_times():
+    m = module("integrate")
+    last = lambda t: m.solve_ivp(volterra, (0.1 * t, t), Y0, args=(RATES,), **TIGHT).y[:, -1]
+    ends = np.array([0.5, -1.0, 2.0])
+    assert np.allclose(ft.vmap(last)(ends), [last(t) for t in ends], rtol=1e-9)
+    assert np.allclose(ft.vmap(ft.jacfwd(last))(ends), [ft.jacfwd(last)(t) for t in ends], rtol=1e-8)
+    with pytest.raises(errors.UnsupportedError, match="batch of times"):
+        ft.vmap(lambda t: m.solve_ivp(volterra, (0.0, t), Y0, args=(RATES,), t_eval=[0.1]).y)(ends)
+
+
 def test_odeint_at_traced_times_and_under_vmap():
     m = module("integrate")
     t = np.linspace(0, 2, 5)
@@ -271,6 +292,21 @@ def test_interpolants_are_scipys_and_differentiated_in_points_values_and_places(
     check_grads(lambda at, *a: make(m, *a)(at), points, *args, step=1e-3)
 
 
+@pytest.mark.parametrize(
+    "points", [np.full(2, 0.5), np.full((3, 2), 0.5), (0.5, 0.7), (np.full(3, 0.5), 0.7), [[0.5, 0.7]], np.ones((0, 2))]
+)
+def test_points_on_a_grid_have_scipys_shapes(points):
+    m, values = module("interpolate"), RNG.normal(size=(6, 3, 2))
+    for place in (lambda m, v: m.RegularGridInterpolator(GRID, v)(points), lambda m, v: m.interpn(GRID, v, points)):
+        got = ft.vjp(lambda v: place(m, v), values)[0]
+        assert got.shape == place(sp, values).shape and np.allclose(got, place(sp, values))
+    line = lambda m, v: m.RegularGridInterpolator(GRID[:1], v)
+    for x in (np.full(1, 0.5), np.full(4, 0.5), (np.full(3, 0.5),)):
+        assert ft.vjp(lambda v: line(m, v)(x), values)[0].shape == line(sp, values)(x).shape
+    with pytest.raises(ValueError, match="2 coordinates"):
+        ft.grad(lambda v: m.interpn(GRID, v, np.ones((4, 3))).sum())(values)
+
+
 def test_derivatives_and_integrals_of_splines_are_scipys():
     m = module("interpolate")
     ours, theirs = m.CubicSpline(X, Y), sp.CubicSpline(X, Y)
@@ -314,3 +350,26 @@ def test_lu_under_vmap_pivots_each_example():
     assert np.allclose(ft.vmap(lambda a: m.lu_solve(m.lu_factor(a), B))(batch), [np.linalg.solve(a, B) for a in batch])
     slopes = ft.vmap(ft.grad(lambda a: np.sum(m.lu(a)[2] ** 2)))(batch)
     assert np.allclose(slopes[1], ft.grad(lambda a: np.sum(m.lu(a)[2] ** 2))(batch[1]))
+
+
+# scipy.optimize: what SciPy gives besides the solution
+
+
+@pytest.mark.parametrize("name", ["newton", "brent", "golden", "fminbound", "fsolve", "brentq", "fmin", "leastsq"])
+def test_a_full_output_is_refused_and_never_left_out(name):
+    ends = {"newton": (1.0,), "fsolve": (1.0,), "fminbound": (0.0, 2.0), "brentq": (0.0, 2.0), "fmin": ([1.0],), "leastsq": ([1.0],)}
+    solve = getattr(module("optimize"), name)
+    with pytest.raises(errors.UnsupportedError, match="full_output"):
+        ft.grad(lambda a: solve(lambda x: np.sum((x - a) * (x + 1)), *ends.get(name, ()), full_output=True)[0])(0.7)
+
+
+def test_the_jacobian_of_a_fit_gives_its_covariance():
+    m, t = module("optimize"), np.linspace(0.0, 1.0, 9)
+    y = 2.0 * np.exp(-t) + 0.01 * np.sin(40 * t)
+
+    def variance(optimize, y):
+        fit = optimize.least_squares(lambda p: p[0] * np.exp(-p[1] * t) - y, [1.0, 1.0], xtol=1e-15, ftol=1e-15, gtol=1e-15)
+        return np.linalg.inv(fit.jac.T @ fit.jac)[0, 0] * fit.cost + fit.grad[0]
+
+    assert np.isclose(ft.value_and_grad(lambda y: variance(m, y))(y)[0], variance(so, y), rtol=1e-6)
+    check_grads(lambda y: variance(m, y), y)

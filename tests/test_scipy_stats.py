@@ -212,3 +212,23 @@ def test_a_cdf_has_the_density_as_its_slope_where_the_density_has_a_kink(stats):
 
 def test_a_symmetric_density_is_smooth_in_the_middle(stats):
     assert ft.grad(ft.grad(stats.logistic.logpdf))(0.0) == pytest.approx(-0.5)
+
+
+def test_a_line_is_five_numbers_to_unpack_and_a_name(stats):
+    def steep(y):
+        slope, intercept, r, p, stderr = line = stats.linregress(np.arange(6.0), y)
+        return np.stack([slope, intercept, r, p, stderr, line.intercept_stderr])
+
+    y = np.sin(np.arange(6.0))
+    want = theirs.linregress(np.arange(6.0), y)
+    np.testing.assert_allclose(ft.vjp(steep, y)[0], [*want, want.intercept_stderr], rtol=1e-12)
+    check_grads(steep, y)
+
+
+@pytest.mark.parametrize("x", [X, GROUPS])
+@pytest.mark.parametrize("equal_var", [True, False])
+def test_a_t_test_has_its_degrees_of_freedom(stats, x, equal_var):
+    call = lambda s, x: s.ttest_ind(x[..., :2], x[..., 2:], axis=-1, equal_var=equal_var)
+    got, want = ft.vjp(lambda x: call(stats, x), x)[0], call(theirs, x)
+    np.testing.assert_allclose([*got, got.df], [*want, want.df], rtol=1e-12)
+    assert np.shape(got.df) == np.shape(want.df) and len(got) == 2

@@ -68,7 +68,7 @@ class Primitive:
         constant: bool = False,
         multi: bool = False,
         joint: bool = False,
-        inplace: tuple[Callable[..., bool], Callable[..., bool]] | None = None,
+        inplace: Any = None,
         linear: bool = False,
         elementwise: bool = False,
     ) -> None:
@@ -83,9 +83,8 @@ class Primitive:
             )
         self.name, self.fun, self.arity, self.batch = name, fun, arity, batch
         self.vjps, self.jvps, self.constant, self.multi = vjps, jvps, constant, multi
-        self.inplace: Any = inplace
-        self.joint, self.linear, self.elementwise = joint, linear, elementwise
-        self.looks = _looks(vjps, jvps, arity) if not joint else None
+        self.inplace, self.joint, self.linear, self.elementwise = inplace, joint, linear, elementwise
+        self.looks = _looks((vjps,), (jvps,), 1) if joint else _looks(vjps, jvps, arity)  # a joint rule takes all arguments as one
         self.needs: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self.kind = GENERAL if multi or constant else INPLACE if inplace else {1: UNARY, 2: BINARY}.get(arity or 0, GENERAL)
         self.op = _op(self)
@@ -111,8 +110,9 @@ class Primitive:
 
     def needed(self, slots: tuple[int, ...]) -> tuple[bool, ...]:
         """Which of (ans, *args) a rule of a recorded argument looks into."""
-        if self.looks is None:
-            return (not self.constant,) * (len(slots) + 1)
+        if self.looks is None or self.joint:
+            ans, each = self.looks[0] if self.looks else (not self.constant,) * 2
+            return (ans, *[each] * len(slots))
         recorded = tuple([i >= 0 for i in slots])
         if recorded not in self.needs:
             self.needs[recorded] = tuple(map(any, zip(*(row for row, mine in zip(self.looks, recorded) if mine))))

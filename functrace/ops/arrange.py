@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +10,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace.core.tracer import Tracer, value
+from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import all_axes, layout, on_axis, reduced_axes, reshape, transpose
-from functrace.ops.index import index, index_add
+from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, each, implements, normal, one
+from functrace.pool import zeros
 
 _X = one(2, 3)
 
@@ -89,6 +92,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     destination = normalize_axis_tuple(destination, ndim, "destination")
     if len(source) != len(destination):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    if source == destination:
+        return a
     order = [k for k in range(ndim) if k not in source]
     for to, k in sorted(zip(destination, source)):
         order.insert(to, k)
@@ -178,10 +183,18 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return swapaxes(flip(m, second), first, second) if k == 1 else flip(swapaxes(m, first, second), second)
 
 
+def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
+    """`np.roll` of tuples, no axis negative, without its general preparation."""
+    for s, a in zip(shift, axis):
+        k = -s % (x.shape[a] or 1)
+        x = np.concatenate([x[along(a, slice(k, None))], x[along(a, slice(k))]], a)
+    return x
+
+
 _roll: Any = linear(
     "roll",
-    np.roll,  # shift and axis are tuples, no axis negative
-    lambda g, _ans, _x, shift, axis: np.roll(g, tuple(-s for s in shift), axis),
+    _rolled,
+    lambda g, _ans, _x, shift, axis: _roll(g, tuple(-s for s in shift), axis),
     batch=lambda _size, x, shift, axis: _roll(x, shift, tuple(a + 1 for a in axis)),
 )
 
@@ -223,6 +236,14 @@ def tile(A: Any, reps: Any) -> Any:
     return _shape.reshape(spread, tuple(r * n for r, n in zip(times, sizes)))
 
 
+_repeat: Any = linear(
+    "repeat",
+    np.repeat,  # axis is not negative
+    lambda g, _ans, _x, times, axis: _reduce.sum_(reshape(g, (*_x.shape[: axis + 1], times, *_x.shape[axis + 1 :])), axis - _x.ndim, False),
+    batch=lambda _size, x, times, axis: _repeat(x, times, axis + 1),
+)
+
+
 @implements(
     np.repeat,
     [
@@ -237,12 +258,9 @@ def tile(A: Any, reps: Any) -> Any:
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """`np.repeat`; `repeats` must be plain."""
     a, axis = on_axis(a, axis)
-    old = a.shape
     if isinstance(repeats, (int, np.integer)) and repeats >= 0:
-        times = int(repeats)
-        spread = np.broadcast_to(expand_dims(a, axis + 1), (*old[: axis + 1], times, *old[axis + 1 :]))
-        return _shape.reshape(spread, (*old[:axis], old[axis] * times, *old[axis + 1 :]))
-    return index(a, along(axis, np.repeat(np.arange(old[axis]), repeats)))
+        return _repeat(a, int(repeats), axis)
+    return index(a, along(axis, np.repeat(np.arange(a.shape[axis]), repeats)))
 
 
 @implements(np.resize, [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))])
@@ -300,23 +318,36 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError("diag requires an array of at least two dimensions")
     if normalize_axis_index(axis1, len(a.shape)) == normalize_axis_index(axis2, len(a.shape)):
         raise ValueError("axis1 and axis2 cannot be the same")
+    offset = int(offset)
     return linked(_diagonal(a, offset, axis1, axis2), a, _DIAGONAL, offset, axis1, axis2)
 
 
 def _diagonal(a: Any, offset: int, axis1: int, axis2: int) -> Any:
-    rows, columns = _on_diagonal(a.shape[axis1], a.shape[axis2], int(offset))
-    if axis1 != 0 or axis2 != 1:
-        a = moveaxis(a, (axis1, axis2), (0, 1))
-    out = index(a, (rows, columns))
-    return out if len(a.shape) == 2 else moveaxis(out, 0, -1)
+    if len(a.shape) > 2 or axis1 % 2 == 1:
+        a = moveaxis(a, (axis1, axis2), (-2, -1))
+    return _of_diagonal(a, offset)
 
 
+def _put_diagonal(x: Any, offset: int, shape: tuple[int, ...]) -> Any:
+    out, n = zeros(shape, x.dtype), shape[-1]
+    places = out.reshape(*shape[:-2], shape[-2] * n)[..., max(offset, 0) - n * min(offset, 0) :: n + 1]
+    places[..., : x.shape[-1]] = x
+    return out
+
+
+_of_diagonal: Any = linear(  # of the last two axes
+    "diagonal",
+    lambda x, offset: x.diagonal(offset, -2, -1),
+    lambda g, _ans, _x, offset: _on_diagonal(g, offset, _x.shape),
+    batch=lambda _size, x, offset: _of_diagonal(x, offset),
+)
+_on_diagonal: Any = linear(
+    "on_diagonal",
+    _put_diagonal,
+    lambda g, _ans, _x, offset, _shape: _of_diagonal(g, offset),
+    batch=lambda size, x, offset, shape: _on_diagonal(x, offset, (size, *shape)),
+)
 _DIAGONAL = View(_diagonal, None)  # read-only, as in NumPy
-
-
-def _on_diagonal(m: int, n: int, offset: int) -> tuple[Any, Any]:
-    count = max(0, min(m + min(offset, 0), n - max(offset, 0)))
-    return np.arange(count) - min(offset, 0), np.arange(count) + max(offset, 0)
 
 
 @implements(np.diag, [one(3), one(3, k=1), one(2, k=-1), _X, one(3, 2, k=-1), one(0)])
@@ -326,8 +357,9 @@ def diag(v: Any, k: int = 0) -> Any:
         return diagonal(v, k)
     if len(v.shape) != 1:
         raise ValueError("Input must be 1- or 2-d.")
+    k = operator.index(k)
     n = v.shape[0] + abs(k)
-    return index_add(np.zeros((n, n), v.dtype), v, _on_diagonal(n, n, int(k)))
+    return _on_diagonal(v, k, (n, n))
 
 
 @implements(np.diagflat, [_X, one(2, k=1), one(), one(3, k=-1)])

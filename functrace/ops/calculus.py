@@ -139,15 +139,14 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     f = np.moveaxis(f, axis, -1)
     d = diff(h) if uneven else h
-    rises = f[..., 1:] - f[..., :-1]
+    step = 1 if uneven else max(n - 2, 1)  # at even distances only the slopes at the ends are asked for
+    slopes = (f[..., 1::step] - f[..., :-1:step]) / d
     if uneven:
-        slopes = rises / d
         before, after = d[:-1], d[1:]
         inner = (slopes[..., :-1] * after + slopes[..., 1:] * before) / (before + after)
         ends: Any = (d[0], d[1], d[-1], d[-2]) if n > 2 else ()
     else:
         inner = (f[..., 2:] - f[..., :-2]) / (2.0 * d)
-        slopes = rises / d
         ends = (d, d, d, d)
     first, last = slopes[..., :1], slopes[..., -1:]
     if edge_order != 1:
@@ -242,7 +241,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     return number(np.where(x < xp[0], left, np.where(x > xp[-1], right, inside)))
 
 
-# convolution: the full product is bilinear, the other modes are parts of it
+# convolution: the full product and that part of it where one array lies within the other, each the transpose of the other
 
 
 def _batch_convolve(size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
@@ -254,35 +253,46 @@ def _batch_convolve(size: int, flags: Sequence[bool], args: tuple[Any, ...], _pa
     return sum(late, next(late))
 
 
-def _unconvolve(g: Any, x: Any, other: Any) -> Any:
-    """The cotangent of an argument of length len(x): g against the other, where they overlap wholly."""
-    full = _convolve(g, other[::-1])
-    start = other.shape[0] - 1
-    return full[start : start + x.shape[0]]
+def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
+    a, v = spread_batch(size, flags, args)
+    v, m = v[:, ::-1], v.shape[1]
+    n = a.shape[1] - m + 1
+    if n < m:
+        return np.stack([np.sum(a[:, k : k + m] * v, axis=1) for k in range(n)], axis=1)
+    parts = (a[:, k : k + n] * v[:, k : k + 1] for k in range(m))
+    return sum(parts, next(parts))
 
 
 _convolve: Any = bilinear(
     "convolve",
     np.convolve,
-    lambda g, _ans, _x, y: _unconvolve(g, _x, y),
-    lambda g, _ans, x, _y: _unconvolve(g, _y, x),
+    lambda g, _ans, _x, y: _within(g, y[::-1]),
+    lambda g, _ans, x, _y: _within(g, x[::-1]),
     batch=_batch_convolve,
+)
+_within: Any = bilinear(
+    "convolve_within",
+    lambda x, y: np.convolve(x, y, "valid"),  # y is not longer than x
+    lambda g, _ans, _x, y: _convolve(g, y[::-1]),
+    lambda g, _ans, x, _y: _within(x, g[::-1])[::-1],
+    batch=_batch_within,
 )
 
 _LENGTHS = [((5,), (3,)), ((2,), (4,)), ((4,), (4,)), ((4,), (2,)), ((1,), (3,))]
 _PAIRS = [each(a, b, mode=mode) for a, b in _LENGTHS for mode in ("full", "same", "valid")] + [each((3,), (2,))]
 
 
-def _part(full: Any, m: int, n: int, mode: Any, late: bool) -> Any:
-    """The part of a full product of lengths m and n that a mode asks for; `late` where NumPy rounds the middle up."""
-    big, small = max(m, n), min(m, n)
+def _part(a: Any, v: Any, mode: Any, late: bool) -> Any:
+    """The part of the product that a mode asks for; `late` where NumPy rounds the middle up."""
+    if a.shape[0] < v.shape[0]:
+        a, v = v, a
     if mode in ("full", "f", 2):
-        return full
+        return _convolve(a, v)
     if mode in ("valid", "v", 0):
-        return full[small - 1 : big]
+        return _within(a, v)
     if mode in ("same", "s", 1):
-        start = small // 2 if late else (small - 1) // 2
-        return full[start : start + big]
+        start = (v.shape[0] - (not late)) // 2
+        return _convolve(a, v)[start : start + a.shape[0]]
     raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
 
 
@@ -298,13 +308,13 @@ def _lines(a: Any, v: Any) -> tuple[Any, Any]:
 @implements(np.convolve, _PAIRS)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     a, v = _lines(a, v)
-    return _part(_convolve(a, v), a.shape[0], v.shape[0], mode, False)
+    return _part(a, v, mode, False)
 
 
 @implements(np.correlate, _PAIRS)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     a, v = _lines(a, v)
-    return _part(_convolve(a, np.conjugate(v)[::-1]), a.shape[0], v.shape[0], mode, a.shape[0] < v.shape[0])
+    return _part(a, np.conjugate(v)[::-1], mode, a.shape[0] < v.shape[0])
 
 
 # special functions, each a family of its own derivatives, so that every order is as precise as the first
@@ -314,18 +324,19 @@ def _sinc(x: Any, n: int) -> Any:
     """The nth derivative of sin(y)/y at y = pi x, times pi**n."""
     if n == 0:
         return np.sinc(x)
-    y = np.pi * np.asarray(x)
+    y = np.asarray(np.pi * np.asarray(x))
     near = abs(y) < n + 2
-    total, term = np.zeros_like(y), np.ones_like(y)
-    small = np.where(near, y, 0)
-    for k in range(4 * n + 40):
-        total = total + term * ((1, 0, -1, 0)[(k + n) % 4] / (n + k + 1))
-        term = term * small / (k + 1)
-    far = np.where(near, 1, y)
+    small, far, out = y[near], y[~near], np.empty_like(y)
+    square = small * small
+    total: Any = 0.0
+    for k in range(6 * n + 26 + n % 2, -1, -2):  # the sum over k of cos((k + n) pi/2) y**k / k! / (n + k + 1), by Horner's rule
+        total = (-1.0) ** ((k + n) // 2) / (n + k + 1) + total * square / ((k + 1) * (k + 2))
+    out[near] = total * small if n % 2 else total
     value = np.sin(far) / far
     for k in range(1, n + 1):
         value = (np.sin(far + k * np.pi / 2) - k * value) / far
-    return (np.pi**n * np.where(near, total, value)).astype(np.asarray(x).dtype)[()]
+    out[~near] = value
+    return (np.pi**n * out).astype(np.asarray(x).dtype)[()]
 
 
 def _i0(x: Any, n: int) -> Any:

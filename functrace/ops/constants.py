@@ -283,7 +283,9 @@ FUNCTIONS.update({f: _of_shape(f) for f in (np.tril_indices_from, np.triu_indice
 FUNCTIONS.update({f: _of_value(f) for f in (np.array2string, np.array_repr, np.array_str, np.min_scalar_type)})
 if hasattr(np, "in1d"):  # until NumPy 2.3
     FUNCTIONS[np.in1d] = lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs)  # noqa: NPY201
-FUNCTIONS[np.einsum_path] = lambda *operands, **kwargs: np.einsum_path(*map(value, operands), **kwargs)
+FUNCTIONS[np.einsum_path] = lambda *operands, **kwargs: np.einsum_path(
+    *(np.empty(x.shape, bool) if isinstance(x, Tracer) else x for x in operands), **kwargs
+)
 
 
 @implements(np.can_cast, [Sample(lambda rng: (np.float32, np.float64), wrt=())], constant=True)

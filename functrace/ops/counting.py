@@ -23,11 +23,11 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to dtype('int64') according to the rule 'safe'")
     if x.ndim != 1 or minlength < 0 or not np.all(x >= 0):
         np.bincount(np.full(x.shape, -1), minlength=minlength)  # which says what is wrong
-    weights = as_float(np.ones(x.shape) if weights is None else weights, np.float64)
+    weights = np.ones(x.shape, np.intp) if weights is None else as_float(weights, np.float64)
     if x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
     n = minlength if np.all(x < minlength) else int(np.max(x)) + 1
-    counts = scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n), weights, x)
+    counts = scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n, weights.dtype), weights, x)
     return counts
 
 

@@ -180,7 +180,7 @@ heaviside = elementwise(
     "heaviside",
     np.heaviside,
     lambda t, _ans, _x, _y: np.zeros_like(t),
-    lambda t, _ans, x, _y: selected(x == 0, t),
+    lambda t, _ans, x, _y: selected(np.equal(x, 0), t),
     domain=(_AWAY, _WIDE),
     samples=[Sample(lambda rng: (np.array([-1.0, 0.0, 2.0]), rng.normal(size=3)), wrt=(1,))],
     note="constant but for the second argument where the first is 0",

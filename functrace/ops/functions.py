@@ -214,6 +214,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 
 
 def _cast(parts: list[Any], dtype: Any, casting: str) -> list[Any]:
+    if dtype is None and len({p.dtype for p in parts}) == 1:
+        return parts
     joined = np.result_type(*(p.dtype for p in parts)) if dtype is None else np.dtype(dtype)
     return [cast(p, joined, casting) for p in parts]
 

@@ -82,8 +82,14 @@ def _batch_read(_size: int, x: Any, key: Index) -> Any:
 def _add_into(buffer: Any, g: Any, index: Index) -> None:
     if is_basic(index) or _is_mask(index):
         buffer[index] += g
+    elif buffer.ndim > 1 and buffer.flags.c_contiguous and g.size >= _SMALL and 8 * g.size >= buffer.size:
+        places = np.arange(buffer.size).reshape(buffer.shape)[index]  # NumPy adds several times as fast at one index
+        np.add.at(buffer.reshape(-1), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
     else:
         np.add.at(buffer, index, g)
+
+
+_SMALL = 256
 
 
 def _is_mask(index: Index) -> bool:
@@ -217,13 +223,12 @@ def _batch_write(which: str) -> Any:
 
 def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     # Of positions written twice the last write counts, as in NumPy; the earlier ones get no cotangent.
-    if not is_basic(index) and not _is_mask(index):
-        positions = np.arange(int(np.prod(_x.shape))).reshape(_x.shape)
-        order = np.empty(_x.shape, dtype=np.intp)
-        chosen = positions[index]
-        order[index] = np.arange(chosen.size).reshape(chosen.shape)
-        return selected(order[index] == np.arange(chosen.size).reshape(chosen.shape), g[index])
-    return g[index]
+    chosen = g[index]
+    if is_basic(index) or _is_mask(index):
+        return chosen
+    turn, last = np.arange(chosen.size).reshape(chosen.shape), np.empty(_x.shape, dtype=np.intp)
+    last[index] = turn
+    return selected(last[index] == turn, chosen)
 
 
 def _push_written(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
+from functrace.ops.coverage import REFUSED
 from functrace.ops.create import check_cast, lift
 from functrace.ops.functions import reshape as _reshaped
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, setitem, store, view
@@ -119,9 +121,15 @@ def _transposed(self: Any) -> Any:
     return stamp(permuted(self, tuple(range(len(self.shape)))[::-1]))
 
 
+def _dtype(given: Any) -> Any:
+    """A dtype, or one of NumPy's classes of them, which `np.dtype` takes for objects."""
+    kind: Any = given
+    return kind() if isinstance(given, type) and issubclass(given, np.dtype) else np.dtype(kind)
+
+
 def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """A copy with another dtype; to an integer or boolean dtype the derivative is zero."""
-    dtype = np.dtype(dtype)
+    dtype = _dtype(dtype)
     check_cast(self, dtype, casting)
     if dtype.kind == "O" or self.dtype.kind == "O":
         refuse_objects()
@@ -207,6 +215,19 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
 }
 for _name, _get in _PROPERTIES.items():
     setattr(Tracer, _name, property(_get))
+
+
+def _without(name: str, reason: str) -> property:
+    def missing(_self: Any) -> NoReturn:
+        raise AttributeError(f"a traced value has no {name}: {reason}.\n  That of the plain value is functrace.value(x).{name}.")
+
+    return property(missing)
+
+
+for _reason, _names in REFUSED.items():
+    for _name in re.findall(r"ndarray\.([a-z]\w+)", _names):
+        if not hasattr(Tracer, _name):
+            setattr(Tracer, _name, _without(_name, _reason))
 setattr(Tracer, "flat", property(lambda self: np.ravel(self), _set_flat))  # noqa: B010  # without NumPy's docstring
 for _name, _get in {
     "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
@@ -262,7 +283,7 @@ def _call(
             "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
     if dtype is not None or signature is not None:
-        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout if signature is None else signature
+        signature = (None,) * ufunc.nin + (_dtype(dtype),) * ufunc.nout if signature is None else signature
         inputs = tuple(x if isinstance(x, (int, float, complex)) else lift(x) for x in inputs)
         given = tuple(getattr(x, "dtype", type(x)) for x in inputs) + (None,) * ufunc.nout
         wanted = ufunc.resolve_dtypes(given, signature=signature, casting=casting)

@@ -154,10 +154,6 @@ def nanstd(
     return typed(root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), dtype)
 
 
-def _number(x: Any, number: Any, mask: Any) -> Any:
-    return np.where(mask, lift(number).astype(x.dtype), x)
-
-
 @implements(
     np.nan_to_num,
     [
@@ -176,6 +172,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if x.dtype.kind == "c":
         return complex_of(*(nan_to_num(part, True, nan, posinf, neginf) for part in (np.real(x), np.imag(x))))
     limits = np.finfo(x.dtype)
-    x = _number(x, nan, np.isnan(x))
-    x = _number(x, limits.max if posinf is None else posinf, np.isposinf(x))
-    return _number(x, limits.min if neginf is None else neginf, np.isneginf(x))
+    nan, high, low = (
+        lift(v).astype(x.dtype) for v in (nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
+    )
+    return np.where(np.isfinite(x), x, np.where(np.isnan(x), nan, np.where(x > 0, high, low)))

@@ -11,7 +11,8 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import number
 from functrace.ops.decompositions import svdvals
 from functrace.ops.functions import reduced_axes
-from functrace.ops.gauge import conj, ratio, real
+from functrace.ops.gauge import conj, real
+from functrace.ops.index import selected
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, implements
@@ -27,12 +28,16 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return conj(x) * expand(ratio(g, ans, ans == 0), axis, x.ndim, keepdims)  # the zero subgradient
+    return conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims)
 
 
 def _length_push(t: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    along = conj(x) * t
-    return ratio(np.sum(real(along), axis=axis, keepdims=keepdims), ans, ans == 0)
+    return _over(np.sum(real(conj(x) * t), axis=axis, keepdims=keepdims), ans)
+
+
+def _over(g: Any, length: Any) -> Any:
+    """g / length, and 0 for no length: the zero subgradient."""
+    return selected(length != 0, g) / (length + (length == 0))
 
 
 length: Any = general(  # the Euclidean length over one axis, several (a tuple), or all (None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
+from functrace.core.primitive import LARGE
 from functrace.ops.arrange import along, as_line
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
-from functrace.ops.index import index, index_set
+from functrace.ops.index import index, index_add, index_set, placed
+from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, apart, holds_tracer, implements, one
 
 
@@ -89,6 +92,29 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     return array
 
 
+def _extend(x: Any, places: Any, start: int, axis: int) -> Any:
+    if x.size < LARGE:
+        return x[along(axis, places)]
+    before, after = places[:start], places[start + x.shape[axis] :]
+    return np.concatenate([x[along(axis, before)], x, x[along(axis, after)]], axis)
+
+
+def _fold(g: Any, _ans: Any, _x: Any, places: Any, start: int, axis: int) -> Any:
+    if math.prod(_x.shape) < LARGE:
+        return placed(g, along(axis, places), _x.shape)
+    stop = start + _x.shape[axis]
+    own = index_add(g[along(axis, slice(start, stop))], g[along(axis, slice(start))], along(axis, places[:start]))
+    return index_add(own, g[along(axis, slice(stop, None))], along(axis, places[stop:]))
+
+
+_extended: Any = linear(
+    "extended",  # an axis with elements of its own before `start` and after it, found at `places`
+    _extend,
+    _fold,
+    batch=lambda _size, x, places, start, axis: _extended(x, places, start, axis + 1),
+)
+
+
 def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[str, Any]) -> Any:
     n = x.shape[axis]
     if n == 0 and mode != "constant":
@@ -97,7 +123,8 @@ def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[
         if kwargs.get("reflect_type", "even") == "odd":
             weights = np.pad(np.eye(n), ((left, right), (0, 0)), mode=mode, reflect_type="odd")  # type: ignore[call-overload]
             return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), weights.T.astype(x.dtype)), -1, axis)
-        return index(x, along(axis, np.pad(np.arange(n), (left, right), mode=mode)))  # type: ignore[call-overload]
+        places = np.pad(np.arange(n), (left, right), mode=mode)  # type: ignore[call-overload]
+        return _extended(x, places, left, axis)
     if mode == "constant":
         first, last = (lift(v) for v in _pair(kwargs["constant_values"], axis, len(x.shape)))
     elif mode == "linear_ramp":

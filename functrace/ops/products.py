@@ -10,6 +10,7 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.contract import contraction, matmul
 from functrace.ops.create import lift
+from functrace.ops.functions import reshape
 from functrace.ops.gauge import conj
 from functrace.ops.kinds import align, bilinear
 from functrace.ops.registry import Sample, implements, normal, one
@@ -69,7 +70,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.outer, both(((3,), (2,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))))
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    return np.multiply(np.reshape(lift(a), (-1, 1)), np.reshape(lift(b), -1))
+    return np.multiply(reshape(a, (-1, 1)), reshape(b, -1))
 
 
 @implements(np.vdot, both(((3,), (3,)), ((2, 3), (3, 2)), ((), ()), ((0,), (0,))))
@@ -179,7 +180,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
     if x1.ndim == x2.ndim == 1:
         return matmul(conj(x1), x2)
-    return matmul(conj(x1)[..., None, :], x2[..., :, None])[..., 0, 0]
+    return np.einsum("...i,...i->...", conj(x1), x2)
 
 
 if hasattr(np, "matvec"):  # NumPy 2.2

@@ -86,7 +86,8 @@ def _stores(code: CodeType, lasti: int) -> bool:
 
 
 _REMEDIES = {  # where a library, called by the user, converts
-    "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy",
+    "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy; what is not among "
+    "them (docs/scipy.md) needs a rule, functrace.custom_vjp",
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
     "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
     "sklearn": "write the model's formula in NumPy, with its fitted numbers (model.coef_), or give it a rule with functrace.custom_vjp",
@@ -97,7 +98,7 @@ _REMEDIES = {  # where a library, called by the user, converts
 
 _CALLS = {  # where C code converts, by what the user's line says
     r"(?:np|numpy)\.arange\(": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
-    r"\b(?:np|numpy)\.(full|select|vectorize|polynomial)\b": r"use functrace.numpy.\1, which takes traced values",
+    r"\b(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
     r"\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
     r"\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
     r"\b(?:np|numpy)\.random\b|\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
@@ -151,6 +152,8 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     if _compared(caller):
         return np.asarray(as_one(self))
+    if str(caller.f_globals.get("__name__")).startswith("numpy.polynomial"):
+        return _refuse(self, "a plain ndarray", "use functrace.numpy.polynomial, which takes traced values")
     return _refuse(self, "a plain ndarray", (_to_index if self.dtype.kind in "ui" else "") + _to_array)
 
 

@@ -16,13 +16,12 @@ from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops.arrange import as_line
-from functrace.ops.constants import constant_op
+from functrace.ops.constants import argsort, constant_op
 from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, all_axes, kept, reshape, transpose, with_ones
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
-from functrace.ops.sorting import sort
 from functrace.ops.statistics import RANKED, as_float, count_of
 
 # d(place)/dq of the methods that move with q, as functions of n
@@ -120,18 +119,20 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         function = np.nanquantile if skip_nan else np.quantile
         result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
         return number(reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape))
-    s = sort(x, 0)
+    order, n = argsort(x, 0), x.shape[0]
     if skip_nan:
-        counts = np.sum(~np.isnan(s), axis=0)
+        counts = np.sum(~np.isnan(x), axis=0)
         _warn_empty(counts)
         place = _place_of(flat, counts, params=(method, a.dtype))
         low = np.floor(place)
-        below, above = (take_along(s, i.astype(np.intp), params=(0,)) for i in (low, np.ceil(place)))
+        below, above = (_ranked(x, np.take_along_axis(order, i.astype(np.intp), 0)) for i in (low, np.ceil(place)))
     else:
-        place = _place_of(flat, s.shape[0], params=(method, a.dtype))
+        place = _place_of(flat, n, params=(method, a.dtype))
         low = np.floor(place)
-        below, above = (index(s, (i.astype(np.intp),)) for i in (low, np.ceil(place)))
-        place, low = (reshape(p, (*flat.shape, *(1,) * (len(s.shape) - 1))) for p in (place, low))
+        places = np.concatenate([low, np.ceil(place), [n - 1]]).astype(np.intp)
+        ranked, m = _ranked(x, index(order, (places,))), flat.shape[0]
+        below, above, last = ranked[:m], ranked[m : 2 * m], ranked[2 * m]
+        place, low = (reshape(p, (*flat.shape, *(1,) * (len(x.shape) - 1))) for p in (place, low))
     part = place - low
     result = (
         below + np.where(part == 0, np.zeros((), a.dtype), (above - below) * part)
@@ -139,10 +140,15 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         else below + (above - below) * part
     )
     if not skip_nan:
-        result = _nan_where(np.isnan(s[-1]), result)
-    exact = s.shape[0] <= _exact(a.dtype)
+        result = _nan_where(np.isnan(last), result)
+    exact = n <= _exact(a.dtype)
     dtype = place.dtype if exact else np.quantile(np.zeros(1, a.dtype), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
     return number(reshape(typed(result, dtype), shape))
+
+
+def _ranked(x: Any, places: Any) -> Any:
+    """The elements at some places along axis 0, a row of them for each row of `places`."""
+    return take_along(x, places, params=(0,))
 
 
 def _nan_where(mask: Any, result: Any) -> Any:
@@ -220,10 +226,9 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     if not a.size:
         return np.median(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    s = sort(x, 0)
-    n = s.shape[0]
-    middle = s[n // 2] if n % 2 else (s[n // 2 - 1] + s[n // 2]) / 2
-    return reshape(_nan_where(np.isnan(s[-1]), middle), shape)
+    order, n = argsort(x, 0), x.shape[0]
+    *middle, last = _ranked(x, order[[n // 2, n - 1] if n % 2 else [n // 2 - 1, n // 2, n - 1]])
+    return reshape(_nan_where(np.isnan(last), middle[0] if n % 2 else (middle[0] + middle[1]) / 2), shape)
 
 
 @implements(np.nanmedian, [*RANKED, given(_HOLES, axis=1), given(_HOLES)])
@@ -233,9 +238,10 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     if not a.size:
         return np.nanmedian(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    s = sort(x, 0)
-    counts = np.sum(~np.isnan(s), axis=0)[None]
+    order = argsort(x, 0)
+    counts = np.sum(~np.isnan(x), axis=0)[None]
     _warn_empty(counts)
     low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
-    middle = (take_along(s, low, params=(0,)) + take_along(s, high, params=(0,)))[0] / 2
+    low, high = (_ranked(x, np.take_along_axis(order, i, 0)) for i in (low, high))
+    middle = (low + high)[0] / 2
     return reshape(middle, shape)

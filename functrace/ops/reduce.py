@@ -14,6 +14,7 @@ from functrace.ops.index import selected
 from functrace.ops.kinds import Op, general, linear, negative_axes
 
 Axis = Any
+_MANY = 512  # elements from which on a sort that is not stable is faster, the look for equal ones included
 
 
 @lru_cache(maxsize=1024)
@@ -167,9 +168,21 @@ argmax = Primitive(
 argmin = Primitive(
     "argmin", lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmin)
 ).op
+
+
+def _argsort(x: Any, axis: int) -> Any:
+    """The stable order; of many numbers by NumPy's fastest sort, which gives the same where no two are equal."""
+    if x.shape[axis] >= _MANY and x.dtype.char in "fd":
+        order = np.argsort(x, axis=axis)
+        ranked = np.moveaxis(np.take_along_axis(x, order, axis), axis, 0)
+        if np.all(ranked[1:] > ranked[:-1]):
+            return order
+    return np.argsort(x, axis=axis, kind="stable")
+
+
 argsort: Op = Primitive(
     "argsort",
-    lambda x, axis: np.argsort(x, axis=axis, kind="stable"),  # one axis, not negative
+    _argsort,  # one axis, not negative
     arity=1,
     constant=True,
     batch=lambda _size, _flags, args, params: argsort(args[0], params[0] + 1),

@@ -22,7 +22,7 @@ from functrace.ops.registry import Sample, given, implements, one
 
 take_along: Any = Primitive(
     "take_along",
-    lambda x, indices, axis: np.take_along_axis(x, indices, axis),  # shapes agree but on the axis, which is not negative
+    lambda x, i, axis: x[i] if x.ndim == 1 else np.take_along_axis(x, i, axis),  # shapes agree but on the axis, which is not negative
     arity=None,
     vjps=lambda k, g, _ans, x, i, axis: None if k else add_along(g, i, params=(axis, x.shape[axis])),
     jvps=lambda k, t, _ans, _x, i, axis: take_along(t, i, params=(axis,)),
@@ -33,6 +33,9 @@ take_along: Any = Primitive(
 
 def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
     out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
+    if g.ndim == 1:
+        np.add.at(out, indices, g)
+        return out
     before, after = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
     rows = np.arange(before)[:, None, None] * n + indices.reshape(before, g.shape[axis], after) % max(n, 1)
     np.add.at(out.reshape(-1), (rows * after + np.arange(after)).reshape(-1), g.reshape(-1))  # one index is added by the fastest

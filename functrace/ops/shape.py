@@ -60,17 +60,17 @@ def _join(*args: Any) -> Any:
     return np.concatenate(arrays, axis=axis)
 
 
-def _parts(g: Any, _ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
+def _parts(g: Any, _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
     (axis,) = params
-    stops = itertools.accumulate(a.shape[axis] for a in arrays)
-    return [g[(slice(None),) * axis + (slice(stop - a.shape[axis], stop),)] for stop, a in zip(stops, arrays)]
+    stops = itertools.accumulate(a.shape[axis] for a in _arrays)
+    return [g[(slice(None),) * axis + (slice(stop - a.shape[axis], stop),)] for stop, a in zip(stops, _arrays)]
 
 
 def _joined(join: Callable[[], Op]) -> Callable[..., Any]:
     """The tangent rule of a join: the same join, of the tangents of all arrays at once, zeros where there is none."""
 
-    def jvp(ts: Sequence[Any], ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        return join()(*[np.zeros(a.shape, ans.dtype) if t is None else t for t, a in zip(ts, arrays)], params=params)
+    def jvp(ts: Sequence[Any], _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        return join()(*[np.zeros(a.shape, _ans.dtype) if t is None else t for t, a in zip(ts, _arrays)], params=params)
 
     return jvp
 
@@ -87,8 +87,8 @@ concatenate: Op = Primitive(
 ).op
 
 
-def _layers(g: Any, _ans: Any, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
-    return [g[(slice(None),) * params[0] + (k,)] for k in range(len(arrays))]
+def _layers(g: Any, _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
+    return [g[(slice(None),) * params[0] + (k,)] for k in range(len(_arrays))]
 
 
 def _pile(*args: Any) -> Any:

@@ -12,9 +12,11 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import along
 from functrace.ops.create import lift
+from functrace.ops.elementwise import safe
 from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, single_axis, with_ones
-from functrace.ops.index import index
+from functrace.ops.index import index, placed
 from functrace.ops.inplace import in_turn, not_storable, updated, write
+from functrace.ops.kinds import general, linear
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.registry import Sample, apart, each, found, giving_out, implements
 
@@ -28,6 +30,29 @@ _NAMED: dict[Any, str] = {
 }
 _NEUTRAL: dict[Any, float] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.hypot: 0.0, np.fmax: np.nan, np.fmin: np.nan}
 _ASSOCIATIVE = tuple(_NEUTRAL)
+
+
+def shares(ans: Any, x: Any, axes: tuple[int, ...], exp: Any = np.exp) -> Any:
+    """Of each number in a sum of exponentials, with the logarithm `ans`: even ones of +inf, and none where all is -inf."""
+    tie = (x == ans) & np.isinf(x)
+    ties = np.sum(tie, axis=axes, keepdims=True)
+    return np.where(tie, (ans > 0) / np.maximum(ties, 1), exp(safe(x, tie, 0.0) - np.where(ties > 0, np.inf, ans)))
+
+
+def _logarithmic(ufunc: np.ufunc, exp: Any) -> Any:
+    """`ufunc.reduce` along the last axis, which is kept."""
+    op: Any = general(
+        f"{ufunc.__name__}.reduce",
+        lambda x: ufunc.reduce(x, axis=-1, keepdims=True),
+        lambda g, ans, x: (g * shares(ans, x, (-1,), exp)).astype(x.dtype),
+        jvps=(lambda t, ans, x: np.sum(t * shares(ans, x, (-1,), exp), axis=-1, keepdims=True).astype(ans.dtype),),
+        batch=lambda _size, _flags, args, _params: op(*args),
+    )
+    return op
+
+
+_natural, _binary = _logarithmic(np.logaddexp, np.exp), _logarithmic(np.logaddexp2, np.exp2)
+_LOGARITHMIC = {np.logaddexp: _natural, np.logaddexp2: _binary}
 
 
 def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
@@ -158,13 +183,32 @@ def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any
     if ufunc not in _ASSOCIATIVE:
         x = x if initial is None else concatenate([first, x], k)
         return index(stepwise(ufunc)(x, k), along(k, slice(-1, None)))
-    total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
+    if ufunc in _LOGARITHMIC:
+        total = _LOGARITHMIC[ufunc](x)
+    else:
+        total = np.hypot(0.0, x).astype(x.dtype) if ufunc is np.hypot and x.shape[k] == 1 else _halved(ufunc, x, k)
     return total if initial is None else ufunc(first, total)
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
     a, b = lift(a), lift(b)
     return ufunc(reshape(a, a.shape + (1,) * len(b.shape)), b, **kwargs)
+
+
+def _spread(g: Any, _ans: Any, _x: Any, starts: Any, axis: int) -> Any:
+    counts = np.maximum(np.append(starts[1:], _x.shape[axis]) - starts, 1)
+    places: Any = slice(int(starts[0]), None)
+    if (starts[1:] <= starts[:-1]).any():
+        places = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    return placed(np.repeat(g, counts, axis), along(axis, places), _x.shape)
+
+
+_sums: Any = linear(
+    "add.reduceat",
+    lambda x, starts, axis: np.add.reduceat(x, starts, axis),  # axis is not negative
+    _spread,
+    batch=lambda _size, x, starts, axis: _sums(x, starts, axis + 1),
+)
 
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -175,6 +219,8 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     starts = [int(i) for i in indices]
     if any(not 0 <= i < n for i in starts):
         raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    if ufunc is np.add and starts and x.dtype.kind in "fc":
+        return _sums(x, np.array(starts), axis)
     parts = []
     for start, stop in zip(starts, [*starts[1:], n]):
         if stop <= start + 1:

@@ -44,11 +44,13 @@ def _all_axes(x: Any, axes: Any) -> tuple[int, ...]:
 # filters along one axis at a time
 
 
-def _along(name: str, x: Any, axis: int, mode: str, cval: Any, **params: Any) -> Any:
-    """A filter of SciPy's along one axis: linear, but for what `cval` adds."""
+def _along(name: str, x: Any, axis: int, mode: str, cval: Any, sign: int, **params: Any) -> Any:
+    """A filter of SciPy's along one axis: linear, but for what `cval` adds. `sign` is 1 or -1 if the kernel is even or odd, else 0."""
     own = getattr(_scipy, name)
     only_first(name, *params.values())
-    out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params))
+    mirrored = mode in ("reflect", "grid-mirror")  # where the matrix of an odd kernel is not antisymmetric
+    alike = mirrored and sign == 1 or mode in ("constant", "grid-constant", "wrap", "grid-wrap")
+    out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params), sign * alike)
     if mode not in ("constant", "grid-constant") or cval == 0:
         return out
     return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **params)
@@ -69,7 +71,8 @@ def gaussian_filter1d(
     truncate: float = 4.0, *, radius: Any = None,
 ) -> Any:  # fmt: skip
     _no_output("gaussian_filter1d", output)
-    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, sigma=sigma, order=order, truncate=truncate, radius=radius)
+    named = {"sigma": sigma, "order": order, "truncate": truncate, "radius": radius}
+    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, -1 if order % 2 else 1, **named)
 
 
 @_declared("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
@@ -77,7 +80,7 @@ def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
     _no_output("uniform_filter1d", output)
-    return _along("uniform_filter1d", as_float(input), axis, mode, cval, size=size, origin=origin)
+    return _along("uniform_filter1d", as_float(input), axis, mode, cval, int(size % 2 == 1 and not origin), size=size, origin=origin)
 
 
 @_declared("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2))
@@ -134,9 +137,9 @@ def _edge_filter(name: str, smooth: list[float]) -> Any:
         x = as_float(input)
         axis = normalize_axis_index(axis, x.ndim)
         modes = _each(mode, range(x.ndim))
-        out = _along("correlate1d", x, axis, modes[axis], cval, weights=[-1, 0, 1])
+        out = _along("correlate1d", x, axis, modes[axis], cval, -1, weights=[-1, 0, 1])
         for k in range(x.ndim):
-            out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, weights=smooth)
+            out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, 1, weights=smooth)
         return out
 
     return _declared(name, *(one(4, 5, mode=m) for m in _MODES), one(4, 5, axis=0))(function)
@@ -154,7 +157,7 @@ def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) ->
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     _no_output("laplace", output)
     x = as_float(input)
-    return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, weights=[1, -2, 1]))
+    return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, 1, weights=[1, -2, 1]))
 
 
 @_declared("gaussian_laplace", one(4, 5, sigma=0.9))

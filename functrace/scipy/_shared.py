@@ -90,22 +90,26 @@ def root(x: Any) -> Any:
     return number(np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x))))
 
 
-def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any) -> Any:
+def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any, sign: int) -> Any:
+    if sign:
+        return fit(sign * _along(g, axis, f, sign), x)
     matrix = f(np.eye(x.shape[axis]), 0)
     return fit(np.moveaxis(np.tensordot(matrix, g, axes=(0, axis)), 0, axis), x)
 
 
 _along: Any = linear(
     "scipy.along",
-    lambda x, axis, f: f(x, axis),
+    lambda x, axis, f, _sign: f(x, axis),
     _transposed_along,
-    batch=lambda _size, x, axis, f: _along(x, axis, f),  # axis is negative
+    batch=lambda _size, x, axis, f, sign: _along(x, axis, f, sign),  # axis is negative
 )
 
 
-def along(x: Any, axis: int, f: Callable[[Any, int], Any]) -> Any:
-    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length."""
-    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f)
+def along(x: Any, axis: int, f: Callable[[Any, int], Any], sign: int = 0) -> Any:
+    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length; but
+    `f` itself where the matrix is symmetric (`sign` 1), and -f where it is antisymmetric (-1).
+    """
+    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f, sign)
 
 
 def only_first(name: str, *others: Any) -> None:
@@ -114,7 +118,7 @@ def only_first(name: str, *others: Any) -> None:
         raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}.")
 
 
-def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., None] | None = None) -> None:
+def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., None] | None = None, sign: int = 0) -> None:
     """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants."""
     own = getattr(module, name)
     signature = inspect.signature(own)
@@ -123,13 +127,13 @@ def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., 
         given = bound(name, signature, args, kwargs)
         given.apply_defaults()
         (_, x), *others = given.arguments.items()
-        rest = dict(others)
+        rest = {k: False if k.startswith("overwrite") else v for k, v in others}  # what is recorded stays as it is
         axis = rest.pop("axis", -1)
         only_first(name, *rest.values())
         if check is not None:
             check(**rest)
         named = "axis" in signature.parameters
-        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})))
+        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})), sign)
 
     function.__doc__ = f"`{module.__name__}.{name}`, linear in its first argument."
     function.__signature__ = signature  # type: ignore[attr-defined]

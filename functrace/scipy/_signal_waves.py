@@ -11,7 +11,7 @@ import scipy.special as sp
 from functrace.ops.create import lift
 from functrace.ops.registry import Sample, one
 from functrace.scipy import _special_gamma  # noqa: F401
-from functrace.scipy._shared import declarer, one_of
+from functrace.scipy._shared import declarer, one_of, real
 
 _declared = declarer(_scipy)
 
@@ -40,7 +40,7 @@ def gausspulse(
 def chirp(
     t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
 ) -> Any:
-    t, f0, t1, f1 = (lift(v).astype(float) for v in (t, f0, t1, f1))
+    t, f0, t1, f1 = (real(v, "scipy.signal.chirp") for v in (t, f0, t1, f1))
     if method in ("linear", "lin", "li"):
         phase = f0 * t + (f1 - f0) / t1 * t * t / 2
     elif method in ("quadratic", "quad", "q"):

@@ -162,7 +162,7 @@ op(
     along(s.hyp2f1, 0, lambda a, b, c, z: 2 + abs(np.log(abs(1 - z)))),
     along(s.hyp2f1, 1, lambda a, b, c, z: 2 + abs(np.log(abs(1 - z)))),
     along(s.hyp2f1, 2, lambda a, b, c, z: pole_rate(c) + abs(np.log(abs(1 - z)))),
-    lambda t, _ans, a, b, c, z: t * (a * b / c) * s.hyp2f1(a + 1, b + 1, c + 1, z),
+    lambda t, _ans, a, b, c, z: t * np.divide(a * b, c) * s.hyp2f1(a + 1, b + 1, c + 1, z),
     domain=(POSITIVE, POSITIVE, POSITIVE, (-0.8, 0.6)),
 )
 op(

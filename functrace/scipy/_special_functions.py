@@ -13,6 +13,7 @@ from functrace.ops.elementwise import safe
 from functrace.ops.kinds import general, negative_axes
 from functrace.ops.registry import Sample, given, one
 from functrace.ops.statistics import as_float
+from functrace.ops.ufuncs import shares
 from functrace.scipy._shared import declarer
 from functrace.scipy._special_kinds import INTEGER, POSITIVE, drawn, hidden, op
 
@@ -33,11 +34,9 @@ def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _shares(ans: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
-    """exp(a - ans), so that b times it sums to one, or to minus one; even shares of +inf, and none where all is -inf."""
-    tie = (a == ans) & np.isinf(a)
-    ties = np.sum(tie, axis=axes, keepdims=True)
-    shares = np.where(tie, (ans > 0) / np.maximum(ties, 1), np.exp(safe(a, tie, 0.0) - np.where(ties > 0, np.inf, ans)))
-    return shares if b is None or a.dtype.kind == "c" else shares * np.sign(np.sum(b * shares, axis=axes, keepdims=True))
+    """exp(a - ans), so that b times it sums to one, or to minus one."""
+    of = shares(ans, a, axes)
+    return of if b is None or a.dtype.kind == "c" else of * np.sign(np.sum(b * of, axis=axes, keepdims=True))
 
 
 def _lse_a(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:

@@ -261,7 +261,7 @@ def _voigt(part: Any) -> Any:
     """A partial derivative of Re w(u / (sigma sqrt 2)) / (sigma sqrt(2 pi)), u = x + i gamma; far out as a series in sigma / u."""
 
     def rule(t: Any, ans: Any, x: Any, sigma: Any, gamma: Any) -> Any:
-        u = x + 1j * gamma
+        u = x + np.multiply(1j, gamma)  # never Python's complex, of whose comparison ~ is a number
         far = abs(u) > 42 * sigma
         y, near = (safe(sigma, ~far, 0.0) / safe(u, ~far, 1.0)) ** 2, safe(sigma, far, 1.0)
         z = safe(u, far, 1.0) / (_SQRT_2 * near)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.special as sp
 
+from functrace import tree
 from functrace.ops.functions import refuse
 from functrace.ops.statistics import as_float
 from functrace.scipy._stats_summary import _declared, _plain, kurtosis, skew
@@ -38,8 +39,27 @@ def _symmetric(statistic: Any, below: Any, alternative: str) -> Test:
     return Test(statistic, tails[alternative]())
 
 
-def _student(t: Any, df: Any, alternative: str) -> Test:
-    return _symmetric(t, lambda t: sp.stdtr(df, t), alternative)
+def _and_one(cls: Any, name: str) -> Any:
+    """Makes results that have, beside the numbers to unpack, one more by its name alone, as SciPy's; as containers they hold all."""
+
+    def make(*values: Any) -> Any:
+        out = cls(*values[:-1])
+        setattr(out, name, values[-1])
+        return out
+
+    tree.register(cls, lambda out: ([*out, getattr(out, name)], None), lambda _aux, values: make(*values))
+    return make
+
+
+class TtestResult(Test):
+    """The result of a t-test, with the degrees of freedom `df`."""
+
+
+_t_test = _and_one(TtestResult, "df")
+
+
+def _student(t: Any, df: Any, alternative: str) -> Any:
+    return _t_test(*_symmetric(t, lambda t: sp.stdtr(df, t), alternative), np.broadcast_to(df, np.shape(t))[()])
 
 
 @_declared("pearsonr")
@@ -54,18 +74,24 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
 
 
 class Line(NamedTuple):
-    """The result of `linregress`."""
+    """The numbers that `linregress` gives to unpack."""
 
     slope: Any
     intercept: Any
     rvalue: Any
     pvalue: Any
     stderr: Any
-    intercept_stderr: Any
+
+
+class LinregressResult(Line):
+    """The result of `linregress`, with `intercept_stderr`."""
+
+
+_line = _and_one(LinregressResult, "intercept_stderr")
 
 
 @_declared("linregress")
-def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> Line:
+def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> Any:
     """`scipy.stats.linregress` of two vectors."""
     no_more("linregress", more)
     x, y = as_float(x), as_float(y)
@@ -77,7 +103,7 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> L
     r, slope = xy / np.sqrt(xx * yy), xy / xx
     stderr = np.sqrt((1 - r * r) * yy / xx / (n - 2))
     p = _student(r * np.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2.0, alternative).pvalue
-    return Line(slope, np.mean(y) - slope * np.mean(x), r, p, stderr, stderr * np.sqrt(xx + np.mean(x) ** 2))
+    return _line(slope, np.mean(y) - slope * np.mean(x), r, p, stderr, stderr * np.sqrt(xx + np.mean(x) ** 2))
 
 
 @_declared("ttest_1samp")

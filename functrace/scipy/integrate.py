@@ -24,6 +24,7 @@ import numpy as np
 import scipy.integrate as _scipy
 from scipy.optimize import OptimizeResult
 
+from functrace import errors
 from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
@@ -333,28 +334,29 @@ def _interpolant(method: Any, f: Any, t: Any, h: Any, y: Any, new: Any, K: Any) 
     return at
 
 
-@_face(note="explicit methods; the derivative is that of the steps taken, so it is as accurate as the tolerances")
+@_face(note="explicit methods, without events; the derivative is that of the steps taken, so it is as accurate as the tolerances")
 def solve_ivp(
     fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None, dense_output: bool = False, events: Any = None,
     vectorized: bool = False, args: Any = None, rtol: float = 1e-3, atol: Any = 1e-6, max_step: float = np.inf,
     first_step: Any = None, **options: Any,
 ) -> Any:  # fmt: skip
     """`scipy.integrate.solve_ivp` by RK45, RK23 or DOP853. A batch under `vmap` takes common steps."""
-    refuse("solve_ivp", dense_output=(dense_output or None, None), events=(events, None), **{k: (v, None) for k, v in options.items()})
+    refuse("solve_ivp", events=(events, None), **{k: (v, None) for k, v in options.items()})
     kind = _METHODS.get(method)
     if kind is None:
         refuse("solve_ivp with a method other than RK45, RK23 and DOP853", method=(method, None))
         raise AssertionError
     f: Any = lambda t, y: _stacked(fun(t, y, *(args or ())))
     start, stop = t_span
-    t, end = float(value(start)), float(value(stop))
-    span, direction = end - t, float(np.sign(end - t)) or 1.0
-    clock: Any = lambda s: start + (stop - start) * ((s - float(value(start))) / span if span else 0.0)  # traced if the ends are
+    t, end = _longest(start, stop, t_eval is not None or dense_output)
+    begin, span, direction = t, end - t, float(np.sign(end - t)) or 1.0
+    clock: Any = lambda s: start + (stop - start) * ((s - begin) / span if span else 0.0)  # traced if the ends are
     y = as_float(y0)
     slope = f(start, y)
     h = _first_step(f, t, y, slope, span, kind.error_estimator_order, rtol, atol) if first_step is None else first_step
     times, states = ([start], [y]) if t_eval is None else ([], [])
     wanted = [] if t_eval is None else [lift(t_eval)[k] for k in range(np.shape(lift(t_eval))[0])]
+    pieces: list[tuple[float, Any]] = []
     while direction * (end - t) > 0:
         refused = False
         while True:
@@ -381,17 +383,44 @@ def solve_ivp(
                 )
             h *= max(0.2, factor)
             refused = True
+        due: Any = lambda last=direction * new_t: wanted and direction * float(value(wanted[0])) <= last
+        at = _interpolant(kind, f, tt, hh, y, new, K) if dense_output or due() else None
+        pieces.append((new_t, lambda s, at=at, tt=tt, hh=hh: at((s - tt) / hh)))
         if t_eval is None:
             times.append(clock(new_t))
             states.append(new)
-        elif wanted and direction * float(value(wanted[0])) <= direction * new_t:
-            at = _interpolant(kind, f, tt, hh, y, new, K)
-            while wanted and direction * float(value(wanted[0])) <= direction * new_t:
-                times.append(wanted.pop(0))
-                states.append(at((times[-1] - tt) / hh))
+        while due():
+            times.append(wanted.pop(0))
+            states.append(pieces[-1][1](times[-1]))
         t, y, slope = new_t, new, K[-1]
     out = np.stack(states, axis=-1) if states else np.zeros((y.shape[0], 0))
-    return OptimizeResult(t=_stacked(times), y=out, sol=None, t_events=None, y_events=None, status=0, message="solved", success=True)
+    sol = _continuous(pieces, direction, y) if dense_output else None
+    return OptimizeResult(t=_stacked(times), y=out, sol=sol, t_events=None, y_events=None, status=0, message="solved", success=True)
+
+
+def _longest(start: Any, stop: Any, single: bool) -> tuple[float, float]:
+    """The ends of the time; of a batch those of the longest, by which the steps of all are chosen."""
+    starts, stops = np.broadcast_arrays(value(start), value(stop))
+    if starts.size > 1 and single:
+        raise errors.UnsupportedError(
+            f"solve_ivp: a batch of times t_span has no common t_eval= or dense_output=.\n  At {errors.user_line()}.\n"
+            "  Leave these out, or solve over the parts from 0 to 1 of each time, of which the equation is (stop - start) * fun(t, y)."
+        )
+    k = int(np.argmax(np.abs(stops - starts)))
+    return float(starts.flat[k]), float(stops.flat[k])
+
+
+def _continuous(pieces: list[tuple[float, Any]], direction: float, y: Any) -> Callable[[Any], Any]:
+    """The solution as a function of time, a number or a vector, by the piece in which it lies; at the ends the nearest is continued."""
+
+    def sol(t: Any) -> Any:
+        t = lift(t)
+        if t.ndim:
+            return np.stack([sol(t[k]) for k in range(t.shape[0])], axis=-1)
+        piece: Any = next((piece for end, piece in pieces[:-1] if direction * t <= direction * end), pieces[-1][1] if pieces else None)
+        return piece(t) if pieces else y
+
+    return sol
 
 
 def _stacked(x: Any) -> Any:

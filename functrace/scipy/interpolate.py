@@ -147,6 +147,13 @@ class _Steps(_Interpolant):
         return index(self.y, np.clip(self.pick(*place(self.x, x)), 0, self.x.shape[0] - 1))
 
 
+def _joined(xi: Any) -> Any:
+    """Points as one array, of one array for each coordinate."""
+    if not isinstance(xi, tuple):
+        return xi
+    return np.stack(np.broadcast_arrays(*map(lift, xi)), axis=-1) if len(xi) > 1 else xi[0]
+
+
 class RegularGridInterpolator:
     """`scipy.interpolate.RegularGridInterpolator`, linear and nearest; grid, values and points may be traced."""
 
@@ -164,9 +171,12 @@ class RegularGridInterpolator:
 
     def __call__(self, xi: Any, method: Any = None) -> Any:
         method = method or self.method
-        xi = np.stack(np.broadcast_arrays(*(lift(v) for v in xi)), axis=-1) if isinstance(xi, tuple) else double(xi)
         d = len(self.grid)
-        xi = xi[:, None] if d == 1 and xi.ndim == 1 and xi.shape != (1,) else xi
+        one = isinstance(xi, tuple) and len(xi) > 1  # of numbers: one point, that gives one number
+        xi = double(_joined(xi))
+        xi = np.reshape(xi, (-1, d)) if xi.ndim == 1 and not one else xi
+        if xi.shape[-1:] != (d,):
+            raise ValueError(f"the points xi, of shape {xi.shape}, are to have {d} coordinates, along their last axis, as the grid has")
         outside: Any = False
         corners: list[Any] = []
         for k, g in enumerate(self.grid):
@@ -184,8 +194,7 @@ class RegularGridInterpolator:
             weight: Any = 1.0
             for (i, w), g in zip(corner, self.grid):
                 position, weight = position * g.shape[0] + i, weight if w is None else weight * w
-            term = index(flat, position)
-            total = total + (term if isinstance(weight, float) else np.reshape(weight, (*weight.shape, *(1,) * len(rest))) * term)
+            total = total + np.reshape(weight, (*np.shape(weight), *(1,) * len(rest))) * index(flat, position)
         total = total if method == "linear" else total.astype(self.dtype)
         if self.bounds_error or self.fill_value is None:
             return total
@@ -202,7 +211,7 @@ _GRID: Any = lambda rng: (
 @_declared("interpn", Sample(_GRID, wrt=(1, 2)), Sample(_GRID, {"method": "nearest"}, (1, 2)))
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
     """`scipy.interpolate.interpn`, linear and nearest."""
-    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(_joined(xi))
 
 
 _KERNELS: dict[str, tuple[Callable[[Any], Any], int]] = {  # of the squared distance; and the least degree of the polynomial

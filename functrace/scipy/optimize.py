@@ -139,8 +139,8 @@ def newton(
     **kwargs: Any,
 ) -> Any:  # fmt: skip
     """`scipy.optimize.newton`; the derivatives that the iteration needs are found here."""
-    kwargs.pop("full_output", None), kwargs.pop("disp", None)
-    refuse("newton", **{k: (v, None) for k, v in kwargs.items()})
+    kwargs.pop("disp", None)
+    refuse("newton", **{k: (v or None, None) for k, v in kwargs.items()})
     slope: Any = lambda g: grad(lambda y: np.sum(g(y)))
     solver: Any = lambda g, start: _polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
     return solution(func, lambda g: g, lift(x0) * 1.0, as_args(args), solver, None)
@@ -253,6 +253,7 @@ def _scalar_minimum(name: str, positions: int) -> Any:
         given = (*given, *(kwargs.pop(k) for k in ("x1", "x2")[: positions - len(given)] if k in kwargs))
         ends, rest = given[:positions], given[positions:]
         args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
+        refuse(name, full_output=((rest[2] if len(rest) > 2 else kwargs.pop("full_output", None)) or None, None))
         solver: Any = lambda g, _start: _polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
         return solution(func, grad, 0.0, as_args(args), solver, None)
 
@@ -296,8 +297,9 @@ def least_squares(
         return _polished(make(g), found.x, found)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
-    residuals = fun(x, *as_args(args))
-    return _scipy.OptimizeResult(x=x, fun=residuals, cost=_HALF_SQUARES(residuals), success=True)
+    residuals: Any = lambda x: fun(x, *as_args(args))
+    rest, slopes = residuals(x), jacobian(residuals)(x)
+    return _scipy.OptimizeResult(x=x, fun=rest, cost=_HALF_SQUARES(rest), jac=slopes, grad=slopes.T @ rest, success=True)
 
 
 @_face(
@@ -328,11 +330,9 @@ def curve_fit(
         return (open_f(c)(x, *(p[k] for k in range(count))) - y) * w
 
     data = (tree.map(lift, xdata), lift(ydata) * 1.0, weight, captured)
-    popt = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15).x
-    slopes = jacobian(lambda p: residual(p, *data))(popt)
-    cov = np.linalg.inv(slopes.T @ slopes)
-    rest = residual(popt, *data)
-    return popt, cov if absolute_sigma else cov * (np.sum(rest * rest) / (rest.shape[0] - count))
+    found = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    cov = np.linalg.inv(found.jac.T @ found.jac)
+    return found.x, cov if absolute_sigma else cov * (2 * found.cost / (found.fun.shape[0] - count))
 
 
 @_declared("nnls", Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1)))

@@ -16,29 +16,24 @@ import numpy as np
 import scipy.signal as _scipy
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
 from functrace.ops.registry import TABLE, Sample, each, given, normal, one
 from functrace.ops.statistics import as_float
-from functrace.scipy import _signal_waves  # noqa: F401
+from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
 from functrace.scipy._shared import by_name, declarer, late, linear_along, one_of, single
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
 
 
-# convolution: the full product is bilinear, the other modes are parts of it
+# convolution: the full product and that part of it where one array lies within the other, each the transpose of the other
 
 
 def _flip(x: Any) -> Any:
     return x[(slice(None, None, -1),) * x.ndim]
-
-
-def _unconvolved(g: Any, other: Any, like: Any, method: str) -> Any:
-    """The cotangent of an argument: g against the other, where they overlap wholly."""
-    full = _full(g, _flip(other), method)
-    return full[tuple(slice(m - 1, m - 1 + n) for m, n in zip(other.shape, like.shape))]
 
 
 def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -47,12 +42,26 @@ def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params:
     return _full(*(a if b else a[None] for a, b in zip(args, flags)), *params)
 
 
+def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    if flags[1]:
+        return batch_by_loop(_within.primitive)(size, flags, args, params)
+    return _within(args[0], args[1][None], *params)
+
+
 _full: Any = bilinear(
     "scipy.signal.convolve",
     lambda a, v, method: _scipy.convolve(a, v, "full", method),
-    lambda g, _ans, _x, y, method: _unconvolved(g, y, _x, method),
-    lambda g, _ans, x, _y, method: _unconvolved(g, x, _y, method),
+    lambda g, _ans, _x, y, method: _within(g, _flip(y), method),
+    lambda g, _ans, x, _y, method: _within(g, _flip(x), method),
     batch=_batch_full,
+    params=True,
+)
+_within: Any = bilinear(
+    "scipy.signal.convolve_within",
+    lambda a, v, method: _scipy.convolve(a, v, "valid", method),  # v is not longer than a along any axis
+    lambda g, _ans, _x, y, method: _full(g, _flip(y), method),
+    lambda g, _ans, x, _y, method: _flip(_within(x, _flip(g), method)),
+    batch=_batch_within,
     params=True,
 )
 
@@ -61,18 +70,19 @@ def _middle(full: Any, shape: Sequence[int]) -> Any:
     return full[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(full.shape, shape))]
 
 
-def _mode(full: Any, first: Any, second: Any, mode: str) -> Any:
-    """The part of the full product that a mode asks for."""
+def _mode(a: Any, v: Any, mode: str, method: str) -> Any:
+    """The part of the product that a mode asks for."""
     if mode == "full":
-        return full
+        return _full(a, v, method)
     if mode == "same":
-        return _middle(full, first.shape)
+        return _middle(_full(a, v, method), a.shape)
     if mode != "valid":
         raise ValueError("acceptable mode flags are 'valid', 'same', or 'full'")
-    larger = [m >= n for m, n in zip(first.shape, second.shape)]
-    if not all(larger) and any(m > n for m, n in zip(first.shape, second.shape)):
+    if all(m >= n for m, n in zip(a.shape, v.shape)):
+        return _within(a, v, method)
+    if any(m > n for m, n in zip(a.shape, v.shape)):
         raise ValueError("For 'valid' mode, one must be at least as large as the other in every dimension")
-    return _middle(full, [abs(m - n) + 1 for m, n in zip(first.shape, second.shape)])
+    return _within(v, a, method)
 
 
 def _product(in1: Any, in2: Any, mode: str, method: str) -> Any:
@@ -83,7 +93,7 @@ def _product(in1: Any, in2: Any, mode: str, method: str) -> Any:
         method = (
             _scipy.choose_conv_method(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), "full") if a.size and v.size else "direct"
         )
-    return a * v if not a.ndim else _mode(_full(a, v, method), a, v, mode)
+    return a * v if not a.ndim else _mode(a, v, mode, method)
 
 
 _SHAPES = [((5,), (3,)), ((2,), (4,)), ((3, 4), (2, 3))]
@@ -144,9 +154,7 @@ def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: 
     if boundary != "fill" or np.ndim(fillvalue) or fillvalue != 0:
         more = {"constant_values": fillvalue} if boundary == "fill" else {}
         padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=_EDGES[boundary], **more)
-    full = _full(padded, v, "direct")
-    if padded is not a:
-        full = _mode(full, padded, v, "valid")
+    full = _mode(padded, v, "full" if padded is a else "valid", "direct")
     return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
 
 
@@ -387,15 +395,31 @@ def freqz(
 # linear in the signal
 
 
+_signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
+
+
+@_declared("hilbert", _signal(), one(9, 2, axis=0), one(2, 5, N=6))
+def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
+    x = single(x)
+    if x.dtype.kind == "c":
+        raise ValueError("x must be real.")
+    n = x.shape[axis] if N is None else N
+    if n <= 0:
+        raise ValueError("N must be positive.")
+    spectrum: Any = np.fft.fft(x, n, axis)
+    weights = np.zeros(n, spectrum.real.dtype)
+    weights[: n // 2 + 1] = 1.0
+    weights[1 : (n + 1) // 2] = 2.0
+    return np.fft.ifft(spectrum * as_line(weights, axis % x.ndim, x.ndim), axis=axis)
+
+
 def _no_cval(**kwargs: Any) -> None:
     if kwargs.get("mode") == "constant":
         refuse("savgol_filter with mode='constant'", cval=(kwargs["cval"] or 0, 0))
 
 
-_signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
 _linear = functools.partial(linear_along, _scipy)
-_linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]))
-_linear("hilbert", _signal(), one(9, 2, axis=0))
+_linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]), sign=1)
 _linear("resample", _signal(7), one(6, 2, num=9))
 _linear("resample_poly", _signal(3, 2))
 _linear(

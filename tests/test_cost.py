@@ -1,0 +1,128 @@
+"""Gradients cost a moderate multiple of their function, whatever the length: a transpose of quadratic cost would be hundreds of times."""
+
+import time
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+N = 10_000
+X, KERNEL, STARTS = np.linspace(0.5, 1.5, N), np.array([0.5, 1.0, -0.5, 2.0]), np.arange(0, N, 10)
+CASES = {
+    "convolve": (lambda w: np.convolve(X, w), KERNEL),
+    "convolve, valid, of two long ones": (lambda x: np.convolve(x, X[:-3], "valid"), X),
+    "correlate": (lambda w: np.correlate(X, w, "same"), KERNEL),
+    "add.reduceat": (lambda x: np.add.reduceat(x, STARTS), X),
+    "rows by index": (lambda x: x[np.arange(N)[::-1] // 100], X.reshape(100, 100)),
+    "pad": (lambda x: np.pad(x, 2, mode="reflect"), X),
+    "sinc": (np.sinc, X),
+    "quantile": (lambda x: np.quantile(x, 0.3), X),
+}
+
+
+def cost(call):
+    times = []
+    for _ in range(7):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def held(function, x):
+    gradient = ft.grad(lambda x: np.sum(function(x)))
+    gradient(x)
+    assert cost(lambda: gradient(x)) < 100 * cost(lambda: np.sum(function(x))) + 2e-3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_gradient_costs_a_multiple_of_its_function(name):
+    held(*CASES[name])
+
+
+SIGNALS = {
+    "detrend": lambda s, x: s.detrend(x),
+    "hilbert": lambda s, x: np.abs(s.hilbert(x)),
+    "convolve": lambda s, x: s.convolve(X, x[:9], method="direct"),
+    "correlate2d": lambda s, x: s.correlate2d(X.reshape(100, 100), x[:9].reshape(3, 3), mode="valid"),
+}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_of_signals(name):
+    pytest.importorskip("scipy")
+    from functrace.scipy import signal
+
+    held(lambda x: SIGNALS[name](signal, x), X)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 9), (9, 9)])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions_are_differentiated_twice_and_batched(sizes, mode, rng):
+    x, w = (rng.normal(size=n) for n in sizes)
+    product = lambda x, w: np.sum(np.convolve(x, w, mode) ** 2)
+    ft.check_grads(product, x, w)
+    batch = np.stack([x, 2 * x]), np.stack([w, -w])
+    for axes in ((0, 0), (0, None), (None, 0)):
+        args = [b if a == 0 else b[0] for a, b in zip(axes, batch)]
+        each = [[b[k] if a == 0 else b[0] for a, b in zip(axes, batch)] for k in (0, 1)]
+        got, want = ft.vmap(ft.grad(product, (0, 1)), in_axes=axes)(*args), [ft.grad(product, (0, 1))(*row) for row in each]
+        for k in (0, 1):
+            np.testing.assert_allclose(got[k], np.stack([row[k] for row in want]))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "constant", "wrap", "grid-wrap", "nearest", "mirror"])
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("gaussian_filter1d", (1.3,)),
+        ("gaussian_filter1d", (0.8, -1, 1)),
+        ("uniform_filter1d", (3,)),
+        ("uniform_filter1d", (4,)),
+        ("sobel", ()),
+    ],
+)
+def test_filters_of_fewer_elements_than_their_kernel(name, args, mode, rng):
+    pytest.importorskip("scipy")
+    from functrace.scipy import ndimage
+
+    ft.check_grads(lambda x: np.sum(np.sin(getattr(ndimage, name)(x, *args, mode=mode))), rng.normal(size=3))
+
+
+_ROWS, _COLUMNS = np.arange(90) % 41 - 3, np.arange(90) % 67
+READS = {
+    **{mode: lambda a, mode=mode: np.pad(a, ((3, 2), (1, 90)), mode=mode) for mode in ("edge", "wrap", "reflect", "symmetric")},
+    "rows": lambda a: a[_ROWS],
+    "columns": lambda a: a[:, _COLUMNS],
+    "pairs": lambda a: a[_ROWS[:, None], _COLUMNS],
+    "repeated": lambda a: np.repeat(a, 3, axis=1),
+    "rolled": lambda a: np.roll(a, (3, -75), (0, 1)),
+    "diagonal": lambda a: np.diagonal(a, -7),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_elements_of_large_arrays_get_the_sum_of_what_reads_them(name, rng):
+    read, x = READS[name], rng.normal(size=(80, 70))
+    places = read(np.arange(x.size).reshape(x.shape))
+    weights = rng.normal(size=places.shape)
+    want = np.bincount(places.ravel(), weights.ravel(), x.size).reshape(x.shape)
+    gradient = ft.grad(lambda x: np.sum(read(x) * weights))
+    assert np.array_equal(ft.vjp(read, x)[0], read(x))
+    for got in (gradient(x), ft.jit(gradient)(x), ft.vmap(gradient)(x[None])[0]):
+        np.testing.assert_allclose(got, want, atol=1e-13)
+    twice = ft.grad(lambda x: np.sum(ft.grad(lambda x: np.sum(read(x) ** 3))(x) * x))
+    np.testing.assert_allclose(twice(x), ft.grad(lambda x: 3 * np.sum(read(x) ** 3))(x), atol=1e-12)
+
+
+def test_what_is_recorded_is_not_overwritten(rng):
+    pytest.importorskip("scipy")
+    from functrace.scipy import signal
+
+    def f(x, overwrite):
+        y = x * 2.0
+        return np.sum(signal.detrend(y, overwrite_data=overwrite) ** 2 * y)
+
+    x = rng.normal(size=12)
+    np.testing.assert_array_equal(ft.grad(f)(x, True), ft.grad(f)(x, False))
