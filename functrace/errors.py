@@ -371,15 +371,23 @@ _ADVICE = {
 }
 
 
-def boundary(function: _F) -> _F:
-    """A function of ours that users call, whose errors are trimmed. For those that are called often `try` in the function costs less."""
-    return functools.wraps(function)(_trimming(function))  # type: ignore[return-value]
+def boundary(function: _F, complain: Callable[..., None] | None = None) -> _F:
+    """A function of ours that users call, whose errors are trimmed. For those that are called often `try` in the function costs less.
+
+    `complain(error, args, kwargs)` may raise another error in the place of an AttributeError.
+    """
+    return functools.wraps(function)(_trimming(function, complain))  # type: ignore[return-value]
 
 
-def _trimming(function: Callable[..., Any]) -> Callable[..., Any]:
+def _trimming(function: Callable[..., Any], complain: Callable[..., None] | None = None) -> Callable[..., Any]:
     def outermost(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except AttributeError as error:
+                if complain is not None:
+                    complain(error, args, kwargs)
+                raise
         except Exception as error:
             trim(error)
             raise

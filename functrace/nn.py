@@ -27,15 +27,25 @@ from functrace.transforms.custom import stop_gradient
 Axis = int | tuple[int, ...] | None
 
 
+def _called() -> str:
+    """The function of this module that the user called, for messages."""
+    name, frame = "", sys._getframe(1)
+    while frame and not errors.is_user_file[frame.f_code.co_filename]:
+        name, frame = f"nn.{frame.f_code.co_name}" if frame.f_globals is globals() else name, frame.f_back  # type: ignore[assignment]
+    return name
+
+
+def _refusal(kind: type[Exception], found: str, *remedy: str) -> Exception:
+    return kind("\n  ".join([f"{_called()}: {found}.", f"At {errors.user_line()}.", *remedy]))
+
+
 def _floating(x: Any) -> Any:
     """An array of floating-point numbers; integers become float64."""
-    given, x = x, lift(x)
-    if x.dtype.kind not in "fbiu":
-        frame: Any = sys._getframe(1)
-        name = (frame.f_back if frame.f_code.co_name[0] == "_" else frame).f_code.co_name
-        found = f"{errors.describe(given)} stands where an array of real numbers is expected"
-        raise errors.InputTypeError(f"nn.{name}: {found}.\n  At {errors.user_line()}.\n  Give it x.real, x.imag or abs(x) of complex ones.")
-    return x if x.dtype.kind == "f" else x.astype(float)
+    array = lift(x)
+    if array.dtype.kind not in "fbiu":
+        found = f"{errors.describe(x)} stands where an array of real numbers is expected"
+        raise _refusal(errors.InputTypeError, found, "Give it x.real, x.imag or abs(x) of complex ones.")
+    return array if array.dtype.kind == "f" else array.astype(float)
 
 
 def _chosen(condition: Any, x: Any, y: Any) -> Any:
@@ -177,7 +187,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     """
     x = _floating(x)
     if not x.ndim or x.shape[axis] % 2:
-        raise ValueError(f"nn.glu: axis {axis} must be of even length, got an array of shape {x.shape}.\n  At {errors.user_line()}.")
+        raise _refusal(ValueError, f"axis {axis} must be of even length, got an array of shape {x.shape}")
     values, gates = np.split(x, 2, axis)
     return values * sigmoid(gates)
 
@@ -199,7 +209,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
         return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
     near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
-    return x * (0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (near + 0.044715 * near**3))))
+    return x * (0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * near * (1 + 0.044715 * near**2))))
 
 
 @errors.boundary
@@ -217,7 +227,7 @@ def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1
     """
     labels = lift(labels)
     if labels.dtype.kind not in "iu":
-        raise ValueError(f"nn.one_hot: labels must be integers, got {errors.describe(labels)}.\n  At {errors.user_line()}.")
+        raise _refusal(ValueError, f"labels must be integers, got {errors.describe(labels)}")
     axis = np.lib.array_utils.normalize_axis_index(axis, labels.ndim + 1)
     classes = np.reshape(np.arange(num_classes), (-1,) + (1,) * (labels.ndim - axis))
     return (np.expand_dims(labels, axis) == classes).astype(dtype)
@@ -295,17 +305,12 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     others = tuple(n for k, n in enumerate(logits.shape) if k != axis % logits.ndim)
     if labels.dtype.kind in "iu" and labels.shape == others:
         if not isinstance(labels, Tracer) and labels.size and (labels.min() < 0 or labels.max() >= count):
-            raise ValueError(
-                f"nn.softmax_cross_entropy: labels must be from 0 to {count - 1}, got {labels.min()} to {labels.max()}.\n"
-                f"  At {errors.user_line()}."
-            )
+            raise _refusal(ValueError, f"labels must be from 0 to {count - 1}, got {labels.min()} to {labels.max()}")
         of_label = fnp.take_along_axis(logits, np.expand_dims(labels, axis), axis=axis)
         return logsumexp(logits, axis) - np.squeeze(of_label, axis=axis)[()]
     if labels.shape != logits.shape or labels.dtype.kind != "f":
-        raise ValueError(
-            f"nn.softmax_cross_entropy: labels are integers of shape {others} or probabilities of shape {logits.shape}, got "
-            f"{errors.describe(labels)}.\n  At {errors.user_line()}."
-        )
+        wanted = f"labels are integers of shape {others} or probabilities of shape {logits.shape}, got"
+        raise _refusal(ValueError, f"{wanted} {errors.describe(labels)}")
     return -np.sum(labels * np.where(labels == 0, 0, log_softmax(logits, axis)), axis=axis)
 
 
@@ -330,7 +335,7 @@ def mse(predictions: Any, targets: Any) -> Any:
     >>> ft.nn.mse(np.array([1.0, 2.0]), np.array([0.0, 4.0]))
     np.float64(2.5)
     """
-    predictions, targets = _alike("mse", predictions, targets)
+    predictions, targets = _alike(predictions, targets)
     return np.mean(np.square(predictions - targets))
 
 
@@ -342,7 +347,7 @@ def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     >>> ft.nn.huber(np.array([0.5, 1000.0]), np.zeros(2))
     array([1.250e-01, 9.995e+02])
     """
-    predictions, targets = _alike("huber", predictions, targets)
+    predictions, targets = _alike(predictions, targets)
     r = predictions - targets
     near = np.clip(r, -delta, delta)
     return near * (r - 0.5 * near)
@@ -358,34 +363,30 @@ def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
     >>> ft.nn.kl_divergence(np.log([0.5, 0.5]), np.array([1.0, 0.0])).round(4)
     np.float64(0.6931)
     """
-    log_q, p = _alike("kl_divergence", log_predictions, targets)
+    log_q, p = _alike(log_predictions, targets)
     return np.sum(p * (np.log(np.where(p == 0, 1, p)) - np.where(p == 0, 0, log_q)), axis=axis)
 
 
-def _alike(what: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
+def _alike(predictions: Any, targets: Any) -> tuple[Any, Any]:
     """Both as arrays; shapes that differ would broadcast, and make a table of all differences."""
     a, b = _floating(predictions), _floating(targets)
     if a.shape != b.shape:
-        raise ValueError(
-            f"nn.{what}: predictions of shape {a.shape} and targets of shape {b.shape} must have one shape.\n  At {errors.user_line(3)}.\n"
-            "  Broadcasting them would compare each with all: reshape one of them."
-        )
+        found = f"predictions of shape {a.shape} and targets of shape {b.shape} must have one shape"
+        raise _refusal(ValueError, found, "Broadcasting them would compare each with all: reshape one of them.")
     return a, b
 
 
 # Initialisers
 
 
-def _fans(what: str, shape: Sequence[int], in_axis: int, out_axis: int) -> tuple[int, int]:
+def _fans(shape: Any, in_axis: int, out_axis: int) -> tuple[int, int]:
     """The numbers of inputs and outputs of a weight: the axes in and out, each times the product of the others."""
-    shape = tuple(shape)
+    shape = random.keys.as_tuple(shape, _called())
     if len(shape) < 2:
-        raise ValueError(
-            f"nn.{what}: the shape of a weight has an axis for its inputs and one for its outputs, got {shape}.\n"
-            f"  At {errors.user_line(3)}.\n  Start biases from zeros."
-        )
-    rest = math.prod(shape) / max(1, shape[in_axis] * shape[out_axis])
-    return max(1, int(shape[in_axis] * rest)), max(1, int(shape[out_axis] * rest))
+        raise _refusal(ValueError, f"a weight has an axis for its inputs and one for its outputs, got {shape}", "Start biases from zeros.")
+    ins, outs = (shape[np.lib.array_utils.normalize_axis_index(axis, len(shape), _called())] for axis in (in_axis, out_axis))
+    rest = math.prod(shape) / max(1, ins * outs)
+    return max(1, int(ins * rest)), max(1, int(outs * rest))
 
 
 def _uniform(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
@@ -413,7 +414,7 @@ def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: 
     >>> w.shape, abs(w).max() <= (6 / 150) ** 0.5
     ((100, 50), np.True_)
     """
-    return _uniform(key, shape, dtype, 2 / sum(_fans("glorot_uniform", shape, in_axis, out_axis)))
+    return _uniform(key, shape, dtype, 2 / sum(_fans(shape, in_axis, out_axis)))
 
 
 @errors.boundary
@@ -424,7 +425,7 @@ def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     >>> ft.nn.glorot_normal(ft.random.key(0), (300, 100)).std().round(3)
     np.float64(0.071)
     """
-    return _normal(key, shape, dtype, 2 / sum(_fans("glorot_normal", shape, in_axis, out_axis)))
+    return _normal(key, shape, dtype, 2 / sum(_fans(shape, in_axis, out_axis)))
 
 
 @errors.boundary
@@ -437,7 +438,7 @@ def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int 
     >>> ft.nn.he_uniform(ft.random.key(0), (200, 100)).std().round(2)
     np.float64(0.1)
     """
-    return _uniform(key, shape, dtype, 2 / _fans("he_uniform", shape, in_axis, out_axis)[0])
+    return _uniform(key, shape, dtype, 2 / _fans(shape, in_axis, out_axis)[0])
 
 
 @errors.boundary
@@ -450,7 +451,7 @@ def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int =
     >>> ft.nn.he_normal(ft.random.key(0), (200, 100)).std().round(2)
     np.float64(0.1)
     """
-    return _normal(key, shape, dtype, 2 / _fans("he_normal", shape, in_axis, out_axis)[0])
+    return _normal(key, shape, dtype, 2 / _fans(shape, in_axis, out_axis)[0])
 
 
 @errors.boundary
@@ -461,7 +462,7 @@ def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     >>> ft.nn.lecun_uniform(ft.random.key(0), (100, 100)).std().round(2)
     np.float64(0.1)
     """
-    return _uniform(key, shape, dtype, 1 / _fans("lecun_uniform", shape, in_axis, out_axis)[0])
+    return _uniform(key, shape, dtype, 1 / _fans(shape, in_axis, out_axis)[0])
 
 
 @errors.boundary
@@ -472,7 +473,7 @@ def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: in
     >>> ft.nn.lecun_normal(ft.random.key(0), (100, 100)).std().round(2)
     np.float64(0.1)
     """
-    return _normal(key, shape, dtype, 1 / _fans("lecun_normal", shape, in_axis, out_axis)[0])
+    return _normal(key, shape, dtype, 1 / _fans(shape, in_axis, out_axis)[0])
 
 
 @errors.boundary
@@ -486,7 +487,7 @@ def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float 
     >>> np.allclose(q.T @ q, np.eye(3))
     True
     """
-    _fans("orthogonal", shape, -2, -1)
+    _fans(shape, -2, -1)
     rows, columns = math.prod(shape[:-1]), shape[-1]
     q, r = np.linalg.qr(random.normal(key, (max(rows, columns), min(rows, columns))))
     q = q * np.where(np.diagonal(r) < 0, -1, 1)  # else the distribution is not that of the whole orthogonal group

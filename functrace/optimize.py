@@ -164,6 +164,7 @@ def scipy_objective(
 
 def opaque(fun: Callable[..., Any], *args: Any) -> Any:
     """`fun` of pytrees, run on plain arrays; a batch is taken example by example. What it returns counts as a constant."""
+    errors.check_call("opaque(fun, *args)", fun)
     leaves, treedef = tree.flatten(args)
     primitive: Primitive
     primitive = Primitive(

@@ -207,7 +207,79 @@ def test_loops_and_branches_are_compiled_as_one_path():
 def test_a_step_that_does_not_repeat_itself_is_run_by_python():
     counter = itertools.count(1)
     slope = ft.grad(lambda w: scan(lambda c, _: (c + w * next(counter), None), w * 0.0, length=4)[0])(1.0)
-    assert slope > 10  # not four times the same number
+    assert slope == 1 + 2 + 3 + 4
+
+
+class Counted:
+    """A body that does something else in each step: its k-th run multiplies by k."""
+
+    def __init__(self, wrap, kept):
+        self.wrap, self.kept, self.k = wrap, kept, 0
+
+    def __call__(self, c, x):
+        self.k += 1
+        k = self.k
+        inner = {"in the closure": lambda u: u * k, "as a default": lambda u, k=k: u * k, "in an object": lambda u: u * self.k}[self.kept]
+        return self.wrap(inner)(c) * x, c
+
+
+def by_hand(f):
+    g = ft.custom_vjp(f)
+    g.defvjp(lambda u: (f(u), u), lambda u, ct: (ct * ft.grad(f)(u),))
+    return g
+
+
+@pytest.mark.parametrize("init", [1.0, np.float64(1)], ids=["number", "array"])
+@pytest.mark.parametrize(
+    ("wrap", "kept"),
+    [
+        *((wrap, kept) for wrap in (lambda f: f, ft.checkpoint, jit) for kept in ("in the closure", "as a default")),
+        (lambda f: f, "in an object"),
+        (by_hand, "in the closure"),
+    ],
+)
+def test_each_run_of_a_step_that_does_not_repeat_itself_is_one_step(wrap, kept, init):
+    run = lambda w: scan(Counted(wrap, kept), init, w * np.ones(5))
+    whole, carries = np.float64(120), np.array([1.0, 1, 2, 6, 24])
+    same(run(1.0), (whole, carries))
+    same(jit(run)(1.0), (whole, carries))
+    same(ft.jvp(run, (1.0,), (1.0,)), ((whole, carries), (5 * whole, np.arange(5) * carries)))
+    same(ft.grad(lambda w: run(w)[0])(1.0), 5 * whole)
+    same(ft.vmap(lambda w: run(w)[0])(np.ones(2)), np.full(2, whole))
+
+
+@pytest.mark.parametrize("wrap", [ft.checkpoint, jit, by_hand])
+def test_a_step_that_can_not_be_run_once_more_is_refused(wrap):
+    refusals = (ft.errors.ControlFlowError, ft.errors.CheckpointError, ft.errors.MutatedError)
+    for start, xs in ((1.0, 0.0), (0.0, 1.0)):
+        with pytest.raises(refusals, match=r"(?s)test_control.py.*[Pp]ass"):
+            ft.grad(lambda w: scan(Counted(wrap, "in an object"), start * w + 1.0, xs * w + np.ones(4))[0])(1.0)
+
+
+def test_a_rule_by_hand_that_changes_from_step_to_step_is_seen():
+    steps = itertools.count(1)
+
+    def body(c, _):
+        k = next(steps)
+        f = ft.custom_vjp(lambda u: u)
+        f.defvjp(lambda u: (u, None), lambda _, ct: (ct * k,))
+        return f(c), None
+
+    assert ft.grad(lambda w: scan(body, w, length=4)[0])(1.0) == 24
+
+
+def test_a_checkpoint_in_a_step_is_recorded_once():
+    w, local = np.full((2, 2), 0.1), ft.custom_vjp(lambda u: u)
+    local.defvjp(lambda u: (u, None), lambda _, ct: (ct,))
+    body = lambda c, x: (local(ft.checkpoint(lambda u: np.tanh(w @ u) * x)(c)), None)
+    few, many = (str(ft.trace(lambda c, n=n: scan(body, c, np.ones(n)))(np.ones(2))).count("\n") for n in (3, 300))
+    assert few == many
+
+
+def test_the_first_result_has_the_dtype_of_the_others():
+    xs = np.ones(3, np.float32)
+    for f in (lambda c, x: (c * x, np.sin(c)), lambda c, x: (c * x, c)):
+        assert scan(f, 0.5, xs)[1].dtype == ft.jit(lambda xs, f=f: scan(f, 0.5, xs))(xs)[1].dtype == np.float32
 
 
 def test_an_unused_step_and_an_empty_sequence():

@@ -2,6 +2,8 @@
 
 import copy
 import gc
+import inspect
+import itertools
 import pickle
 import time
 import warnings
@@ -129,6 +131,74 @@ def test_jit_as_a_decorator_and_on_methods():
     m.w = 5.0
     np.testing.assert_array_equal(m(X), 5 * X)
     assert g.__doc__ == "Doc." and g(1.0) == g(1.0) == 2.0
+
+
+class Scaled:
+    def __init__(self, w):
+        self.w = w
+
+    @jit
+    def predict(self, x, k=2.0):
+        """Doc."""
+        return self.w * x * k
+
+
+def test_a_jitted_method_of_an_object_has_the_methods_of_a_jitted_function():
+    m = Scaled(3.0)
+    assert (m.predict(1.0), m.predict(2.0), m.predict(1.0, k=1.0)) == (6.0, 12.0, 3.0)
+    assert m.predict.cache_info()["hits"] >= 1
+    assert "predict: a new signature" in m.predict.explain()
+    assert "def program" in m.predict.show() and m.predict.programs()
+    assert (m.predict.__name__, m.predict.__doc__, str(inspect.signature(m.predict))) == ("predict", "Doc.", "(x, k=2.0)")
+    assert m.predict == m.predict and m.predict.__self__ is m
+    assert pickle.loads(pickle.dumps(m.predict))(1.0) == ft.grad(m.predict)(1.0) == 6.0
+    m.predict.clear_cache()
+    assert Scaled.predict.cache_info()["signatures"] == 0
+
+
+# Under grad a jitted function is run once more
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: lambda x: x * np.random.normal(),  # noqa: NPY002
+        lambda: lambda x, rng=np.random.default_rng(0): x * rng.normal(),
+        lambda: lambda x, steps=itertools.count(1): x * next(steps),
+    ],
+    ids=["NumPy's state", "a generator", "an iterator"],
+)
+def test_the_derivative_is_of_the_run_that_gave_the_value(make, random_state):
+    f = jit(make())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JitWarning)
+        for _ in range(3):
+            out, pullback = ft.vjp(f, 1.0)
+            assert pullback(1.0) == (out,)
+            value, slope = ft.jvp(f, (1.0,), (1.0,))
+            assert value == slope
+
+
+def test_what_a_function_reads_may_not_change_before_its_derivative():
+    m, w = Scaled(1.0), np.ones(3)
+    attribute, element = jit(lambda x: x * m.w), jit(lambda x: np.sum(x * w))
+
+    def loss(x):
+        for m.w in (1.0, 2.0, 3.0):
+            x = attribute(x)
+        return x
+
+    for transform in (lambda: ft.grad(loss)(1.0), lambda: ft.jvp(loss, (1.0,), (1.0,))):
+        with pytest.raises(
+            ft.errors.MutatedError, match=r"jit\(<lambda>\): m.w has changed since the call.*\n.*test_jit.py(?s:.)*argument"
+        ):
+            transform()
+    _, pullback = ft.vjp(element, np.ones(3))
+    np.testing.assert_array_equal(pullback(1.0)[0], w)
+    w[0] = 5.0
+    with pytest.raises(ft.errors.MutatedError, match=r"an array that it reads, float64\[3\], has changed"):
+        pullback(1.0)
+    np.testing.assert_array_equal(ft.grad(element)(np.ones(3)), w)
 
 
 # Guards

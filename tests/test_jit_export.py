@@ -32,6 +32,7 @@ CASES = {
     "indices": (lambda x: x[np.array([2, 0])] + x[1:] * x[..., :2], (X,)),
     "contraction": (ft.grad(lambda w, x: np.einsum("ij,kj->", x @ w, D @ w)), (W, D)),
     "hessian": (ft.hessian(lambda w: np.logaddexp(0.0, D @ w).mean()), (X,)),
+    "reductions": (ft.grad(lambda x: np.logaddexp.reduce(x) * np.logaddexp2.reduce(x)), (X,)),
     "where": (lambda x: np.where(x > 0, np.log(abs(x)), np.stack([x, x])), (X,)),
     "integers": (lambda i: (i // 2, i % 3, i.astype(np.float32).sum(axis=0, keepdims=True)), (np.arange(6).reshape(2, 3),)),
     "large constant": (functools.partial(lambda c, x: x * c, np.random.default_rng(0).normal(size=300)), (2.5,)),

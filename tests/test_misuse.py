@@ -8,6 +8,11 @@ import functrace.numpy as fnp
 from functrace import errors, nn, optim, random, testing
 
 V = np.ones(2)
+KEY = random.key(0)
+
+
+def scaled(x, k=1.0):
+    return x * k
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,20 @@ V = np.ones(2)
         (lambda: optim.sgd("0.1"), "optim: learning_rate must be a number, got str"),
         (lambda: optim.lion(V), r"optim: learning_rate must be a number, got float64\[2\]"),
         (lambda: optim.cosine_decay(0.1, V), r"cosine_decay: decay_steps must be a number, got float64\[2\]"),
+        (lambda: ft.vjp(scaled)(1.0), r"vjp: there is no argument(?s:.)*Write vjp\(f, x\), not vjp\(f\)\(x\)"),
+        (lambda: ft.linearize(scaled, k=2.0), r"linearize: there is no argument(?s:.)*Write linearize\(f, x\), not linearize\(f\)\(x\)"),
+        (lambda: ft.jvp(scaled, (), ()), r"jvp: there is no argument(?s:.)*Write jvp\(f, \(x,\), \(v,\)\)"),
+        (lambda: ft.optimize.opaque(1), "opaque: int stands where a function is expected"),
+        (lambda: optim.piecewise_constant(1.0, None), "piecewise_constant: boundaries_and_scales must be a dict, got NoneType"),
+        (lambda: optim.piecewise_constant(1.0, {"a": 0.5}), "piecewise_constant: boundary must be a number, got str"),
+        (lambda: optim.piecewise_constant(scaled, {1: 0.5}), "piecewise_constant: init_value must be a number, got function"),
+        (lambda: optim.constant(None), "constant: value must be a number, got NoneType"),
+        (lambda: optim.linear(1.0, None, 3), "linear: end_value must be a number, got NoneType"),
+        (lambda: optim.exponential_decay(1.0, 3, None), "exponential_decay: decay_rate must be a number, got NoneType"),
+        (lambda: optim.warmup_cosine(0.0, 1.0, None, 9), "warmup_cosine: warmup_steps must be a number, got NoneType"),
+        (lambda: nn.glorot_uniform(KEY, None), r"nn.glorot_uniform: a shape is an int or a sequence of ints, got None"),
+        (lambda: nn.he_normal(KEY, (3, 4.0)), r"nn.he_normal: a shape is an int or a sequence of ints, got \(3, 4.0\)"),
+        (lambda: nn.sigmoid(1j), "nn.sigmoid: complex stands where"),
         (lambda: nn.relu("a"), "nn.relu: str stands where an array of real numbers is expected"),
         (lambda: nn.gelu(1j), "nn.gelu: complex stands where an array of real numbers is expected"),
         (lambda: nn.huber(np.sin, V), "nn.huber: ufunc stands where an array of real numbers is expected"),
@@ -37,6 +56,46 @@ V = np.ones(2)
 def test_the_message_says_what_was_given(call, message):
     with pytest.raises((errors.CallError, errors.InputTypeError), match=rf"{message}(?s:.)*"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.glorot_normal(KEY, 3), r"nn.glorot_normal: a weight has an axis for its inputs and one for its outputs, got \(3,\)"),
+        (lambda: nn.orthogonal(KEY, 3), r"nn.orthogonal: a weight has an axis for its inputs and one for its outputs, got \(3,\)"),
+        (lambda: nn.lecun_uniform(KEY, (3, -4)), r"nn.lecun_uniform: the lengths of a shape can't be negative, got \(3, -4\)"),
+        (lambda: random.normal(KEY, -1), "random: the lengths of a shape can't be negative, got -1"),
+        (lambda: nn.he_uniform(KEY, (3, 4), in_axis=2), "nn.he_uniform: axis 2 is out of bounds for array of dimension 2"),
+    ],
+)
+def test_a_wrong_shape_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ft.custom_vjp(scaled, None), r"custom_vjp\(scaled\): nondiff_argnums must be an int or a tuple of ints, got None"),
+        (lambda: ft.custom_jvp(scaled, "x"), r"custom_jvp\(scaled\): nondiff_argnums must be an int or a tuple of ints, got 'x'"),
+        (lambda: ft.jit(scaled, static_argnums="k"), r"jit\(scaled\): static_argnums must be.*got 'k'; for a name use static_argnames="),
+        (lambda: ft.jit(scaled, static_argnames=1), r"jit\(scaled\): static_argnames must be a string or a tuple of strings, got 1"),
+        (lambda: ft.jit(scaled, donate_argnums=[None]), r"jit\(scaled\): donate_argnums must be an int or a tuple of ints, got \[None\]"),
+        (lambda: ft.jit(scaled, static_argnames=["typo"]), r"static_argnames names 'typo'(?s:.)*its parameters are \['x', 'k'\]"),
+        (lambda: ft.grad(scaled, argnames=[1])(1.0), r"grad\(scaled\): argnames must be a string or a tuple of strings, got \[1\]"),
+        (lambda: ft.grad(scaled, argnames={"x", "k"})(1.0, k=1.0), "argnames must be a string or a tuple of strings, got {"),
+    ],
+)
+def test_an_option_that_names_arguments_is_checked(call, message):
+    with pytest.raises(errors.ArgnumsError, match=message):
+        call()
+
+
+def test_options_that_name_arguments_may_be_of_any_kind_that_does():
+    assert ft.jit(scaled, static_argnames={"k"})(2.0, k=3.0) == 6.0
+    assert ft.jit(scaled, static_argnums=np.int64(1))(2.0, 3.0) == 6.0
+    assert ft.grad(scaled, range(2))(2.0, 3.0) == (3.0, 2.0)
+    assert ft.vjp(lambda k=3.0: k)[0] == 3.0
 
 
 def test_a_single_logit_has_no_categories():

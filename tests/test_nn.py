@@ -171,7 +171,7 @@ def test_mistakes_are_named():
             nn.softmax_cross_entropy(np.zeros((2, 3)), np.array(labels))
     with pytest.raises(ValueError, match=r"integers of shape \(2,\) or probabilities of shape \(2, 3\), got int64\[3\]"):
         nn.softmax_cross_entropy(np.zeros((2, 3)), np.array([0, 1, 2]))
-    with pytest.raises(ValueError, match=r"glorot_normal: the shape of a weight.*got \(3,\)(?s:.)*biases"):
+    with pytest.raises(ValueError, match=r"glorot_normal: a weight has an axis.*got \(3,\)(?s:.)*biases"):
         nn.glorot_normal(KEY, (3,))
     with pytest.raises(errors.InputTypeError, match="one key"):
         nn.he_normal(0, (3, 3))

@@ -205,6 +205,13 @@ def test_reductions_of_ufuncs_with_where_and_initial(ufunc):
             ft.vjp(lambda x: ufunc.reduce(x, where=MASK), x)
 
 
+def test_a_class_of_dtypes_is_a_dtype():
+    for f in (lambda x: np.subtract(x, 2 * x, dtype=np.dtypes.Float32DType), lambda x: x.astype(np.dtypes.Float32DType)):
+        value, slope = ft.jvp(f, (np.ones(2),), (np.ones(2),))
+        assert value.dtype == slope.dtype == f(np.ones(2)).dtype == np.float32
+        np.testing.assert_array_equal(value, f(np.ones(2)))
+
+
 def test_ufunc_reductions_take_dtype_and_reduceat_leaves_single_elements_alone():
     f = lambda x: (np.maximum.reduce(x, 0, np.float32), np.hypot.reduceat(-abs(x), [0, 1, 0]))
     for a, b in zip(ft.vjp(f, X)[0], f(X)):

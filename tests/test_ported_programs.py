@@ -224,6 +224,8 @@ def test_a_number_of_a_batch_is_printed_in_its_format(transform, capsys):
     [
         (lambda x: fnp.arange(x[0]), "fix the length"),
         (lambda x: np.polynomial.Polynomial(x)(1.0), r"use functrace\.numpy\.polynomial, which"),
+        (np.polynomial.Polynomial([1.0, 2.0]), r"use functrace\.numpy\.polynomial, which"),
+        (lambda x: np.c_[x, x], r"use functrace\.numpy\.c_, which"),
         (lambda x: sum(v for _, v in np.ndenumerate(x)), r"loop over np\.ndindex\(x\.shape\)"),
         (lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)), r"use np\.lib\.stride_tricks\.sliding_window_view"),
     ],
@@ -263,3 +265,24 @@ def test_what_a_file_can_not_name_is_named(tmp_path):
         ft.save(tmp_path / "loop.tape", ft.trace(lambda x: f(x, False))(2.0))
     ft.save(tmp_path / "steps.tape", ft.trace(lambda x: f(x, True))(2.0))
     np.testing.assert_array_equal(ft.load(tmp_path / "steps.tape")(3.0)[1], f(3.0, False)[1])
+
+
+@pytest.mark.parametrize(("name", "reason"), [("view", "bit patterns"), ("strides", "no memory"), ("tobytes", "numbers out")])
+def test_an_attribute_that_traced_values_lack_has_its_reason(name, reason):
+    def looks(x):
+        assert not hasattr(x, name)
+        return getattr(x, name)
+
+    for transform in (ft.grad, ft.vmap):
+        with pytest.raises(AttributeError, match=f"no {name}: .*{reason}(.|\\n)*functrace.value"):
+            transform(looks)(np.ones(2))
+
+
+def test_a_path_of_einsum_depends_on_the_shapes_alone():
+    def chain(a):
+        path = np.einsum_path("ij,jk,kl->il", a, a, a)[0]
+        return np.einsum("ij,jk,kl->il", a, a, a, optimize=path)
+
+    a = np.arange(12.0).reshape(3, 2, 2)
+    np.testing.assert_allclose(ft.vmap(chain)(a), a @ a @ a)
+    np.testing.assert_allclose(ft.jit(ft.jacobian(chain))(a[1]), ft.jacobian(lambda a: a @ a @ a)(a[1]))

@@ -16,11 +16,12 @@ from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
 from functrace.locks import Lock, plain, safe, writeable
+from functrace.ops.create import as_numpy
 from functrace.pool import recycled
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
 # Operations whose results have shapes, or dtypes, that depend on values.
-DYNAMIC = frozenset("nonzero flatnonzero argwhere unique intersect1d length histogram linalg.eig linalg.eigvals".split())
+DYNAMIC = frozenset("nonzero flatnonzero argwhere unique intersect1d histogram linalg.eig linalg.eigvals".split())
 
 
 def form(x: Any) -> tuple[Any, ...]:
@@ -104,7 +105,7 @@ for _name, _method in {
     "__rdivmod__": lambda self, other: (other // self, other % self),
 }.items():
     setattr(NumberTracer, _name, _method)
-_STRONG = Primitive("strong", lambda x: np.asarray(x)[()], arity=1, constant=True, batch=lambda *_: None)
+_STRONG = Primitive("strong", as_numpy, arity=1, constant=True, batch=lambda *_: None)
 
 
 _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls whose operations join the program

@@ -27,7 +27,8 @@ from functrace.ops.rows import checksum, summed
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
-    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose".split()
+    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose "
+    "repeat convolve convolve_within on_diagonal extended".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))

@@ -92,7 +92,7 @@ def program_of(tape: Tape) -> Program:
     return Program(len(tape.inputs), rows, outputs, consts, kinds, tape.names)
 
 
-# What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p} and {q} parameters, {rest} all of either.
+# What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p}, {q} and {r} parameters, {rest} all of either.
 _SOURCE = {
     "reshape": "np.reshape({0}, {p})",
     "transpose": "np.transpose({0}, {p})",
@@ -125,11 +125,23 @@ _SOURCE = {
     "linalg.det": "np.linalg.det({0})",
     "linalg.solve": "np.linalg.solve({0}, {1})",
     "linalg.cholesky": "np.linalg.cholesky({0})",
+    "logaddexp.reduce": "np.logaddexp.reduce({0}, axis=-1, keepdims=True)",
+    "logaddexp2.reduce": "np.logaddexp2.reduce({0}, axis=-1, keepdims=True)",
     "nonzero": "np.nonzero({0})",
     "cross": "np.cross({0}, {1})",
+    "add.reduceat": "np.add.reduceat({0}, {p}, {q})",
+    "extended": "np.take({0}, {p}, {r})",
+    "roll": "np.roll({0}, {p}, {q})",
+    "repeat": "np.repeat({0}, {p}, {q})",
+    "convolve": "np.convolve({0}, {1})",
+    "convolve_within": "np.convolve({0}, {1}, 'valid')",
+    "take_along": "np.take_along_axis({0}, {1}, {p})",
+    "diagonal": "np.diagonal({0}, {p}, -2, -1)",
+    "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
 }
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
+_OPEN = "Record loops with unroll=True, and branches with Python's if; a while_loop, and a rule of your own, can't be"
 
 
 def literal(x: Any) -> str:
@@ -164,6 +176,8 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     if name.startswith("operator."):
         word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round"}.get(name[9:])
         return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
+    if name == "call":
+        raise errors.UnsupportedError(f"to_python: {i.params[0]} has no form in NumPy source.\n  {_OPEN} written.")
     params = list(map(literal, i.params)) if name not in ("gather", "scatter") else []
     if name in ("sum", "sum_columns"):
         x = program.kinds[i.args[0]]
@@ -180,6 +194,13 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         return f"{out} = np.add.reduce({args[0]}, axis={params[0]}, keepdims={params[1]})"
     if name == "index_set" and kind is not None:
         return f"{out} = np.array({args[0]}, dtype={literal(kind.dtype)}); {out}[{params[0]}] = {args[1]}"
+    if name == "on_diagonal":
+        x = program.kinds[i.args[0]]
+        if x is not None and (x.shape[0] + abs(i.params[0]),) * 2 == i.params[1]:
+            return f"{out} = np.diag({args[0]}, {params[0]})"
+    if name == "placed":
+        put = f"{out}[{params[0]}] = {args[0]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[0]})"
+        return f"{out} = np.zeros({params[1]}, {args[0]}.dtype); {put}"
     if name == "index_add":
         add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
         return f"{out} = np.array({args[0]}); {add}"
@@ -191,7 +212,7 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         raise errors.UnsupportedError(
             f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
         )
-    named = dict(zip("pq", params), rest=", ".join(args))
+    named = dict(zip("pqr", params), rest=", ".join(args))
     return f"{out} = {source.format(*args, **named)}"
 
 
@@ -387,8 +408,7 @@ def save(file: Any, tape: Tape | Program) -> None:
         if known.get(i.primitive.name) is not i.primitive:
             found = i.params[0] if i.primitive.name == "call" else i.primitive.name
             raise errors.UnsupportedError(
-                f"save: {found} is not a declared operation, so a file can't name it.\n  At {errors.user_line()}.\n"
-                "  Loops are saved with unroll=True, and branches as Python's if took them; a rule of your own can't be saved."
+                f"save: {found} is not a declared operation, so a file can't name it.\n  At {errors.user_line()}.\n  {_OPEN} saved."
             )
         rows.append([i.primitive.name, i.out, list(i.args), _pack(i.params, arrays)])
     kinds = {str(k): None if v is None else [list(v.shape), v.dtype.str, v.form] for k, v in program.kinds.items()}

@@ -26,7 +26,7 @@ from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.pool import Recycled, owned
-from functrace.transforms.arguments import check_taken, name_of, signature
+from functrace.transforms.arguments import check_taken, listed, name_of, signature
 from functrace.transforms.custom import Wrapped
 from functrace.transforms.tracing import argument_names, replaced
 
@@ -489,9 +489,9 @@ def jit(
             no_retrace=no_retrace,
             donate_argnums=donate_argnums,
         )
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    numbers = listed("jit", f, "static_argnums", static_argnums, int)
+    names = listed("jit", f, "static_argnames", static_argnames, str)
+    donated = listed("jit", f, "donate_argnums", donate_argnums, int)
     for option, keys in (("static_argnums", numbers), ("static_argnames", names), ("donate_argnums", donated)):
         if keys:
             check_taken("jit", f, option, keys)

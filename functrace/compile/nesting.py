@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace import tree
-from functrace.compile.bindings import Bindings
+from functrace import errors, tree
+from functrace.compile.bindings import Bindings, Watched, watched
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
+from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_carry import own
 from functrace.transforms.custom import Call, is_float
@@ -28,9 +29,9 @@ class JitCall(Call):
 
     what = "jit"
 
-    def __init__(self, function: Any, treedef: Any, f: Any, jitted: Any, key: Any) -> None:
+    def __init__(self, function: Any, treedef: Any, f: Any, jitted: Any, key: Any, bindings: Bindings) -> None:
         super().__init__(function, treedef, f)
-        self.jitted, self.key = jitted, key
+        self.jitted, self.key, self.bindings = jitted, key, bindings
 
     def _derived(self, what: str, moving: Sequence[int], make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         key = (what, self.key, self.treedef, tuple(moving))
@@ -45,13 +46,34 @@ class JitCall(Call):
         return self._derived("call", (), lambda: self.f)(*self.args(leaves))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        return self.plain(leaves), ()
+        arrays = watched((), self.bindings.arrays)
+        return self.plain(leaves), arrays
+
+    @property
+    def refused(self) -> bool:
+        """Whether the function was found not to be one that can be recorded."""
+        made = self.jitted.derived.get(("call", self.key, self.treedef, ()))
+        return made is not None and any(v.reason for v in made._variants.values())
+
+    def _check(self, arrays: Sequence[Watched]) -> None:
+        """Refuse to run the function once more, for its derivative, where it would be another; what it sets itself does not count."""
+        changed = {f"an array that it reads, {errors.describe(w.array)}," for w in arrays if w.changed()}
+        if self.bindings.changed():
+            own = {name for made in self.jitted.derived.values() for v in made._variants.values() for name in v.side_effects}
+            changed |= {b.name for b in self.bindings.bindings if b.changed()} - own
+        if changed:
+            raise errors.MutatedError(
+                f"jit({name_of(self.function)}): {min(changed)} has changed since the call, whose derivative runs the function once more.\n"
+                f"  At {errors.user_line()}.\n  Pass it as an argument."
+            )
 
     def _flat(self, moving: Sequence[int], leaves: Sequence[Any]) -> Callable[..., list[Any]]:
         return lambda *xs: tree.leaves(self.f(*self.args(replaced(leaves, moving, xs))))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
+
+        self._check(residuals)
 
         def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             out, pullback = vjp(self._flat(moving, leaves), *(leaves[k] for k in moving))
@@ -65,6 +87,8 @@ class JitCall(Call):
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         moving = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
 
+        self._check(residuals)
+
         def pushed(leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
             return list(jvp(self._flat(moving, leaves), [leaves[k] for k in moving], ts)[1])
 
@@ -75,9 +99,8 @@ class JitCall(Call):
         return self.mapped(tree.unflatten(self.treedef, [0 if b else None for b in flags]))(leaves)
 
     def mapped(self, axes: Any) -> Call:
-        return JitCall(
-            self.function, self.treedef, vmap(self.f, axes), self.jitted, (self.key, "vmap", tree.structure(axes), *tree.leaves(axes))
-        )
+        key = (self.key, "vmap", tree.structure(axes), *tree.leaves(axes))
+        return JitCall(self.function, self.treedef, vmap(self.f, axes), self.jitted, key, self.bindings)
 
 
 def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -94,7 +117,8 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
     differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace)
     inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
-    if not (alone and differentiates and inexact) or jitted.static or Bindings(jitted.fun).traced:
+    if not (alone and differentiates and inexact) or jitted.static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
         return call(args, kwargs)
-
-    return JitCall(jitted.fun, treedef, call, jitted, None)(leaves)
+    one = JitCall(jitted.fun, treedef, call, jitted, None, bindings)
+    out = None if one.refused else one(leaves)
+    return call(args, kwargs) if one.refused else out  # a function that draws random numbers, say, would draw others the second time

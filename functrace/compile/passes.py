@@ -252,12 +252,15 @@ def _splat(x: Any) -> bool:
 
 
 def scalars(program: Program) -> Program:
-    """With Python numbers that meet floating-point arrays as 0-d arrays of their dtype, which ufuncs take faster."""
+    """With Python numbers that meet floating-point arrays as 0-d arrays of their dtype, which ufuncs take faster.
+
+    Not where the ufunc takes them in another: `ldexp` takes an integer, `jv` a real order, and some of SciPy's go on in float64.
+    """
     kinds = program.kinds
     made: dict[Any, int] = {}
 
     def rule(i: Instruction, _made: Any) -> Instruction | None:
-        if len(i.args) != 2 or not is_elementwise(i.primitive) or i.primitive.name == "ldexp":  # whose integer stays one
+        if len(i.args) != 2 or not is_elementwise(i.primitive):
             return None
         for k, a in enumerate(i.args):
             other = kinds[i.args[1 - k]]
@@ -265,7 +268,9 @@ def scalars(program: Program) -> Program:
                 continue
             x = program.constant(a)
             if type(x) in (int, float) and other.dtype.kind in "fc":
-                dtype = other.dtype
+                dtype, given = other.dtype, (other.dtype, type(x), None) if k else (type(x), other.dtype, None)
+                if i.primitive.fun.resolve_dtypes(given)[:2] != (dtype, dtype):  # type: ignore[attr-defined]
+                    continue
             elif isinstance(x, np.generic) and x.dtype.kind in "fc":
                 dtype = x.dtype
             else:

@@ -149,7 +149,7 @@ class Program:
 
 
 def _short(x: Any) -> str:
-    if isinstance(x, np.ndarray) and x.size > 1:
+    if isinstance(x, np.ndarray) and x.size != 1:
         return errors.describe(x)
     if isinstance(x, tuple):
         return f"({', '.join(map(_short, x))})"
@@ -203,5 +203,7 @@ def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
         elif i.primitive is ITEM:
             values[i.out] = values[i.args[0]][i.params[0]]
         else:
-            values[i.out] = bind(i.primitive, tuple([values[a] for a in i.args]), i.params)
+            args = tuple([values[a] for a in i.args])
+            by_python = i.primitive.name.startswith(("operator.", "strong"))  # a traced value has operators of its own
+            values[i.out] = i.primitive.fun(*args) if by_python else bind(i.primitive, args, i.params)
     return [np.array(x) if k < 0 and isinstance(x := values[k], np.ndarray) else values[k] for k in program.outputs]

@@ -20,6 +20,11 @@ def _steps(what: str, name: str, n: Any) -> Any:
     return n
 
 
+def _numbers(what: str, **values: Any) -> None:
+    for name, x in values.items():
+        number(what, name, x)
+
+
 def _progress(count: Any, begin: Any, steps: Any) -> Any:
     """How far the transition is, from 0 to 1."""
     return np.clip((count - begin) / steps, 0.0, 1.0)
@@ -32,6 +37,7 @@ def constant(value: Any) -> Schedule:
     >>> optim.constant(0.1)(1000)
     0.1
     """
+    _numbers("constant", value=value)
     return lambda count: value
 
 
@@ -45,6 +51,7 @@ def linear(init_value: Any, end_value: Any, transition_steps: int, transition_be
     >>> [float(rate(k)) for k in (0, 1, 4, 9)]
     [1.0, 0.75, 0.0, 0.0]
     """
+    _numbers("linear", init_value=init_value, end_value=end_value, transition_begin=transition_begin)
     _steps("linear", "transition_steps", transition_steps)
     return lambda count: init_value + (end_value - init_value) * _progress(count, transition_begin, transition_steps)
 
@@ -66,6 +73,8 @@ def exponential_decay(
     >>> [float(rate(k)) for k in (0, 5, 10)]
     [1.0, 0.5, 0.25]
     """
+    _numbers("exponential_decay", init_value=init_value, decay_rate=decay_rate, transition_begin=transition_begin)
+    _numbers("exponential_decay", **{} if end_value is None else {"end_value": end_value})
     _steps("exponential_decay", "transition_steps", transition_steps)
 
     def schedule(count: Any) -> Any:
@@ -88,6 +97,7 @@ def cosine_decay(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: 
     >>> [round(float(rate(k)), 6) for k in (0, 5, 10, 20)]
     [1.0, 0.5, 0.0, 0.0]
     """
+    _numbers("cosine_decay", init_value=init_value, alpha=alpha, exponent=exponent)
     _steps("cosine_decay", "decay_steps", decay_steps)
 
     def schedule(count: Any) -> Any:
@@ -107,6 +117,8 @@ def warmup_cosine(init_value: Any, peak_value: Any, warmup_steps: int, decay_ste
     >>> [round(float(rate(k)), 6) for k in (0, 5, 10, 20, 30)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
+    _numbers("warmup_cosine", init_value=init_value, peak_value=peak_value, end_value=end_value)
+    _numbers("warmup_cosine", warmup_steps=warmup_steps, decay_steps=decay_steps)
     _steps("warmup_cosine", "decay_steps - warmup_steps", decay_steps - warmup_steps)
 
     def schedule(count: Any) -> Any:
@@ -127,6 +139,13 @@ def piecewise_constant(init_value: Any, boundaries_and_scales: Mapping[int, Any]
     >>> [float(rate(k)) for k in (9, 10, 20)]
     [1.0, 0.5, 0.05]
     """
+    if not isinstance(boundaries_and_scales, Mapping):
+        raise errors.InputTypeError(
+            f"piecewise_constant: boundaries_and_scales must be a dict, got {errors.describe(boundaries_and_scales)}.\n"
+            f"  At {errors.user_line()}.\n  Write {{1000: 0.1}}, from update 1000 on a tenth."
+        )
+    for boundary, factor in boundaries_and_scales.items():
+        _numbers("piecewise_constant", init_value=init_value, boundary=boundary, scale=factor)
 
     def schedule(count: Any) -> Any:
         value = init_value

@@ -162,11 +162,14 @@ def bits(key: Key, shape: Shape = ()) -> Any:
     return words(checked("bits", key), as_tuple(shape or ()), 0, NUMBERS)
 
 
-def as_tuple(shape: Any) -> tuple[int, ...]:
+def as_tuple(shape: Any, what: str = "random") -> tuple[int, ...]:
     """A shape given as a number or as a sequence."""
     try:
-        return tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
+        lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
     except TypeError:
         raise errors.InputTypeError(
-            f"random: a shape is an int or a sequence of ints, got {shape!r}.\n  At {errors.user_line()}.\n  Pass ints, as in (2, 3)."
+            f"{what}: a shape is an int or a sequence of ints, got {shape!r}.\n  At {errors.user_line()}.\n  Pass ints, as in (2, 3)."
         ) from None
+    if min(lengths, default=0) < 0:
+        raise ValueError(f"{what}: the lengths of a shape can't be negative, got {shape!r}.\n  At {errors.user_line()}.")
+    return lengths

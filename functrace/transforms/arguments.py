@@ -53,26 +53,43 @@ def signature(f: Any) -> Any:
     return inspect.signature(f)
 
 
-def _parameters(f: Any) -> list[str]:
+def _parameters(f: Any) -> list[Any] | None:
+    """What `f` takes; None where it can't be read."""
     try:
-        return [p.name for p in signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [*signature(f).parameters.values()]
     except (TypeError, ValueError):
-        return []
+        return None
+
+
+def _places(f: Any, needed: bool = False) -> list[str]:
+    """The names of the arguments that can be passed by position: those that must be, if only what is `needed` is asked for."""
+    places = [p for p in _parameters(f) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [p.name for p in places if not needed or p.default is p.empty]
+
+
+def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any, ...]:
+    """The positions (`int`) or names (`str`) in an option, which may be one alone. Those of `argnums` and `argnames` have an order."""
+    kinds = (int, np.integer) if kind is int else str
+    several = np.iterable(given) and not (option in ("argnums", "argnames") and isinstance(given, (set, frozenset)))
+    keys = (given,) if isinstance(given, kinds) or not several else tuple(given)
+    if not all(isinstance(k, kinds) for k in keys):
+        wanted = "an int or a tuple of ints" if kind is int else "a string or a tuple of strings"
+        other = f"; for a name use {option[:-4]}names=" if option in ("argnums", "static_argnums") else ""
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): {option} must be {wanted}, got {given!r}{other}.\n  At {errors.user_line()}.")
+    return keys
 
 
 def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
     """Refuse positions and names that are no arguments of `f`, as far as its signature can be read."""
-    try:
-        parameters = signature(f).parameters.values()
-    except (TypeError, ValueError):
+    parameters, places = _parameters(f), _places(f)
+    if parameters is None:
         return
-    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for key in keys:
         taken = key in names if isinstance(key, str) else -len(places) <= key < len(places)
         if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in parameters):
             raise errors.ArgnumsError(
-                f"{what}({name_of(f)}): {option} names {f'argument {key}' if isinstance(key, int) else repr(key)}, which the function does "
+                f"{what}({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
                 f"not take; its parameters are {[p.name for p in parameters]}.\n  At {errors.user_line()}.\n  Correct the name."
             )
 
@@ -84,26 +101,17 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
     """
     if argnums is None and argnames is None:
         argnums = 0
-    if not (argnums is None or isinstance(argnums, (int, np.integer, tuple, list))):
-        raise errors.ArgnumsError(
-            f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {argnums!r}; for a name use argnames=.\n"
-            f"  At {errors.user_line()}."
-        )
-    numbers = () if argnums is None else (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    if type(argnums) is int and argnums == 0 and argnames is None and args:
+        return [0], False
+    numbers = () if argnums is None else listed(what, f, "argnums", argnums, int)
+    names = () if argnames is None else listed(what, f, "argnames", argnames, str)
     several = not (isinstance(argnums, (int, np.integer)) and argnames is None or isinstance(argnames, str) and argnums is None)
-    if numbers == (0,) and not names and args:
-        return [0], several
     keys: list[Key] = []
     for k in numbers:
-        if not isinstance(k, (int, np.integer)):
-            raise errors.ArgnumsError(
-                f"{what}({name_of(f)}): argnums must be an int or a tuple of ints, got {k!r}; for a name use argnames=."
-            )
         if -len(args) <= k < len(args):
             keys.append(int(k) % len(args))
             continue
-        parameters = _parameters(f)
+        parameters = _places(f)
         if 0 <= k < len(parameters) and parameters[k] in kwargs:
             keys.append(parameters[k])
             continue
@@ -116,7 +124,7 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
         if name in kwargs:
             keys.append(name)
             continue
-        parameters = _parameters(f)
+        parameters = _places(f)
         if name in parameters[: len(args)]:
             keys.append(parameters.index(name))
             continue
@@ -135,7 +143,7 @@ def label(f: Any, key: Key) -> str:
     """`argument 0 ('x')`."""
     if isinstance(key, str):
         return f"argument {key!r}"
-    parameters = _parameters(f)
+    parameters = _places(f)
     return f"argument {key} ({parameters[key]!r})" if key < len(parameters) else f"argument {key}"
 
 
@@ -183,6 +191,8 @@ class Flat:
 
     def __init__(self, what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], keys: Sequence[Key]) -> None:
         self.f, self.args, self.kwargs, self.keys = f, args, kwargs, keys
+        if not keys and not args and set(_places(f, needed=True)) - kwargs.keys():
+            errors.check_call("jvp(f, (x,), (v,))" if what == "jvp" else f"{what}(f, x), not {what}(f)(x)", args=())
         self.inputs: list[Any] = []
         self.treedefs = []
         self.wholes: list[list[Any]] = []  # all leaves of each argument

@@ -21,8 +21,9 @@ from functrace.transforms.batching import vmap
 from functrace.transforms.control_branches import cond, switch
 from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_program import Program, by_python, recorded
+from functrace.transforms.control_program import Program, by_python, reading, recorded, same
 from functrace.transforms.control_while import while_loop
+from functrace.transforms.custom import CALL
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
@@ -108,32 +109,47 @@ def _scan(
         return carry.tree(carry.leaves), tree.map(
             lambda y: np.zeros((0, *np.shape(y)), y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype), y
         )
-    carry.settle(lambda c: _pair(what, f, f(c, slices(order[0])))[0])
+    done: list[Any] = []  # results of the first steps: each run of `f` is one, in case that it does not repeat itself
+
+    def begin(c: Any) -> Any:
+        done.append(_pair(what, f, f(c, slices(order[0]))))
+        return done[0][0]
+
+    carry.settle(begin)
+    del done[length - 1 :]
+    weak = bool(done)
     unroll = unroll or by_python.get()
     if unroll or not (traced(carry.leaves) or traced(seqs)):
-        new, y = step(carry.fresh(), order[0])
-        if unroll or not (traced(tree.leaves(new)) or traced(tree.leaves(y))):
-            return _by_python(carry, step, order, new, y)
-    y_def: list[Any] = []
+        done = done or [step(carry.fresh(), order[0])]
+        if unroll or not traced(tree.leaves(done[0])):
+            return _by_python(carry, step, order, done, weak)
+    y_defs: list[Any] = []
 
     def flat(leaves: list[Any]) -> list[Any]:
         n = len(carry.leaves)
         new, y = _pair(what, f, f(carry.tree(leaves[:n]), tree.unflatten(xs_def, leaves[n:])))
         ys, structure = tree.flatten(y)
-        y_def[:] = [structure]
+        y_defs.append(structure)
         return [*carry.check(new), *(as_numpy(y) for y in ys)]
 
-    body = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
-    if body is None:
-        return _by_python(carry, step, order, *step(carry.fresh(), order[0]))
     count = len(carry.leaves)
+    body, *others = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
+    if body.looked or others:
+        runs = [body, *others] if others and not any(run.looked for run in (body, *others)) else []
+        state = carry.check(done[0][0]) if done else carry.fresh()
+        for k, run, y_def in zip(order[len(done) :], runs, y_defs):
+            _check_repeatable(what, run)
+            out = run.call(*run.lifted, *state, *(x[k] for x in seqs))
+            state = out[:count]
+            done.append((carry.tree(state), tree.unflatten(y_def, out[count:])))
+        return _by_python(carry, step, order, done, weak)
     out = loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once)
     results = [np.array(x) if type(x) is np.ndarray and not x.flags.writeable else x for x in out[count:]]
-    return carry.tree(out[:count]), tree.unflatten(y_def[0], results)
+    return carry.tree(out[:count]), tree.unflatten(y_defs[-1], results)
 
 
-def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> Program | None:
-    """The program of a step, if the first two do the same and look at no number."""
+def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> list[Program]:
+    """The programs of the first steps: one if the second does the same, or if it looks at a number."""
     new: list[Any] = []
 
     def run(xs: list[Any]) -> list[Any]:
@@ -144,22 +160,34 @@ def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], w
     if not body.looked and len(order) > 1:
         state = [x.value if isinstance(x, Tracer) and x.owner.closed else x for x in new[: len(carry.leaves)]]
         second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what)
-        return second if not second.looked and second.like(body) else None
-    return None if body.looked else body
+        return [second] if not second.looked and second.like(body) else [body, second]
+    return [body]
 
 
-def _by_python(carry: Carry, step: Any, order: Sequence[int], new: Any, y: Any) -> tuple[Any, Any]:
-    """The loop as Python runs it; `new` and `y` are the results of the first step."""
+def _check_repeatable(what: str, run: Program) -> None:
+    for primitive, _, _, params in run.code:
+        if primitive is CALL and params[0].lends and not same(params[0].read, reading(params[0])):
+            raise errors.ControlFlowError(
+                f"{what}: {params[0]!r}, in the body, reads something that changes from step to step, and is run once more.\n"
+                f"  At {errors.user_line()}.\n  Pass it as an argument, or take it from xs."
+            )
+
+
+def _by_python(carry: Carry, step: Any, order: Sequence[int], done: Sequence[Any], weak: bool) -> tuple[Any, Any]:
+    """The loop as Python runs it; `done` are the results of the first steps, of which the very first, if `weak`, saw Python's numbers."""
     rows: list[Any] = [None] * len(order)
-    state, y_def = carry.check(new), tree.structure(y)
-    for k in order:
-        if k != order[0]:
-            new, y = step(state, k)
-            state = carry.check(new)
+    state: Any = carry.fresh()
+    y_def: Any = None
+    for n, k in enumerate(order):
+        new, y = done[n] if n < len(done) else step(state, k)
+        state = carry.check(new)
         leaves, structure = tree.flatten(y)
+        y_def = structure if y_def is None else y_def
         if structure != y_def:
             raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.\n  At {errors.user_line()}.")
         rows[k] = own(leaves)  # a later step may write to it
+    if weak:
+        rows[order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(rows[order[0]], rows[order[1]])]
     return carry.tree(state), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
 
 

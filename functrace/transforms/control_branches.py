@@ -198,6 +198,8 @@ class SwitchCall(Call):
 
         with np.errstate(all="ignore"):
             programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in range(len(self.programs))]
+        if any(body.looked for body in programs):  # at the number of a loop's steps, for one
+            return ruled(self.taken(leaves[0]))([*leaves[1:], *more])
         return SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -169,9 +170,9 @@ class Program:
             [row[:3] for row in self.code] == [row[:3] for row in other.code]
             and self.inputs == other.inputs
             and self.outputs == other.outputs
-            and _same(self.lifted, other.lifted)
-            and _same([row[3] for row in self.code], [row[3] for row in other.code])
-            and _same(self.template, other.template)
+            and same(self.lifted, other.lifted)
+            and same([row[3] for row in self.code], [row[3] for row in other.code])
+            and same(self.template, other.template)
         )
 
 
@@ -223,7 +224,52 @@ def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[
     return [zeros_like(y) if d is None else d for d, y in zip(pushforward(tape, ts), tape.outputs)]
 
 
-def _same(a: Any, b: Any) -> bool:
+_LIMIT = 1000  # things looked at
+_WHOLE = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), type, BuiltinFunctionType, ModuleType, np.ufunc, np.dtype)
+
+
+def reading(call: Any) -> list[Any]:
+    """What the functions of a `Call` may read beside their arguments: to tell two recordings of a step apart.
+
+    Followed are closures, defaults, the user's globals, containers and attributes. Traced values are arguments, or refused elsewhere.
+    """
+    found: list[Any] = []
+    todo, seen = [x for k, x in vars(call).items() if k not in ("outdef", "read")], set()
+    while todo and len(found) < _LIMIT:
+        x = todo.pop()
+        if isinstance(x, Tracer) or id(x) in seen:
+            continue
+        if isinstance(x, _WHOLE):
+            found.append(x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x)
+            continue
+        seen.add(id(x))
+        if isinstance(x, FunctionType):
+            code = x.__code__
+            names = [n for n in code.co_names if n in x.__globals__] if errors.is_user_file[code.co_filename] else []
+            found.append(code)
+            todo += [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, *(x.__globals__[n] for n in names)]
+        elif isinstance(x, CellType):
+            todo += [x.cell_contents] if x != _EMPTY else []
+        elif isinstance(x, MethodType):
+            todo += [x.__func__, x.__self__]
+        elif isinstance(x, dict):
+            found.append([*x])
+            todo += x.values()
+        elif isinstance(x, (list, tuple, set, frozenset)):
+            found.append((type(x), len(x)))
+            todo += x
+        else:
+            inside, ours = getattr(x, "__dict__", None), type(x).__module__.startswith("functrace.")  # a jitted function counts its calls
+            found.append(x if inside is None else type(x))
+            todo += [v for v in inside.values() if callable(v)] if ours and inside else [inside]
+    return found
+
+
+_EMPTY = CellType()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same, to any depth: of traced ones the numbers."""
     todo = [(a, b)]
     while todo:
         a, b = (_number(x) for x in todo.pop())

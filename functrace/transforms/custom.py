@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -19,9 +20,9 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
-from functrace.transforms.arguments import name_of, signature, zeros_like
+from functrace.transforms.arguments import listed, name_of, signature, zeros_like
 from functrace.transforms.batching import vmap
-from functrace.transforms.control_program import Recorder, example
+from functrace.transforms.control_program import Recorder, example, reading, same
 from functrace.transforms.masks import dense
 from functrace.transforms.tracing import ProgramTrace, replaced
 
@@ -33,7 +34,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_stop = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: args[0]).op
+_stop: Any = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: _stop(*args)).op
 
 
 def stop_gradient(x: T) -> T:
@@ -47,8 +48,7 @@ def stop_gradient(x: T) -> T:
 
 
 def _newest(leaves: Sequence[Any]) -> Any:
-    owners = [x.owner for x in leaves if isinstance(x, Tracer)]
-    return max(owners, key=lambda owner: owner.id) if owners else None
+    return max((x.owner for x in leaves if isinstance(x, Tracer)), key=lambda owner: owner.id, default=None)
 
 
 def _lend(x: Any) -> Any:
@@ -107,6 +107,7 @@ class Call:
         self.function, self.f = function, f and _unwritten(self.what, function, f)
         self.treedef = treedef  # of the arguments, a tuple
         self.outdef: Any = None
+        self.read: Any = None  # what the user's functions read when it was recorded as a part of a body
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         given, leaves = leaves, [*map(plain, leaves)]
@@ -119,21 +120,17 @@ class Call:
                 x.owner.check_open(x)
         mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
         if isinstance(trace, BatchTrace):
-            return tree.map(trace.tracer, self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine))
+            out = self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine)
+            return tree.map(lambda y: trace.tracer(self._outer(y, trace)), out)
         values = [x.value if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
         shown = [*map(_lend, values)] if self.lends else values
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
+            self.read = reading(self) if self.lends and isinstance(trace, Recorder) else None
             out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), _LATER
         else:
             out, residuals = self.forward(shown, mine)
-        ys, self.outdef = tree.flatten(out)
-        for y in ys:
-            if isinstance(y, Tracer) and y.owner.id >= trace.id:
-                raise errors.CustomRuleError(
-                    f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
-                    f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
-                )
+        ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
         if self.lends:  # and may be given them back, or a part of them
             lenders = {id(v): x for v, x in zip(shown, values)}
             ys = [lenders.get(id(y), y) for y in ys]
@@ -142,6 +139,14 @@ class Call:
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
         return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
+
+    def _outer(self, y: Any, trace: Any) -> Any:
+        if isinstance(y, Tracer) and y.owner.id >= trace.id:
+            raise errors.CustomRuleError(
+                f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
+                f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
+            )
+        return y
 
     def __repr__(self) -> str:
         return f"{self.what} {name_of(self.function)}"
@@ -152,7 +157,7 @@ class Call:
 
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
-        return type(self) is type(other) and getattr(self.function, "__code__", 0) == getattr(other.function, "__code__", 0)
+        return type(self) is type(other) and same(self.read, other.read)
 
     def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments again, as the user's trees."""
@@ -194,11 +199,9 @@ class Call:
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
-        values = [
-            x if b or not (is_float(x) or isinstance(x, (int, float, complex))) else np.broadcast_to(x, (size, *np.shape(x)))
-            for x, b in zip(leaves, flags)
-        ]
-        return self.mapped(tree.unflatten(self.treedef, [0 if b or hasattr(v, "dtype") else None for v, b in zip(values, flags)]))(values)
+        numeric = [hasattr(type(x), "dtype") or isinstance(x, (int, float, complex)) for x in leaves]
+        values = [np.broadcast_to(x, (size, *np.shape(x))) if n and not b else x for x, b, n in zip(leaves, flags, numeric)]
+        return self.mapped(tree.unflatten(self.treedef, [0 if n else None for n in numeric]))(values)
 
     def mapped(self, axes: Any) -> Call:
         """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
@@ -254,12 +257,10 @@ class Wrapped(Generic[P, R]):
     @overload
     def __get__(self: Wrapped[Concatenate[Any, Q], R], instance: object, owner: Any = None) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
-        if errors.by_value(self):
-            return type(self), *self._made_of()
-        return str(self.__qualname__)  # type: ignore[attr-defined]
+        return (type(self), *self._made_of()) if errors.by_value(self) else str(self.__qualname__)  # type: ignore[attr-defined]
 
     def _made_of(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What makes it anew: arguments, and attributes to be set."""
@@ -275,7 +276,7 @@ class _Custom(Wrapped[P, R]):
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         errors.check_call(f"{type(self).__name__}(f)", fun)
         super().__init__(fun)
-        self.nondiff_argnums = tuple(nondiff_argnums)
+        self.nondiff_argnums = listed(type(self).__name__, fun, "nondiff_argnums", nondiff_argnums, int)
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
         args = _positional(self.fun, args, kwargs)
