@@ -204,6 +204,21 @@ def test_what_a_function_reads_may_not_change_before_its_derivative():
 # Guards
 
 
+def test_what_an_object_sets_when_it_is_called_is_no_reason_to_refuse_its_derivative():
+    class Model:
+        def __init__(self):
+            self.seen, self.weights = 0, np.ones(2)
+
+        def __call__(self, x):
+            self.seen += 1
+            self.mean = self.weights * 0.5
+            return np.sum(self.weights * x**2)
+
+    model = ft.jit(Model())
+    for _ in range(3):
+        np.testing.assert_array_equal(ft.grad(model)(np.array([1.0, 2.0])), [2.0, 4.0])
+
+
 def test_both_branches_are_recorded_and_replayed():
     h = jit(lambda x: x * 2 if x.sum() > 0 else -x)
     for x in (X, -X, X, -X, 2 * X):

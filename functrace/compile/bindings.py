@@ -70,6 +70,10 @@ class Binding:
             return len(now) != len(self.was) or not all(map(_unchanged, now, self.was))
         return now != self.was if self.get is _keys else not _unchanged(now, self.was)
 
+    def is_that(self, other: Binding) -> bool:
+        """Whether both are one name in one place, by whatever way it was found."""
+        return self.get == other.get and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
+
 
 def _unchanged(now: Any, was: Any) -> bool:
     return now is was or isinstance(was, _ATOMS) and same(now, was)

@@ -17,7 +17,7 @@ import numpy as np
 
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
-from functrace.compile.bindings import Bindings, Watched, drawn, watched
+from functrace.compile.bindings import Binding, Bindings, Watched, drawn, watched
 from functrace.compile.capture import Captured, capture
 from functrace.compile.emit import Executable
 from functrace.compile.nesting import call_traced
@@ -87,7 +87,7 @@ class _Variant:
     def __init__(self, others: Sequence[Any]) -> None:
         self.others = others  # arguments that are neither arrays nor numbers
         self.reason: str | None = None  # why it runs without being compiled
-        self.side_effects: list[str] = []
+        self.side_effects: dict[str, Binding] = {}
         self.recorded = 0
         self.clear()
 
@@ -321,13 +321,13 @@ class Jitted(Wrapped[P, R]):
 
     def _keep(self, variant: _Variant, captured: Captured, before: Bindings, path: _Path, others: Sequence[Any]) -> None:
         """Add a recorded path, and what is to be looked at before it is replayed."""
-        changed = {b.name for b in before.bindings if b.changed()}
+        changed = {b.name: b for b in before.bindings if b.changed()}
         bindings = Bindings(self.fun, *others)  # with what it made for itself
         bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
         if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
         with self._lock:
-            variant.side_effects, variant.bindings = sorted(changed), bindings
+            variant.side_effects, variant.bindings = changed, bindings
             variant.arrays = list({id(w.array): w for w in (*variant.arrays, *watched(captured.sources, bindings.arrays))}.values())
             variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
             variant.last = path

@@ -59,8 +59,8 @@ class JitCall(Call):
         """Refuse to run the function once more, for its derivative, where it would be another; what it sets itself does not count."""
         changed = {f"an array that it reads, {errors.describe(w.array)}," for w in arrays if w.changed()}
         if self.bindings.changed():
-            own = {name for made in self.jitted.derived.values() for v in made._variants.values() for name in v.side_effects}
-            changed |= {b.name for b in self.bindings.bindings if b.changed()} - own
+            own = [b for made in self.jitted.derived.values() for v in made._variants.values() for b in v.side_effects.values()]
+            changed |= {b.name for b in self.bindings.bindings if b.changed() and not any(map(b.is_that, own))}
         if changed:
             raise errors.MutatedError(
                 f"jit({name_of(self.function)}): {min(changed)} has changed since the call, whose derivative runs the function once more.\n"
