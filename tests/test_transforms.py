@@ -815,6 +815,35 @@ def test_checkpoint_closures_trees_and_nesting():
     close(ft.jvp(lambda w: loss(w, X), (w,), (w,))[1], ft.jvp(lambda w: plain(w, X), (w,), (w,))[1])
 
 
+def bilevel(a):
+    loss = lambda x: (x - a) ** 2 + 0.1 * a * x**4  # noqa: E731
+    return ft.implicit_root(ft.grad(loss), 0.5, solver=newtons)
+
+
+def newtons(f, x):
+    for _ in range(50):
+        x = x - f(x) / ft.grad(f)(x)
+    return x
+
+
+def recursive(a):
+    scale = lambda x: a * np.sin(x)  # noqa: E731
+    power = lambda x, n: x if n == 0 else power(scale(x), n - 1)  # noqa: E731
+    return ft.checkpoint(lambda x: power(x, 3) + scale(x))(1.2)
+
+
+@pytest.mark.parametrize("f", [bilevel, recursive])
+def test_traced_values_in_the_closures_of_functions_in_a_closure(f):
+    a = 0.8
+    slope = (f(a + 1e-5) - f(a - 1e-5)) / 2e-5
+    curvature = (f(a + 1e-4) - 2 * f(a) + f(a - 1e-4)) / 1e-8
+    assert np.isclose(ft.grad(f)(a), slope, rtol=1e-8)
+    assert np.isclose(ft.jvp(f, (a,), (1.0,))[1], slope, rtol=1e-8)
+    assert np.isclose(ft.grad(ft.grad(f))(a), curvature, rtol=1e-5)
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.array([a, a])), slope, rtol=1e-8)
+    assert np.isclose(ft.jit(ft.grad(f))(a), slope, rtol=1e-8)
+
+
 def test_checkpoint_closure_in_a_container_default_or_global():
     """Traced values that the function reaches in other ways than a closure variable are differentiated, or refused: never dropped."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import types
@@ -46,27 +47,37 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
-    """The traced values in `f`'s closure, and how to make `f` again with others in their place."""
-    cells = f.__closure__ if isinstance(f, types.FunctionType) else None
-    contents = []
-    for cell in cells or ():
-        try:
-            contents.append(cell.cell_contents)
-        except ValueError:  # not yet assigned
-            contents.append(None)
-    lifted = [k for k, c in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(c))]
+    """The traced values in `f`'s closure, and in those of the functions there; and how to make `f` again with others in their place."""
+    functions: list[Any] = [f] if isinstance(f, types.FunctionType) else []
+    cells: dict[int, tuple[Any, Any]] = {}  # and what is in them
+    for g in functions:
+        for cell in g.__closure__ or ():
+            with contextlib.suppress(ValueError):  # not yet assigned
+                cells[id(cell)] = cell, cell.cell_contents
+                if isinstance(cell.cell_contents, types.FunctionType) and cell.cell_contents not in functions:
+                    functions.append(cell.cell_contents)
+    lifted = {k: x for k, (_, x) in cells.items() if any(isinstance(leaf, Tracer) for leaf in tree.leaves(x))}
     if not lifted:
         return lambda _captured: f, []
+    changing: dict[int, Any] = {**lifted}
+    reaches: Callable[[Any], bool] = lambda g: any(id(cell) in changing for cell in g.__closure__ or ())
+    while more := {k: x for k, (_, x) in cells.items() if k not in changing and isinstance(x, types.FunctionType) and reaches(x)}:
+        changing |= more
 
     def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
-        new = list(cells or ())
-        for k, c in zip(lifted, captured):
-            new[k] = types.CellType(c)
-        g = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(new))
-        g.__kwdefaults__ = f.__kwdefaults__
-        return g
+        new = {k: types.CellType() for k in changing}
+        made: dict[int, Any] = {}
+        for g in filter(reaches, functions):
+            closure = tuple(new.get(id(cell), cell) for cell in g.__closure__)
+            made[id(g)] = again = types.FunctionType(g.__code__, g.__globals__, g.__name__, g.__defaults__, closure)
+            again.__kwdefaults__ = g.__kwdefaults__
+            again.__dict__.update(g.__dict__)
+        given = dict(zip(lifted, captured))
+        for k, cell in new.items():
+            cell.cell_contents = given[k] if k in given else made[id(changing[k])]
+        return made[id(f)]  # type: ignore[no-any-return]
 
-    return reopen, [contents[k] for k in lifted]
+    return reopen, list(lifted.values())
 
 
 def _random_state(new: Any = None) -> Any:
