@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import types
@@ -49,35 +48,42 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
     """The traced values in `f`'s closure, and in those of the functions there; and how to make `f` again with others in their place."""
     functions: list[Any] = [f] if isinstance(f, types.FunctionType) else []
-    cells: dict[int, tuple[Any, Any]] = {}  # and what is in them
+    cells: list[Any] = []
+    contents: list[Any] = []
+    numbers: dict[int, int] = {}  # of the cells
+    closures: list[list[int]] = []  # of the functions
     for g in functions:
         for cell in g.__closure__ or ():
-            with contextlib.suppress(ValueError):  # not yet assigned
-                cells[id(cell)] = cell, cell.cell_contents
-                if isinstance(cell.cell_contents, types.FunctionType) and cell.cell_contents not in functions:
-                    functions.append(cell.cell_contents)
-    lifted = {k: x for k, (_, x) in cells.items() if any(isinstance(leaf, Tracer) for leaf in tree.leaves(x))}
+            if id(cell) not in numbers:
+                numbers[id(cell)] = len(cells)
+                cells.append(cell)
+                contents.append(cell.cell_contents if cell != types.CellType() else None)  # None: not yet assigned
+                if isinstance(contents[-1], types.FunctionType) and contents[-1] not in functions:
+                    functions.append(contents[-1])
+        closures.append([numbers[id(cell)] for cell in g.__closure__ or ()])
+    lifted = [k for k, x in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(x))]
     if not lifted:
         return lambda _captured: f, []
-    changing: dict[int, Any] = {**lifted}
-    reaches: Callable[[Any], bool] = lambda g: any(id(cell) in changing for cell in g.__closure__ or ())
-    while more := {k: x for k, (_, x) in cells.items() if k not in changing and isinstance(x, types.FunctionType) and reaches(x)}:
+    inner = {k: functions.index(x) for k, x in enumerate(contents) if isinstance(x, types.FunctionType)}
+    changing = set(lifted)
+    while more := {k for k, n in inner.items() if not changing.isdisjoint(closures[n])} - changing:
         changing |= more
 
     def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
         new = {k: types.CellType() for k in changing}
         made: dict[int, Any] = {}
-        for g in filter(reaches, functions):
-            closure = tuple(new.get(id(cell), cell) for cell in g.__closure__)
-            made[id(g)] = again = types.FunctionType(g.__code__, g.__globals__, g.__name__, g.__defaults__, closure)
-            again.__kwdefaults__ = g.__kwdefaults__
-            again.__dict__.update(g.__dict__)
+        for n, g in enumerate(functions):
+            if not changing.isdisjoint(closures[n]):
+                closure = tuple(new.get(k, cells[k]) for k in closures[n])
+                made[n] = again = types.FunctionType(g.__code__, g.__globals__, g.__name__, g.__defaults__, closure)
+                again.__kwdefaults__ = g.__kwdefaults__
+                again.__dict__.update(g.__dict__)
         given = dict(zip(lifted, captured))
         for k, cell in new.items():
-            cell.cell_contents = given[k] if k in given else made[id(changing[k])]
-        return made[id(f)]  # type: ignore[no-any-return]
+            cell.cell_contents = given[k] if k in given else made[inner[k]]
+        return made[0]  # type: ignore[no-any-return]
 
-    return reopen, list(lifted.values())
+    return reopen, [contents[k] for k in lifted]
 
 
 def _random_state(new: Any = None) -> Any:
