@@ -18,6 +18,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import along, bound, declarer
+from functrace.transforms.arguments import zeros_like
 
 _declared = declarer(_scipy)
 
@@ -36,10 +37,6 @@ def _spectral(name: str, *samples: Sample) -> Callable[[Any], Any]:
         return function
 
     return enter
-
-
-def _zeros(x: Any) -> Any:
-    return np.zeros(x.shape, x.dtype)
 
 
 def _segments(
@@ -103,8 +100,8 @@ _PAIR = each((14,), (14,), **_CUT)
 )
 def _csd(x: Any, y: Any, average: str, axis: int, **options: Any) -> Any:
     x, y = (as_float(x),) * 2 if y is x else (as_float(x), as_float(y))
-    plain = _zeros(x)
-    frequencies, like = _scipy.csd(plain, plain if y is x else _zeros(y), average=average, axis=axis, **options)
+    plain = zeros_like(x)
+    frequencies, like = _scipy.csd(plain, plain if y is x else zeros_like(y), average=average, axis=axis, **options)
     power = _power(x, y, axis=axis, **options)
     if average == "median":
         middle: Any = lambda p: np.median(p, axis=-2) / _bias(p.shape[-2])
@@ -145,7 +142,7 @@ def _placed(spectra: Any, axis: int) -> Any:
 @_spectral("spectrogram", one(14, **_BOTH), one(14, 2, axis=0, mode="magnitude", **_BOTH))
 def _spectrogram(x: Any, noverlap: Any, axis: int, mode: str, scaling: str, **options: Any) -> Any:
     x = as_float(x)
-    frequencies, times, like = _scipy.spectrogram(_zeros(x), noverlap=noverlap, axis=axis, mode=mode, scaling=scaling, **options)
+    frequencies, times, like = _scipy.spectrogram(zeros_like(x), noverlap=noverlap, axis=axis, mode=mode, scaling=scaling, **options)
     if noverlap is None:
         n = options["nperseg"] or (256 if isinstance(options["window"], (str, tuple)) else len(options["window"]))
         noverlap = min(int(n), x.shape[axis]) // 8
@@ -179,7 +176,7 @@ _WAVE: Any = lambda *shape, **kwargs: Sample(lambda rng: (rng.normal(size=shape)
 def _stft(x: Any, nperseg: Any, noverlap: Any, boundary: Any, padded: bool, axis: int, **options: Any) -> Any:
     x = as_float(x)
     frequencies, times, _ = _scipy.stft(
-        _zeros(x), nperseg=nperseg, noverlap=noverlap, boundary=boundary, padded=padded, axis=axis, **options
+        zeros_like(x), nperseg=nperseg, noverlap=noverlap, boundary=boundary, padded=padded, axis=axis, **options
     )
     x, window = np.moveaxis(x, axis, -1), options["window"]
     n = min(int(nperseg or 256), x.shape[-1]) if isinstance(window, (str, tuple)) else len(window)

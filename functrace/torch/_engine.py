@@ -133,12 +133,14 @@ class Handle:
     __module__ = "torch.utils.hooks"
     next_id = 0
 
-    def __init__(self, hooks: Any, hook: Any = None) -> None:
+    def __init__(self, hooks: Any, hook: Any = None, first: bool = False) -> None:
         self.id = Handle.next_id
         Handle.next_id += 1
         self.hooks_dict_ref = weakref.ref(hooks) if isinstance(hooks, OrderedDict) else lambda: hooks
         if hook is not None:
             hooks[self.id] = hook
+        if first:
+            hooks.move_to_end(self.id, last=False)
 
     def remove(self) -> None:
         """Take the hook away; again does nothing."""

@@ -82,12 +82,9 @@ class Hooked:
         return found
 
     def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, with_keywords: bool = False) -> Handle:
-        hooks = self._hooks_of(kind)
-        handle = Handle(hooks, hook)
+        handle = Handle(self._hooks_of(kind), hook, prepend)
         if with_keywords:
             _WITH_KEYWORDS.add(handle.id)
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
         return handle
 
     _forward_hooks = property(lambda self: self._hooks_of("post"))

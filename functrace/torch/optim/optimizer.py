@@ -249,11 +249,7 @@ class Optimizer:
         return [*_EVERYWHERE.get(kind, {}).values(), *self._hooks.get(kind, {}).values()]
 
     def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> Handle:
-        hooks = self._hooks.setdefault(kind, OrderedDict())
-        handle = Handle(hooks, hook)
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
-        return handle
+        return Handle(self._hooks.setdefault(kind, OrderedDict()), hook, prepend)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(optimizer, args, kwargs)` before each step; what it returns replaces args and kwargs."""
