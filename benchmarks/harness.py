@@ -3,7 +3,9 @@
 Every contestant runs in a process of its own, so that no library lives with the allocator and the threads of another. The
 processes stay, and take turns: times are medians over rounds, in which each has one turn, so that noise of the machine falls
 on all alike. A turn is a pause, in which the worker threads of the one before go to sleep (OpenBLAS spins for a tenth of a
-second), then some calls that are not counted, then those that are. The garbage collector stays on, as it is for users.
+second), then a tenth of a second of calls that are not counted, as in a loop that has been running (caches fill, clocks rise, and the
+kernel moves a second thread to the second core only after some 50 ms), then those that are. The garbage collector stays on, as it is
+for users.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ Build = Callable[[Any], Run]
 OURS, EAGER, JIT, HAND = "ours", "eager", "jit", "by hand"
 FASTEST = "fastest eager peer"
 PAUSE = 0.15  # seconds
+WARM = 0.1
+COUNTED = 0.02
 
 
 @dataclass
@@ -139,9 +143,11 @@ def contest(pipe: Any, module: str, name: str, size: str, label: str) -> None:
         return
     once = clock(run, 1)
     once = min(once, clock(run, max(1, int(2e-3 / max(once, 1e-7)))))
-    number = max(1, int(0.01 / max(once, 1e-7)))
+    number = max(1, int(COUNTED / max(once, 1e-7)))
     while pipe.recv():
-        clock(run, (number + 1) // 2)
+        end = time.perf_counter() + WARM
+        while time.perf_counter() < end:
+            clock(run, (number + 9) // 10)
         faults = page_faults()
         seconds = clock(run, number)
         pipe.send((seconds, (page_faults() - faults) / number))

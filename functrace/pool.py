@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from functools import lru_cache
 from sys import getrefcount
 from typing import Any
 
@@ -212,6 +213,27 @@ def product(x: Any, y: Any) -> Any:
     x, y = np.asarray(x), np.asarray(y)
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
     return np.matmul(x, y, out=empty((*lead, x.shape[-2], y.shape[-1]), x.dtype))
+
+
+def total(x: Any, axes: tuple[int, ...]) -> Any:
+    """`np.add.reduce(x, axes)`, axes counted from the end, equal to rounding: over neighbours before a short rest, where NumPy starts
+    its loop anew for each row, as a product with ones.
+    """
+    if isinstance(x, np.ndarray) and x.size >= _MANY and x.dtype.char in "fd" and x.flags.c_contiguous:
+        first, last = min(axes), max(axes) + 1
+        columns = math.prod(x.shape[last:]) if last else 1
+        if 1 < columns <= _COLUMNS and last - first == len(axes):
+            rows, shape = math.prod(x.shape[first:last]), x.shape[:first] + x.shape[last:]
+            return recycled(np.matmul(_ones(rows, x.dtype), np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
+    return np.add.reduce(x, axes)
+
+
+_MANY, _COLUMNS = 2048, 512
+
+
+@lru_cache(maxsize=256)
+def _ones(n: int, dtype: Any) -> Any:
+    return np.ones(n, dtype)
 
 
 def owned(x: Any, taken: set[int]) -> Any:

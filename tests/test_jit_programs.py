@@ -193,6 +193,38 @@ def test_each_pass_keeps_every_bit(one, function):
         agree(after, before, True)
 
 
+IN_PLACE = [np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.arctan2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_blocks_that_write_to_what_they_read_last(seed, small_blocks):
+    rng = np.random.default_rng(seed)
+    x, w = rng.integers(-3, 4, (40, 5)).astype(float), rng.integers(-2, 3, (5, 5)).astype(float)
+    steps = [
+        (rng.choice(IN_PLACE), rng.integers(100), rng.integers(100), rng.integers(100), rng.integers(4)) for _ in range(rng.integers(2, 12))
+    ]
+    used = [*(rng.random(len(steps) - 1) < 0.4), True]
+
+    def f(x, w):
+        values = [x @ w, (x + 1) @ w]  # in buffers, that the elementwise part may take over
+        for ufunc, i, j, k, way in steps:
+            a, b, c = (values[n % len(values)] for n in (i, j, k))
+            values.append([lambda: ufunc(a, b), lambda: np.where(c > 0, a, b), lambda: ufunc(a, b[:, :1]), lambda: np.sin(a)][way]())
+        return [np.cumsum(v, axis=1) for v, use in zip(values[2:], used) if use]
+
+    g = ft.jit(f)
+    for scale in (1.0, 0.5, -1.0):
+        for a, b in zip(g(x * scale, w), f(x * scale, w), strict=True):
+            agree(a, b, True)
+
+
+def test_a_block_writes_to_the_buffer_of_an_argument_that_ends_there():
+    x, w = np.ones((30_000, 4)), np.eye(4)
+    g = ft.jit(lambda x, w: np.cumsum(np.tanh(x @ w + 1), 0))
+    g(x, w)
+    assert "B0" in g.show() and "B1" not in g.show()
+
+
 def test_dead_removes_what_nothing_needs():
     program = captured(lambda x: (np.sin(x), np.cos(x))[1], X)
     assert names_of(program) == ["sin", "cos"] and names_of(passes.dead(program)) == ["cos"]

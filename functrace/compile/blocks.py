@@ -11,11 +11,12 @@ import numpy as np
 from functrace import threads
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
 from functrace.compile.layout import empty, tall
-from functrace.compile.program import ARRAY, Instruction, Program
+from functrace.compile.passes import is_elementwise
+from functrace.compile.program import ARRAY, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
-from functrace.ops.rows import summed
+from functrace.ops.rows import extreme, short, summed
 
-BLOCK_SHARED = 1 << 16  # elements of a block on several threads: they take turns at the interpreter's lock between blocks
+BLOCK_SHARED = 1 << 19  # bytes of an array's block on several threads: they take turns at the interpreter's lock between operations
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
 
 
@@ -57,13 +58,18 @@ class Loop:
         self.scratch: list[tuple[tuple[int, ...], Any]] = []
         self.owned: dict[int, int] = {}  # the scratch array that a value is in
         self.free: dict[Any, list[int]] = {}
+        self.opened: dict[int, str] = {}  # the block's rows of outputs
+        self.early = set(self.outputs)  # what may be written to before the output is made
+        self.shared: dict[int, int] = {}  # the input whose memory an output takes
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
         total = group.length * self.size
-        self.parallel = total >= PARALLEL or total >= BLOCK_SHARED and total * len(group.instructions) >= WORK
-        block = BLOCK_SHARED if self.parallel and threads.count() > 1 else BLOCK
+        shared = BLOCK_SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
+        self.parallel = total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK
+        block = shared if self.parallel and threads.count() > 1 else BLOCK
         self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
+        self._last_uses()
 
     def row(self, v: int) -> int:
         """Elements in a row of a value."""
@@ -82,7 +88,6 @@ class Loop:
 
     def build(self, name: str) -> Callable[..., Any]:
         """Compile the function of one block, and make the loop over all."""
-        self._last_uses()
         for index, i in enumerate(self.group.instructions):
             self._add(index, i)
         head = "def block(b, lo, hi, scratch, inputs, outputs, parts):"
@@ -126,7 +131,7 @@ class Loop:
             if i in self.parts:
                 self._write(self._part(i, args[0]))
             return
-        target = self._target(i.out)
+        target = self._target(i.out, index)
         self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
         if i.out not in self.last:
             self._release(i.out)
@@ -157,13 +162,18 @@ class Loop:
         axes, keepdims = (None, False) if self.group.flat else (axes_of(i.params[0], len(kind.shape)), i.params[1])
         return f"p{self.parts.index(i)}[b] = {f}({x}, {axes}, None, None, {keepdims})"
 
-    def _target(self, v: int) -> str:
+    def _target(self, v: int, index: int) -> str:
         """The array that takes a value: rows of an output, or a scratch array that is free."""
         kind = self.kinds[v]
         assert kind is not None
-        if v in self.outputs:
-            self.names[v] = f"o{self.outputs.index(v)}"
-            self._write(f"{self.names[v]} = w{self.outputs.index(v)}[lo:hi]")
+        home = v if v in self.outputs else self._heir(v, index)
+        if home is not None:
+            if home in self.shared:
+                self.opened[home] = self._arg(self.shared[home], 1 if self.group.flat else len(kind.shape))
+            elif home not in self.opened:
+                self.opened[home] = f"o{self.outputs.index(home)}"
+                self._write(f"{self.opened[home]} = w{self.outputs.index(home)}[lo:hi]")
+            self.names[v] = self.opened[home]
             return self.names[v]
         key = (self._shape(v), kind.dtype)
         if free := self.free.get(key):
@@ -173,6 +183,19 @@ class Loop:
             self.scratch.append(key)
         self.names[v] = f"s{self.owned[v]}"
         return self.names[v]
+
+    def takes(self, v: int, k: int) -> bool:
+        """Whether an output may be written to the memory of an input, which nobody needs after the group."""
+        made = next(index for index, i in enumerate(self.group.instructions) if i.out == v)
+        return self.kinds[v] == self.kinds[k] and self.last[k] <= made and k not in self.shared.values()
+
+    def _heir(self, v: int, index: int) -> int | None:
+        """The output made where a value is read for the last time, if it can be made in place: the value is put into its array."""
+        i = self.group.instructions[self.last.get(v, index)]
+        alike = v in i.args and self.kinds[i.out] == self.kinds[v]
+        below = self.shared.get(i.out)
+        free = i.out in self.early and i.out not in self.opened and (below is None or self.last[below] <= index)
+        return i.out if alike and free and (is_elementwise(i.primitive) or i.primitive.name == "where") else None
 
     def _release(self, v: int) -> None:
         """Give back the scratch array of a value that is not read any more."""
@@ -194,6 +217,8 @@ class Loop:
             assert x is not None and ndim > 0
             if name == "sum" and not self.turned and by_products(x, i.params[0]):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
+            if name in ("max", "min") and not self.turned and short(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0], True):
+                return f"{self.source.name(extreme, 'extreme')}({self.source.name(REDUCTIONS[name])}, {args[0]}, {i.params[1]}, {target})"
             return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
         if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":  # type: ignore[union-attr]
             self._write(f"{target}.fill({args[1]})")  # of float32, NumPy's loop for an array and a number is slower
@@ -223,7 +248,7 @@ class Loop:
             if flat and len(shape) != 1:
                 ins = [x.reshape(-1) if isinstance(x, np.ndarray) and x.shape == shape else x for x in ins]
                 outs = [x.reshape(-1) for x in outs]
-            pieces = [np.empty((count, *s), k.dtype) for s, k, _ in parts]  # type: ignore[union-attr]
+            pieces: list[Any] = [[None] if count == 1 else np.empty((count, *s), k.dtype) for s, k, _ in parts]  # type: ignore[union-attr]
 
             def task(b: int) -> None:
                 lo = b * rows
@@ -244,7 +269,7 @@ class Loop:
                     task(b)
             results = []
             for piece, (_, kind, reduce) in zip(pieces, parts):
-                total = reduce(piece, 0)
+                total = piece[0] if count == 1 else reduce(piece, 0)
                 results.append(total if total.shape == kind.shape else total.reshape(kind.shape))  # type: ignore[union-attr]
             return results
 

@@ -21,7 +21,7 @@ from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction,
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
 from functrace.core.tape import ITEM
 from functrace.ops.index import is_basic
-from functrace.ops.rows import checksum, summed
+from functrace.ops.rows import checksum, short, summed
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
@@ -336,9 +336,10 @@ class Executable:
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
             if kind is not None and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
-            if kind is not None and kind.form == ARRAY and not (len(kind.shape) > 1 and 1 < kind.shape[-1] < 8 and kind.size >= 512):
-                return f"{self.source.name(REDUCE['sum'], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
-        if name in ("max", "min"):
+        if name in ("sum", "max", "min"):
+            kind = self.program.kinds[i.args[0]]
+            if kind is None or kind.form != ARRAY or short(kind, params[0], name != "sum"):
+                return None
             return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
 
@@ -355,11 +356,12 @@ class Executable:
                 assert kind is not None
                 home = self._home(v, index, group)
                 if home is not None:
+                    emitter.early.discard(v)
                     lines.append(f"    {self.variable[v]} = {home}")
                 elif v in self.plan.out:
                     lines.append(f"    {self.variable[v]} = empty({kind.shape}, {self.source.name(kind.dtype)})")
                 else:
-                    lines.append(f"    {self.variable[v]} = {self.plan.take(v)}")
+                    lines.append(f"    {self.variable[v]} = {self._inherited(v, index, emitter) or self.plan.take(v)}")
         self.source.names[name] = loop = emitter.build(name)
         self.loops.append(emitter.text(name))
         call = ", ".join([*(self._arg(a) for a in emitter.inputs), *(self.variable[v] for v in made if v in group.made)])
@@ -367,3 +369,16 @@ class Executable:
         lines.append(f"    {targets(results)} = {name}({call})" if results else f"    {name}({call})")
         assert loop is not None and index >= 0
         return lines
+
+    def _inherited(self, v: int, index: int, loop: Loop) -> str | None:
+        """The buffer of an argument that ends with the group, if a result can take it over, block by block."""
+        plan, kind = self.plan, self.program.kinds[v]
+        assert kind is not None
+        for k in loop.inputs:
+            alone = not any(k in plan.roots.get(a, (a,)) for a in loop.inputs if a != k)
+            fits = k in plan.owner and plan.buffers[plan.owner[k]] == (kind.shape, kind.dtype, plan.turns(kind))
+            if fits and alone and plan.last[k] == index and loop.takes(v, k):
+                loop.shared[v] = k
+                plan.owner[v] = plan.owner.pop(k)
+                return f"B{plan.owner[v]}"
+        return None

@@ -22,7 +22,7 @@ from functrace.ops import shape as _shape
 from functrace.ops.index import getitem, is_basic
 from functrace.transforms.tracing import replaced
 
-NEGATIVE, ADD, SUBTRACT, MULTIPLY = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply))  # noqa: B009
+NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply, e.square))  # noqa: B009
 BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
 
 
@@ -116,7 +116,8 @@ def _is(program: Program, k: int, number: float) -> bool:
 
 def algebra(program: Program) -> Program:
     """With identities that hold to the last bit: `x * 1`, `x / 1`, `x - 0` are x; `-(-x)` is x; `a + -b` is `a - b`; `-a * b` is
-    `-(a * b)`, so that signs may meet; the sum of `-x` is `0 - sum(x)`, since a sum is never -0. And those of masks: see `_condition`.
+    `-(a * b)`, so that signs may meet, and `-x * x` the negative square; the sum of `-x` is `0 - sum(x)`, since a sum is never -0.
+    And those of masks: see `_condition`.
     """
     kinds = program.kinds
 
@@ -135,7 +136,9 @@ def algebra(program: Program) -> Program:
                 return Instruction(i.primitive, i.out, plain, ())
             if negated and kinds[i.out].dtype.kind == "f":  # type: ignore[union-attr]
                 product = program.value(kinds[i.out])
-                return Instruction(i.primitive, product, plain, ()), Instruction(NEGATIVE, i.out, (product,), ())
+                squared = name == "multiply" and plain[0] == plain[1]
+                made_of = Instruction(SQUARE, product, plain[:1], ()) if squared else Instruction(i.primitive, product, plain, ())
+                return made_of, Instruction(NEGATIVE, i.out, (product,), ())
         if name in ("multiply", "divide", "subtract"):
             x, y = i.args
             neutral = 0 if name == "subtract" else 1

@@ -34,7 +34,8 @@ _BITS = {"f": np.int32, "d": np.int64}
 def select(condition: Any, x: Any, y: Any, out: Any) -> None:
     """`np.where` into `out`: by bits, since a branch for each element is slow where the condition goes to and fro."""
     if not condition.any():
-        np.copyto(out, y)
+        if y is not out:
+            np.copyto(out, y)
     elif condition.all():
         np.copyto(out, x)
     elif out.dtype.char not in _BITS or x.dtype != out.dtype or y.dtype != out.dtype:

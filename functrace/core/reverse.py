@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
 from functrace.core.tape import Tape
-from functrace.pool import owned
+from functrace.pool import owned, total
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -83,7 +83,7 @@ def fit(d: Any, x: Any) -> Any:
     shape = x.shape
     if d.shape != shape:
         axes = _repeated(shape, d.shape)
-        d = np.add.reduce(d, axes).reshape(shape) if axes else np.broadcast_to(d, shape)
+        d = total(d, axes).reshape(shape) if axes else np.broadcast_to(d, shape)
     if d.dtype != x.dtype:
         if d.dtype.kind == "c" and x.dtype.kind != "c":
             d = d.real

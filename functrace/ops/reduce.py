@@ -44,7 +44,7 @@ _min_reduce: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.added(x, keepdims) if axis in rows.LAST and rows.short(x) else _add_reduce(x, axis, None, None, keepdims)
+    return rows.added(x, keepdims) if rows.short(x, axis) else _add_reduce(x, axis, None, None, keepdims)
 
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -63,11 +63,11 @@ sum_: Op = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
 
 
 def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.maximum, x, keepdims) if axis in rows.LAST and rows.short(x) else _max_reduce(x, axis, None, None, keepdims)
+    return rows.extreme(np.maximum, x, keepdims) if rows.short(x, axis, True) else _max_reduce(x, axis, None, None, keepdims)
 
 
 def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.minimum, x, keepdims) if axis in rows.LAST and rows.short(x) else _min_reduce(x, axis, None, None, keepdims)
+    return rows.extreme(np.minimum, x, keepdims) if rows.short(x, axis, True) else _min_reduce(x, axis, None, None, keepdims)
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
@@ -76,7 +76,8 @@ def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
     if type(chosen) is np.ndarray and np.count_nonzero(chosen) == ans.size == np.count_nonzero(ans == ans):
         return chosen, 1
     chosen = chosen | (x != x)
-    return chosen, np.sum(chosen, axis=axis, keepdims=True).astype(x.dtype)
+    ones = chosen.astype(x.dtype) if x.dtype.itemsize > 2 else chosen  # counted in floats, which `selected` needs too
+    return chosen, np.sum(ones, axis=axis, keepdims=True).astype(x.dtype)
 
 
 def _unpick(g: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:

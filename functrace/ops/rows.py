@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -9,25 +10,44 @@ import numpy as np
 
 from functrace.pool import empty
 
-LAST = (-1, (-1,))
 _add: Any = np.add.reduce
-_SHORT, _MANY = 16, 4096
+_ADDED, _COMPARED = {"f": 16, "d": 16}, {"f": 33, "d": 26}  # NumPy takes longer to compare the elements of a row than to add them
+_BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
 _ALONE = 8192  # elements up to which BLAS stays on one thread
 
 
-def short(x: Any) -> bool:
-    """Whether an array has so many rows, and so short, that going through its columns is faster."""
-    return len(x.shape) > 1 and 1 < x.shape[-1] < _SHORT and x.size >= _MANY and x.dtype.char in "fd"
-
-
-def added(x: Any, keepdims: bool) -> Any:
-    """The sum of the columns: the same bits as NumPy's, which adds fewer than 8 elements one after the other, and of more the
-    first 8 by pairs.
+def short(x: Any, axis: Any, compared: bool = False) -> bool:
+    """Whether `axis` is the last of an array, or of what is known of one, with so many rows, and so short, that going through its
+    columns is faster; those that are compared may be longer than those that are added.
     """
-    n = x.shape[-1]
+    shape, char = x.shape, x.dtype.char
+    ndim = len(shape)
+    if axis is None or ndim < 2 or char not in _ADDED or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
+        return False
+    n = shape[-1]
+    return 1 < n < (_COMPARED if compared else _ADDED)[char] and x.size >= (12 if compared else 24) * n * n  # type: ignore[no-any-return]
+
+
+def _by_columns(columns: Callable[[Any, Any], object], x: Any, keepdims: bool, out: Any = None) -> Any:
+    """A reduction of the last axis by `columns`, which takes rows and where their results go: as many at a time as the cache holds."""
     x = np.asarray(x)
-    total = np.add(x[..., 0], x[..., 1], out=empty(x.shape[:-1], x.dtype))
+    if out is None:
+        out = empty((*x.shape[:-1], 1) if keepdims else x.shape[:-1], x.dtype)
+    into = out[..., 0] if keepdims else out
+    if x.nbytes <= 2 * _BLOCK or not (x.flags.c_contiguous and out.flags.c_contiguous):
+        columns(x, into)
+        return out
+    x, into = x.reshape(-1, x.shape[-1]), out.reshape(-1)
+    step = _BLOCK // (x.itemsize * x.shape[-1])
+    for start in range(0, len(x), step):
+        columns(x[start : start + step], into[start : start + step])
+    return out
+
+
+def _add_columns(x: Any, total: Any) -> None:
+    n = x.shape[-1]
+    np.add(x[..., 0], x[..., 1], out=total)
     if n >= 8:
         total += x[..., 2] + x[..., 3]
         late = x[..., 4] + x[..., 5]
@@ -35,16 +55,24 @@ def added(x: Any, keepdims: bool) -> Any:
         total += late
     for k in range(8 if n >= 8 else 2, n):
         total += x[..., k]
-    return total[..., None] if keepdims else total
 
 
-def extreme(ufunc: Any, x: Any, keepdims: bool) -> Any:
+def added(x: Any, keepdims: bool) -> Any:
+    """The sum of the columns: the same bits as NumPy's, which adds fewer than 8 elements one after the other, and of more the
+    first 8 by pairs.
+    """
+    return _by_columns(_add_columns, x, keepdims)
+
+
+def extreme(ufunc: Any, x: Any, keepdims: bool, out: Any = None) -> Any:
     """The maximum or minimum of the columns."""
-    x = np.asarray(x)
-    best = ufunc(x[..., 0], x[..., 1], out=empty(x.shape[:-1], x.dtype))
-    for k in range(2, x.shape[-1]):
-        ufunc(best, x[..., k], out=best)
-    return best[..., None] if keepdims else best
+
+    def columns(x: Any, best: Any) -> None:
+        ufunc(x[..., 0], x[..., 1], out=best)
+        for k in range(2, x.shape[-1]):
+            ufunc(best, x[..., k], out=best)
+
+    return _by_columns(columns, x, keepdims, out)
 
 
 def checksum(x: Any) -> Any:
