@@ -65,7 +65,8 @@ class Loop:
         self.size = max(1, size)
         total = group.length * self.size
         shared = BLOCK_SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
-        self.parallel = total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK
+        mean = sum(self.row(i.out) for i in group.instructions) / len(group.instructions)
+        self.parallel = mean >= self.size / 2 and (total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK)
         block = shared if self.parallel and threads.count() > 1 else BLOCK
         self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
@@ -99,7 +100,7 @@ class Loop:
         if self.scratch:
             unpack.append(f"    {targets([f's{k}' for k in range(len(self.scratch))])} = scratch")
         self.source.lines = [head, *unpack, *self.lines]
-        return self._loop(self.source.compile(name)["block"])
+        return self._loop(self.source.compile(name, "block"))
 
     def _last_uses(self) -> None:
         for index, i in enumerate(self.group.instructions):

@@ -25,8 +25,10 @@ def short(x: Any, axis: Any, compared: bool = False) -> bool:
     ndim = len(shape)
     if axis is None or ndim < 2 or char not in _ADDED or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
         return False
-    n = shape[-1]
-    return 1 < n < (_COMPARED if compared else _ADDED)[char] and x.size >= (12 if compared else 24) * n * n  # type: ignore[no-any-return]
+    n, worth = shape[-1], 1 if compared else 2
+    if isinstance(x, np.ndarray) and x.strides[-1] != x.itemsize:  # NumPy goes along the other axes
+        return False
+    return 1 < n < (_COMPARED if compared else _ADDED)[char] and x.size >= worth * n * (100 + 12 * n)  # type: ignore[no-any-return]
 
 
 def _by_columns(columns: Callable[[Any, Any], object], x: Any, keepdims: bool, out: Any = None) -> Any:
