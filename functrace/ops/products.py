@@ -10,6 +10,7 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.contract import contraction, matmul
 from functrace.ops.create import lift
+from functrace.ops.elementwise import multiply
 from functrace.ops.functions import reshape
 from functrace.ops.gauge import conj
 from functrace.ops.kinds import align, bilinear
@@ -70,7 +71,8 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.outer, both(((3,), (2,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))))
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    return np.multiply(reshape(a, (-1, 1)), reshape(b, -1))
+    b = lift(b)
+    return multiply(reshape(a, (-1, 1)), b if b.ndim == 1 else reshape(b, -1))
 
 
 @implements(np.vdot, both(((3,), (3,)), ((2, 3), (3, 2)), ((), ()), ((0,), (0,))))

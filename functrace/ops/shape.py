@@ -15,14 +15,14 @@ from functrace.ops.kinds import Op, linear, spread_batch
 reshape = linear(
     "reshape",
     lambda x, shape: x.reshape(shape),  # which is concrete: no -1
-    lambda g, _ans, _x, _shape: np.reshape(g, _x.shape),
+    lambda g, _ans, _x, _shape: g.reshape(_x.shape),
     batch=lambda size, x, shape: np.reshape(x, (size, *shape)),
 )
 
 transpose = linear(
     "transpose",
     lambda x, axes: x.transpose(axes),  # a full permutation
-    lambda g, _ans, _x, axes: np.transpose(g, inverse(axes)),
+    lambda g, _ans, _x, axes: g.transpose(inverse(axes)),
     batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
 )
 
@@ -93,7 +93,7 @@ def _layers(g: Any, _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]
 
 def _pile(*args: Any) -> Any:
     *arrays, axis = args
-    return np.stack(arrays, axis=axis)
+    return np.stack(arrays, axis=axis) if axis else np.array(arrays)  # which takes a fiftieth of the time for numbers
 
 
 stack: Op = Primitive(

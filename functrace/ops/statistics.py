@@ -13,6 +13,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
 from functrace.ops.create import lift, number, typed
+from functrace.ops.elementwise import maximum, minimum
 from functrace.ops.functions import ABSENT, begun, concatenate, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.gauge import ratio
 from functrace.ops.kinds import general, negative_axes
@@ -323,9 +324,9 @@ def clip(
     high = a_max if a_max is not ABSENT else max
     a = lift(a) if dtype is None else lift(a).astype(dtype)
     if low is not ABSENT and low is not None:
-        a = np.maximum(a, low if isinstance(low, (int, float)) else lift(low))
+        a = maximum(a, low if isinstance(low, (int, float)) else lift(low))
     if high is not ABSENT and high is not None:
-        a = np.minimum(a, high if isinstance(high, (int, float)) else lift(high))
+        a = minimum(a, high if isinstance(high, (int, float)) else lift(high))
     return a
 
 
