@@ -52,6 +52,8 @@ Names that begin with an underscore, modules, and classes of PyTorch's compiler 
 
 DIFFERENCES = (
     ("`as_strided_scatter`", "the gradient of `input`", "PyTorch's fails its own gradcheck; ours is the derivative"),
+    ("`cholesky_solve`, `cholesky_inverse`", "the gradient lies in the triangle that is read; PyTorch's has entries in the other, too",
+     "PyTorch's fails its own gradcheck; of a factor that `cholesky` made they agree"),
     ("`scatter`, `index_put`, `index_copy`, `put` with an index that repeats", "only the element written last gets a gradient; PyTorch "
      "gives one to all", "the others do not reach the result"),
     ("`scatter_reduce`, `index_reduce` with `amax`, `amin` and `include_self=False`", "the excluded element never shares the gradient of a "
@@ -81,7 +83,7 @@ DIFFERENCES = (
      "PyTorch approximates the derivative of the distribution function, functrace.scipy has it"),
     ("`ContinuousBernoulli` of a probability outside of [0, 1], `LowRankMultivariateNormal` of a negative variance", "raise ValueError, as "
      "other distributions do; PyTorch clips the one and fails in a decomposition for the other", "errors come first"),
-    ("classes of `torch.distributions`", "live in four modules; the names of PyTorch's modules stand for them", "fewer files"),
+    ("classes of `torch.distributions`", "live in fewer modules; the names of PyTorch's modules stand for them", "fewer files"),
     ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
      "NumPy does not have them"),
     ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "nothing can go wrong"),

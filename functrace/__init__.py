@@ -77,9 +77,28 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.transforms.custom": "custom_jvp custom_vjp stop_gradient",
     "functrace.transforms.tracing": "trace",
 }
+_INSTEAD = {  # what has another name in JAX, autograd or PyTorch
+    "elementwise_grad egrad": "functrace.grad(lambda x: np.sum(f(x)))",
+    "make_vjp": "functrace.vjp(f, x)",
+    "make_jvp": "functrace.jvp(f, (x,), (v,))",
+    "make_hvp hessian_vector_product hessian_tensor_product": "functrace.hvp(f, (x,), (v,))",
+    "grad_and_aux": "functrace.grad(f, has_aux=True)",
+    "holomorphic_grad": "functrace.grad(f, holomorphic=True)",
+    "grad_and_value": "functrace.value_and_grad(f)",
+    "primitive defvjp defjvp custom_gradient pure_callback Function": "functrace.custom_vjp",
+    "lax": "functrace itself, as in functrace.scan",
+    "tree_util tree_map flatten_util": "functrace.tree, as in functrace.tree.map, and functrace.ravel_pytree",
+    "make_jaxpr": "functrace.trace(f)(x)",
+    "PRNGKey key": "functrace.random.key(seed)",
+    "remat": "functrace.checkpoint",
+    "custom_root": "functrace.implicit_root",
+    "no_grad detach": "functrace.stop_gradient(x); for tensors functrace.torch",
+    "tensor Tensor backward requires_grad": "NumPy's arrays and functrace.grad; for tensors functrace.torch",
+}
 _MODULES = ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch")
 
 
+@errors.boundary
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -89,7 +108,8 @@ def __getattr__(name: str) -> Any:
             return found
     if name in _MODULES:
         return import_module(f"functrace.{name}")
-    raise AttributeError(f"module 'functrace' has no attribute {name!r}", name=name, obj=import_module(__name__))
+    instead = next((f": use {there}" for names, there in _INSTEAD.items() if name in names.split()), "")
+    raise AttributeError(f"module 'functrace' has no attribute {name!r}{instead}", name=name, obj=import_module(__name__))
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, typed
 from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
@@ -166,15 +166,16 @@ def opaque(fun: Callable[..., Any], *args: Any) -> Any:
     """`fun` of pytrees, run on plain arrays; a batch is taken example by example. What it returns counts as a constant."""
     errors.check_call("opaque(fun, *args)", fun)
     leaves, treedef = tree.flatten(args)
-    primitive: Primitive
-    primitive = Primitive(
-        "solver",
-        lambda *xs: np.asarray(fun(*tree.unflatten(treedef, xs))),
-        arity=None,
-        constant=True,
-        batch=lambda *call: batch_by_loop(primitive)(*call),
-    )
-    return primitive.op(*leaves)
+    return _SOLVER.op(*leaves, params=(fun, treedef))
+
+
+_SOLVER: Primitive = Primitive(
+    "solver",
+    lambda *xs: np.asarray(xs[-2](*tree.unflatten(xs[-1], xs[:-2]))),
+    arity=None,
+    constant=True,
+    batch=lambda *call: batch_by_loop(_SOLVER)(*call),
+)
 
 
 def _minus(x: Any) -> Any:
@@ -186,10 +187,10 @@ def _linear(forward: Any, backward: Any, params: Any, b: Any, solver: Any) -> An
 
     @custom_vjp
     def solve(params: Any, b: Any) -> Any:
-        return opaque(lambda p, b: solver(lambda v: value(forward(v, p)), b), params, b)
+        return opaque(lambda p, b: solver(lambda v: forward(v, p), b), params, b)
 
     def fwd(params: Any, b: Any) -> Any:
-        x = solve(params, b)
+        x = _linear(forward, backward, params, b, solver)  # not `solve`, which would hold itself alive
         return x, (params, x)
 
     def bwd(saved: Any, g: Any) -> Any:
@@ -213,7 +214,7 @@ def implicit(residual: Any, solve: Any, x0: Any, params: Any, linear_solver: Any
         return opaque(solve, x0, params)
 
     def fwd(x0: Any, params: Any) -> Any:
-        x = root(x0, params)
+        x = implicit(residual, solve, x0, params, linear_solver)  # not `root`, which would hold itself alive
         return x, (x, params)
 
     def bwd(saved: Any, g: Any) -> Any:

@@ -79,7 +79,7 @@ def _compare(what: str, got: Any, want: Any, rtol: float, atol: float) -> None:
     got, want = np.asarray(value(got)), np.asarray(value(want))
     if got.shape != want.shape:
         raise CheckError(f"{what}: has shape {got.shape}, must have {want.shape}")
-    if got.size and not np.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True):
+    if not (np.array_equal(got, want) or np.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True)):  # the first is much cheaper
         where, error = _worst(got, want)
         relative = error / max(abs(want[where]), 1e-300)
         raise CheckError(
@@ -386,7 +386,8 @@ def _check_batches(checker: _Checker, f: Any, args: Sequence[Any], sample: Sampl
     for what, function, taken in checks[: 1 if checker.declared.constant else 2]:
         xs = [{pick: taken(x) for pick, x in of.items()} for of in given]
         row: Any = functools.cache(lambda *picks: function(*(x[pick] for x, pick in zip(xs, picks))))
-        for axes in itertools.product((None, 0, -1), repeat=len(which)):
+        ways = [(None, 0, -1) if any(np.ndim(y) for y in tree.leaves(x[0])) else (None, 0) for x in xs]  # 0 and -1 are one axis of numbers
+        for axes in itertools.product(*ways):
             if any(a is not None for a in axes):
                 batched = [x[None] if a is None else tree.map(lambda *two: np.stack(two, a), x[0], x[1]) for x, a in zip(xs, axes)]
                 with np.errstate(all="ignore"):

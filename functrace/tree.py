@@ -114,7 +114,7 @@ class TreeDef:
     @property
     def alone(self) -> bool:
         """Whether it is of one leaf, in no container but labels of an array."""
-        return self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
+        return self is _ONE_LEAF or self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TreeDef) and self.nodes == other.nodes
@@ -239,6 +239,16 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
             f"tree.unflatten: the structure {treedef!r} has {treedef.num_leaves} leaves, got {len(leaves)}.\n"
             "  Give one for each *; functrace.tree.leaves of a tree of that structure are such."
         )
+    return built(treedef, leaves)
+
+
+def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
+    """The pytree of structure `treedef` with these leaves, of which there are as many as it has: for callers that know.
+
+    >>> import functrace as ft
+    >>> ft.tree.built(ft.tree.structure([1, 2]), ["first", "second"])
+    ['first', 'second']
+    """
     if treedef is _ONE_LEAF:
         return leaves[0]
     stack: list[Any] = []
@@ -289,6 +299,22 @@ def paths(tree: Any) -> list[str]:
             names = [f"[{k}]" for k in range(len(children))]
         todo.extend((child, path + name) for child, name in reversed(list(zip(children, names))))
     return out
+
+
+def _paired(a: Any, b: Any) -> list[tuple[Any, Any]] | None:
+    """The children of two containers of one kind, side by side; None if they are not. All sequences are of one kind, and so are dicts.
+
+    >>> import functrace as ft
+    >>> ft.tree._paired({"w": [0, 1], "b": 2}, {"w": 3, "b": 4})
+    [(2, 4), ([0, 1], 3)]
+    """
+    mine, theirs = _children(a), _children(b)
+    if mine is None or theirs is None or len(mine[0]) != len(theirs[0]):
+        return None
+    sequences = isinstance(a, (tuple, list)) and isinstance(b, (tuple, list))
+    dicts = isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys()
+    alike = sequences or dicts or type(a) is type(b) and mine[1] == theirs[1]
+    return list(zip(mine[0], theirs[0])) if alike else None
 
 
 def structure(tree: Any) -> TreeDef:

@@ -105,3 +105,53 @@ def test_a_boolean_index_splits_by_the_mask():
     x = np.array([[1.0, -1.0, 4.0], [-1.0, 9.0, 16.0], [1.0, -1.0, 9.0]])
     np.testing.assert_array_equal(ft.vmap(lambda x: np.sqrt(x[x > 0]).sum())(x), [3.0, 7.0, 4.0])
     np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: (x[x > 0] ** 2).sum()))(x), np.where(x > 0, 2 * x, 0))
+
+
+SIZED = {  # what NumPy takes plain numbers for, of a vector of 8 and a number that depends on it
+    "delete": lambda x, n: np.delete(x, n),
+    "delete several": lambda x, n: np.delete(x, [n, 0]),
+    "insert": lambda x, n: np.insert(x, n, x[1]),
+    "pad": lambda x, n: np.pad(x, ((n, 1),)),
+    "partition": lambda x, n: np.partition(x, n)[n],
+    "repeat": lambda x, n: np.repeat(x, n),
+    "resize": lambda x, n: np.resize(x, (n, 3)),
+    "roll": lambda x, n: np.roll(x, n),
+    "roll back": lambda x, n: np.roll(x.reshape(2, 4), -n, axis=1),
+    "roll both": lambda x, n: np.roll(x.reshape(2, 4), (n, 1), axis=(0, 1)),
+    "sliding_window_view": lambda x, n: np.lib.stride_tricks.sliding_window_view(x, n + 1),
+    "split": lambda x, n: np.split(x, [n])[1],
+    "split evenly": lambda x, n: np.split(x, 4 // (n // 3 + 1))[1],
+    "tile": lambda x, n: np.tile(x, n),
+    "triu": lambda x, n: np.triu(np.outer(x, x), n - 2),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_size_or_position_that_is_computed(name):
+    """Under `jit` it is the same path again where the number is; under `vmap` the batch is split by it."""
+    weighted = lambda y: (np.sin(y) * np.arange(1.0, y.size + 1).reshape(y.shape)).sum()
+    f = lambda x: weighted(SIZED[name](x, np.argmax(x)))
+    rows = np.array([[0.1, 0.9, 0.3, 0.2], [0.2, 0.3, 0.4, 0.7], [0.4, 0.8, 0.1, 0.0]])
+    rows = np.concatenate([rows, rows / 7 + 0.01], axis=1)
+    values, slopes = [f(x) for x in rows], [ft.grad(f)(x) for x in rows]
+    for x, slope in zip(rows, slopes):
+        np.testing.assert_allclose(slope, [(f(x + e) - f(x - e)) / 2e-6 for e in 1e-6 * np.eye(8)], atol=1e-8)
+    np.testing.assert_allclose(ft.vmap(f)(rows), values)
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(rows), slopes)
+    np.testing.assert_allclose(ft.grad(lambda r: ft.vmap(f)(r).sum())(rows), slopes)
+    jitted, slope = ft.jit(f), ft.jit(ft.grad(f))
+    for _ in range(2):
+        np.testing.assert_allclose([jitted(x) for x in rows], values)
+        np.testing.assert_allclose([slope(x) for x in rows], slopes)
+    assert jitted.cache_info()["eager"] == slope.cache_info()["eager"] == 0
+
+
+def test_a_roll_is_neither_split_nor_recorded_again():
+    runs = []
+    f = lambda x, n: runs.append(1) or np.roll(x, n)
+    x, shifts = np.arange(5.0), range(-3, 9)
+    want = [np.roll(x, n) for n in shifts]
+    np.testing.assert_array_equal(ft.vmap(f)(np.tile(x, (len(shifts), 1)), np.array(shifts)), want)
+    jitted = ft.jit(f)
+    np.testing.assert_array_equal([jitted(x, n) for n in shifts], want)
+    assert len(runs) == 2

@@ -1,5 +1,6 @@
 """Pictures: what is drawn is what was recorded, nothing overlaps, all ends at a box, and each language can be parsed."""
 
+import functools
 import itertools
 import re
 import subprocess
@@ -96,6 +97,7 @@ def _written(x):
     return y.sum()
 
 
+@functools.cache
 def tape_of(name):
     function, args = TAPES[name]
     return ft.trace(function)(*args)

@@ -3,6 +3,8 @@
 Every program runs on plain arrays first, for the values, and traced, for the gradients; those are checked by differences.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import differences
@@ -13,6 +15,7 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
 from functrace.core.tape import record
+from functrace.core.tracer import Trace
 from functrace.ops.index import index_write
 
 X = np.linspace(0.2, 1.7, 12).reshape(3, 4)
@@ -637,3 +640,52 @@ def test_masks_that_differ_in_a_batch():
 
     np.testing.assert_array_equal(ft.vmap(ft.grad(g))(x), ft.vmap(ft.grad(y))(x))
     assert ft.grad(f)(x[0])[1] == 0
+
+
+def test_a_trace_that_an_interrupt_left_open_makes_no_handles():
+    """Ctrl-C may come in the moment in which a trace begins or ends, as after this line."""
+    trace = Trace("grad(f)")
+    assert type(fnp.zeros(3)) is type(fnp.zeros(3) + 1) is np.ndarray
+    assert not trace.closed
+    assert ft.grad(lambda x: written(fnp.zeros(3), x))(2.0) == 1.0
+
+
+def written(y, x):
+    y[0] = x
+    return y.sum()
+
+
+PARTS = {
+    "one": 1, "array": np.array([0, 1]), "list": [1, 0], "matrix": np.array([[0, 1], [1, 0]]), "mask": np.array([True, False, True]),
+    "all": slice(None), "rest": slice(1, None), "new": None, "...": ..., "number of the example": "i", "array of the example": "j",
+}  # fmt: skip
+MIXED = [names for n in (2, 3) for names in itertools.product(PARTS, repeat=n) if any("example" in name for name in names)]
+
+
+@pytest.mark.parametrize("first", PARTS)
+def test_integers_that_differ_between_examples_stand_beside_other_indices(first, rng):
+    """As in a loop over the examples, where NumPy takes the index: read, differentiated, and written to."""
+    x, i, j = rng.normal(size=(2, 3, 4, 3, 2)), np.array([0, 2]), np.array([[0, 2], [1, 1]])
+    taken = 0
+    for names in (names for names in MIXED if names[0] == first and names.count("...") < 2):
+        parts = [PARTS[p] for p in names]
+
+        def key(i, j, parts=parts):
+            return tuple((i if p == "i" else j) if isinstance(p, str) else p for p in parts)
+
+        def written(x, i, j, key=key):
+            y = x + 0
+            y[key(i, j)] = y[key(i, j)] * 2 + 1
+            return y
+
+        try:
+            want = [x[k][key(i[k], j[k])] for k in range(2)]
+        except IndexError:
+            continue
+        taken += 1
+        np.testing.assert_array_equal(ft.vmap(lambda x, i, j, key=key: x[key(i, j)])(x, i, j), want, str(names))
+        slopes = ft.vmap(ft.grad(lambda x, i, j, key=key: np.sum(x[key(i, j)] ** 3)))(x, i, j)
+        each = [ft.grad(lambda x, k=k, key=key: np.sum(x[key(i[k], j[k])] ** 3))(x[k]) for k in range(2)]
+        np.testing.assert_allclose(slopes, each, err_msg=str(names))
+        np.testing.assert_allclose(ft.vmap(written)(x, i, j), [written(x[k], i[k], j[k]) for k in range(2)], err_msg=str(names))
+    assert taken >= 12

@@ -35,6 +35,12 @@ CASES = {
     "reductions": (ft.grad(lambda x: np.logaddexp.reduce(x) * np.logaddexp2.reduce(x)), (X,)),
     "where": (lambda x: np.where(x > 0, np.log(abs(x)), np.stack([x, x])), (X,)),
     "integers": (lambda i: (i // 2, i % 3, i.astype(np.float32).sum(axis=0, keepdims=True)), (np.arange(6).reshape(2, 3),)),
+    "spectra": (lambda x: (np.fft.irfft(np.fft.rfft(x, 8), 5), np.fft.ifft(np.fft.fft(x, norm="ortho"), 2)), (X,)),
+    "decompositions": (
+        lambda a: (np.linalg.slogdet(a), np.linalg.svd(a), np.linalg.svd(a[:2], False), np.linalg.svdvals(a), np.linalg.qr(a)),
+        (np.outer(X, V) + np.eye(3),),
+    ),
+    "places": (lambda x: np.searchsorted(np.sort(x), V, side="right"), (X,)),
     "large constant": (functools.partial(lambda c, x: x * c, np.random.default_rng(0).normal(size=300)), (2.5,)),
 }
 
@@ -65,6 +71,21 @@ def test_a_saved_tape_gives_the_same_bits(name):
         np.testing.assert_array_equal(a, b)
     again = io.BytesIO()
     save(again, program)
+
+
+@pytest.mark.parametrize("args", [({"w": X, "b": 1.0}, 2.0), ({"w": X, "b": 1.0}, 2.0, 3.0), (X,)])
+def test_a_loaded_program_is_told_to_take_leaves(args):
+    file = io.BytesIO()
+    save(file, ft.trace(lambda p, x: p["w"] * x + p["b"])({"w": X, "b": 1.0}, 2.0))
+    file.seek(0)
+    with pytest.raises(ft.errors.CallError, match=r"3 inputs \(p\['b'\], p\['w'\], x\) was given(?s:.)*functrace\.tree\.leaves\(args\)"):
+        load(file)(*args)
+
+
+def test_a_function_of_another_library_is_not_written():
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(ft.errors.UnsupportedError, match="to_python: scipy.special.erf has no form in NumPy source"):
+        to_python(ft.trace(special.erf)(X))
 
 
 def test_the_source_checks_that_it_takes_the_recorded_branch():

@@ -190,6 +190,13 @@ def _leak_and_drop(x):
         pass
 
 
+def _solved(x):
+    """Two equations whose derivatives are linear equations, solved by the user's own solver."""
+    diagonal = lambda matvec, b: b / matvec(np.ones_like(b))
+    root = ft.implicit_root(lambda y: y**3 - x, np.ones(N), solver=lambda g, y: np.cbrt(y - g(0 * y) - 1), linear_solver=diagonal)
+    return (root * ft.linear_solve(lambda y: x * y, np.ones(N), solver=diagonal)).sum()
+
+
 RUNS = {
     "grad": lambda x: ft.grad(deep_function)(x),
     "value_and_grad": lambda x: ft.value_and_grad(deep_function)(x),
@@ -202,6 +209,10 @@ RUNS = {
     "checkpoint": lambda x: ft.grad(ft.checkpoint(deep_function))(x),
     "custom_vjp": lambda x: ft.grad(lambda y: _good_rule(y).sum())(x),
     "writes": lambda x: ft.grad(_with_writes)(x),
+    "jit": lambda x: ft.jit(deep_function)(x),
+    "grad of jit": lambda x: ft.grad(ft.jit(lambda y: np.sum(np.sin(y) * y)))(x),
+    "vmap of jit": lambda x: ft.vmap(ft.jit(deep_function))(x.reshape(10, -1)),
+    "implicit": lambda x: ft.grad(_solved)(x),
     "trace": lambda x: ft.trace(deep_function)(x),
     "exception": caught(ft.grad(failing)),
     "exception in an inner grad": caught(ft.grad(lambda y: ft.grad(failing)(y).sum())),

@@ -1,6 +1,8 @@
 """What people meet in their first hour: values of other libraries, misspelt names, what is not installed, what the prompt shows."""
 
 import math
+import operator
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -130,6 +132,10 @@ def test_a_conversion_is_answered_for_its_line(run, remedy):
         (lambda: ft.tree.unflatten(ft.tree.structure([1, 2]), [1]), ["TreeDef([*, *]) has 2 leaves, got 1"]),
         (lambda: ft.random.uniform(ft.random.key(0), (2.0,)), ["sequence of ints, got (2.0,)"]),
         (lambda: ft.grad(lambda x: x)(Fraction(1, 2)), ["Fraction", "Pass float(x)"]),
+        (lambda: ft.vjp(lambda x: (x, x), X)[1](X, X), ["takes one cotangent", "given 2", "pullback((a, b))"]),
+        (lambda: ft.vjp(np.sin, X)[1]((X,)), ["TreeDef((*,)), but must be an array", "Pass the cotangent by itself"]),
+        (lambda: ft.vmap(lambda x: x[x > 0])(np.array([X, -X])), ["give an array of shape", "others an array of shape"]),
+        (lambda: ft.grad(lambda x: ft.torch.as_tensor(x).sum())(X), ["returned a Tensor", "Return x.numpy()"]),
     ],
 )
 def test_a_mistake_is_named(call, words):
@@ -196,6 +202,28 @@ def test_a_misspelt_name_can_be_guessed(module, name):
     with pytest.raises(AttributeError) as caught:
         getattr(module, name)
     assert (caught.value.name, caught.value.obj) == (name, module)
+
+
+@pytest.mark.parametrize("name", " ".join(ft._INSTEAD).split())
+def test_a_name_of_another_library_is_told_its_own(name):
+    with pytest.raises(AttributeError, match=name) as caught:
+        getattr(ft, name)
+    for there in re.findall(r"functrace\.([a-z_.]+)", str(caught.value)):
+        assert operator.attrgetter(there)(ft)
+
+
+def test_a_traced_value_in_a_function_of_tensors_is_told_the_way():
+    with pytest.raises(TypeError, match=r"a traced value of functrace: pass torch\.as_tensor\(x\)"):
+        ft.grad(ft.torch.sin)(1.0)
+    assert ft.grad(lambda x: ft.torch.sin(ft.torch.as_tensor(x)).numpy())(0.0) == 1.0
+
+
+@pytest.mark.parametrize(("module", "name", "near"), [(ft.torch, "zeroes", "torch.zeros"), (ft.torch.nn, "Linaer", "torch.nn.Linear")])
+def test_a_misspelt_name_of_pytorch_is_told_the_nearest(module, name, near):
+    with pytest.raises(AttributeError, match=rf"'{name}'.*or did you mean {near}\?$"):
+        getattr(module, name)
+    with pytest.raises(AttributeError, match=r"functrace\.custom_vjp$"):
+        getattr(module, "quantize_per_tensor")
 
 
 def loss(x):

@@ -59,15 +59,24 @@ def layer_of(module):
     return LAYERS.index(part) if part in LAYERS else None
 
 
-@pytest.fixture(scope="module", params=FILES, ids=NAMES)
-def path(request):
-    """Each file: of this scope, so that it is parsed once for all tests that take `parsed`."""
-    return request.param
+def of_every_file(check):
+    """`check(path, parsed)` of one file, as a test of all."""
+
+    def test():
+        wrong = []
+        for path in FILES:
+            try:
+                check(path, parse(path))
+            except AssertionError as error:
+                wrong.append(str(error))
+        assert not wrong, "\n".join(wrong)
+
+    return test
 
 
-@pytest.fixture(scope="module")
-def parsed(path):
-    return ast.parse(path.read_text(), feature_version=(3, 10))
+@functools.cache
+def parse(path):
+    return ast.parse(path.read_text(), feature_version=(3, 10))  # the grammar of the oldest Python that is supported
 
 
 @functools.cache
@@ -77,9 +86,8 @@ def imports(path):
 
 
 def _imports(path):
-    parsed = ast.parse(path.read_text())
-    top = set(map(id, parsed.body))
-    for node in ast.walk(parsed):
+    top = set(map(id, parse(path).body))
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno, id(node) in top
@@ -91,7 +99,8 @@ def _imports(path):
                     yield f"{node.module}.{alias.name}", node.lineno, id(node) in top
 
 
-def test_imports_run_one_way(path):
+@of_every_file
+def test_imports_run_one_way(path, parsed):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     part = "" if parts in (("__init__",), ("__main__",)) else parts[0]
     assert part in LAYERS, f"{part} belongs to no layer: enter it in LAYERS"
@@ -105,7 +114,8 @@ def test_imports_run_one_way(path):
             assert other <= own, f"{path}:{line}: {parts[0]} may not import {module}"
 
 
-def test_only_the_declared_dependencies_are_imported(path):
+@of_every_file
+def test_only_the_declared_dependencies_are_imported(path, parsed):
     allowed = DEPENDENCIES | set(sys.stdlib_module_names) | {"functrace"}
     if path.relative_to(PACKAGE).parts[0] in ("scipy", "optim", "random", "sparse"):  # the last three import it in functions
         allowed.add("scipy")
@@ -184,12 +194,14 @@ def test_the_core_is_under_800_lines():
     assert sum(lines.values()) < 800, lines
 
 
-def test_no_file_is_over_500_lines(path):
+@of_every_file
+def test_no_file_is_over_500_lines(path, parsed):
     name = str(path.relative_to(PACKAGE))
     lines = len(path.read_text().splitlines())
     assert lines <= 500 or LONG_FILES.get(name), f"{name} has {lines} lines: split it, or give the reason in LONG_FILES"
 
 
+@of_every_file
 def test_no_private_numpy_names(path, parsed):
     for node in ast.walk(parsed):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy", "_numpy"):
@@ -200,11 +212,13 @@ def test_no_private_numpy_names(path, parsed):
                 assert not re.match(r"numpy\.(_|core)", module), f"{path}:{node.lineno}: {module}"
 
 
+@of_every_file
 def test_every_module_says_what_it_is(path, parsed):
     docstring = ast.get_docstring(parsed)
     assert docstring and len(docstring) > 20, f"{path} has no docstring"
 
 
+@of_every_file
 def test_every_public_function_has_a_docstring(path, parsed):
     def public(body, prefix):
         for node in body:
@@ -316,10 +330,12 @@ def test_functions_have_numpys_parameters():
     assert not wrong, wrong
 
 
-def test_supported_pythons_can_parse_the_source(parsed):
-    assert isinstance(parsed, ast.Module)  # with the oldest one's grammar
+def test_supported_pythons_can_parse_the_source():
+    for path in FILES:
+        assert isinstance(parse(path), ast.Module)
 
 
+@of_every_file
 def test_no_bare_except_and_no_leftovers(path, parsed):
     for node in ast.walk(parsed):
         if isinstance(node, ast.ExceptHandler):

@@ -529,6 +529,59 @@ def test_vmap_pytree_axes(rng):
     close(nested, 2 * b)
 
 
+@dataclasses.dataclass
+class Checked:
+    """A layer that looks at what it is made of: a tree of anything but arrays is none."""
+
+    w: np.ndarray
+    b: np.ndarray
+
+    def __post_init__(self):
+        assert self.w.shape[-1] == self.b.shape[-1]
+
+    def __call__(self, x):
+        return np.tanh(x @ self.w + self.b).sum()
+
+
+def test_vmap_of_a_jitted_function_finds_what_does_not_depend_on_the_batch():
+    f = lambda w, x: ((w**2).sum(), w * x)  # noqa: E731
+    for mapped in (ft.vmap(ft.jit(f), (None, 0), (None, 0)), ft.jit(ft.vmap(ft.jit(f), (None, 0), (None, 0)))):
+        for _ in range(2):
+            same(mapped(X, np.arange(4.0)), (np.float64(14.0), X * np.arange(4.0)[:, None]))
+    first = ft.grad(ft.jit(lambda w, x: f(w, x)[0]))
+    same(ft.vmap(first, (None, 0), None)(X, np.arange(4.0)), 2 * X)
+    with pytest.raises(errors.BatchError, match="differs between the examples"):
+        ft.vmap(ft.jit(f), (None, 0), None)(X, np.arange(4.0))
+
+
+def test_vmap_axes_in_classes(rng):
+    w, b, x = rng.normal(size=(3, 2)), rng.normal(size=(5, 2)), rng.normal(size=3)
+    f = lambda p, x: x @ p.a + p.b  # noqa: E731
+    close(ft.vmap(f, in_axes=(Pair(None, 0, "tag"), None))(Pair(w, b, "tag"), x), x @ w + b)
+    out = ft.vmap(lambda b: Pair(b, x, "tag"), out_axes=Pair(1, None, "tag"))(b)
+    close(out.a, b.T)
+    close(out.b, x)
+    with pytest.raises(errors.BatchError, match="does not fit the structure"):
+        ft.vmap(f, in_axes=([None, 0], None))(Pair(w, b, "tag"), x)
+
+
+@pytest.mark.parametrize("kind", ["jit", "jit(grad)", "checkpoint", "custom_vjp", "custom_jvp", "donated"])
+def test_classes_of_arrays_stay_classes_of_arrays(kind, rng):
+    """Where a call is batched or examined, no object of the user's class is made of anything else."""
+    call = lambda p, x: p(x)  # noqa: E731
+    ruled = ft.custom_vjp(call)
+    ruled.defvjp(lambda p, x: (call(p, x), (p, x)), lambda r, g: ft.tree.map(lambda d: g * d, ft.grad(call, (0, 1))(*r)))
+    pushed = ft.custom_jvp(call)
+    pushed.defjvp(lambda primals, tangents: ft.jvp(call, primals, tangents))
+    kinds = {"jit": ft.jit(call), "jit(grad)": ft.jit(ft.grad(call)), "checkpoint": ft.checkpoint(call), "custom_vjp": ruled}
+    f = {**kinds, "custom_jvp": pushed, "donated": ft.jit(call, donate_argnums=-2)}[kind]
+    p, x = Checked(rng.normal(size=(3, 2)), rng.normal(size=2)), rng.normal(size=3)
+    rows = ft.tree.map(lambda a: np.stack([a, 2 * a]), p)
+    want = ft.grad(call) if kind == "jit(grad)" else call
+    same(ft.vmap(f, in_axes=(0, None))(rows, x), ft.vmap(want, in_axes=(0, None))(rows, x))
+    same(f(ft.tree.map(np.copy, p), x), want(p, x))
+
+
 def test_vmap_axis_size():
     assert ft.vmap(lambda: 3.0, axis_size=4)().tolist() == [3.0] * 4
     assert ft.vmap(lambda x: x * 2, in_axes=None, axis_size=2)(X).shape == (2, 3)
@@ -646,6 +699,15 @@ def _(primals, tangents):
 def sinc(x, scale=1.0):
     """scale * sin(x), run twice."""
     return scale * np.sin(x)
+
+
+def test_custom_rules_of_a_ufunc_and_of_keywords_with_defaults():
+    ruled = ft.custom_vjp(np.sin)
+    ruled.defvjp(lambda x: (np.sin(x), x), lambda x, g: (2 * g * np.cos(x),))
+    close(ft.grad(lambda x: ruled(x).sum())(X), 2 * np.cos(X))
+    pushed = ft.custom_jvp(lambda x, *, k=3.0: k * x)
+    pushed.defjvp(lambda p, t: (3 * p[0], 6 * t[0]))
+    close(ft.grad(lambda x: pushed(x).sum())(X), np.full(3, 6.0))
 
 
 CUSTOM = pytest.mark.parametrize("f", [sinv, sinj, sinc], ids=["custom_vjp", "custom_jvp", "checkpoint"])
@@ -1091,3 +1153,42 @@ def test_an_empty_batch_gives_empty_results(f):
     one, out = np.asarray(f(np.zeros(3))), ft.vmap(f)(np.zeros((0, 3)))
     assert out.shape == (0, *one.shape)
     assert out.dtype == one.dtype
+
+
+THROUGH_ARRAYS = {
+    "mean": np.mean,
+    "hstack": lambda x: np.sum(np.hstack([x, -x / 2]) * 2),
+    "reshape": lambda x: np.reshape(x, 1).sum(),
+    "cumsum": lambda x: np.cumsum(x).sum(),
+    "sort": lambda x: np.sort(np.append(x, np.float32(9.0)))[0],
+    "itself": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("name", THROUGH_ARRAYS)
+@pytest.mark.parametrize("number", [2.0, np.float32(2.0)])
+def test_the_gradient_of_a_number_is_a_number(name, number):
+    f, kind = THROUGH_ARRAYS[name], np.result_type(number).type
+    square = lambda x: f(x) * f(x)
+    found = [
+        ft.grad(f)(number),
+        ft.jit(ft.grad(f))(number),
+        ft.vjp(f, number)[1](1.0)[0],
+        ft.grad(lambda p: f(p["x"]))({"x": number})["x"],
+        ft.jvp(f, (number,), (1.0,))[1],
+        ft.grad(ft.grad(square))(number) / 2,
+        ft.jit(ft.grad(ft.grad(square)))(number) / 2,
+        ft.vmap(ft.grad(f))(np.full(3, number))[0],
+    ]
+    assert [(type(x), x) for x in found] == [(kind, 1.0)] * len(found)
+    assert f"{found[0]:.1f} {round(found[0], 1)}" == "1.0 1.0"
+    assert isinstance(ft.grad(np.mean)(np.array(2.0)), np.ndarray)
+
+
+def test_the_hessian_of_many_outputs_has_their_axes_in_front():
+    f = lambda x: {"cubes": x**3, "sum": np.sum(x[0] * x)}
+    found, (values, aux) = ft.hessian(f)(X), ft.hessian(lambda x: (np.outer(x, x), "aux"), has_aux=True)(X)
+    assert np.allclose(found["cubes"], [np.diag(6 * X * row) for row in np.eye(3)], rtol=0, atol=1e-12)
+    assert np.allclose(found["sum"], ft.hessian(lambda x: np.sum(x[0] * x))(X), rtol=0, atol=1e-12)
+    assert np.allclose(values, ft.jacfwd(ft.jacfwd(lambda x: np.outer(x, x)))(X), rtol=0, atol=1e-12)
+    assert (values.shape, aux) == ((3, 3, 3, 3), "aux")

@@ -153,6 +153,8 @@ def test_beside_an_infinite_knot_interp_has_the_slope_of_a_constant():
         lambda x: np.nanpercentile(x, 30),
         lambda x: np.interp(x[0], np.arange(3.0), np.ones(3)),
         lambda x: np.std(x, where=x > 0),
+        lambda x: np.max(x[:0], initial=-1.0),
+        lambda x: np.min(x[:0], initial=x[0]),
     ],
 )
 def test_a_full_reduction_gives_a_scalar_as_numpys_does(f):

@@ -153,7 +153,7 @@ class Executable:
 
     def _compiled(self, lines: Sequence[str], what: str) -> tuple[str, Callable[..., Any]]:
         self.source.lines = [*self.loops, *lines]
-        return "\n".join(self.source.lines), self.source.compile(what)["program"]
+        return "\n".join(self.source.lines), self.source.compile(what, "program")
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         try:  # a set that no other call in progress uses

@@ -121,6 +121,15 @@ _SOURCE = {
     "strong": "np.asarray({0})[()]",
     "sinc": "np.sinc({0})",
     "i0": "np.i0({0})",
+    "fft": "np.fft.fft({0}, {p}, {q}, {r})",
+    "ifft": "np.fft.ifft({0}, {p}, {q}, {r})",
+    "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
+    "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
+    "searchsorted": "np.searchsorted({0}, {1}, {p})",
+    "linalg.slogdet": "np.linalg.slogdet({0})",
+    "linalg.svd": "np.linalg.svd({0}, {p})",
+    "linalg.svdvals": "np.linalg.svd({0}, compute_uv=False)",
+    "linalg.qr": "np.linalg.qr({0}, {p})",
     "linalg.inv": "np.linalg.inv({0})",
     "linalg.det": "np.linalg.det({0})",
     "linalg.solve": "np.linalg.solve({0}, {1})",
@@ -171,7 +180,7 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     name, kind = i.primitive.name, program.kinds[i.out]
     if i.primitive is ITEM:
         return f"{out} = {args[0]}[{i.params[0]}]"
-    if is_elementwise(i.primitive):
+    if is_elementwise(i.primitive) and getattr(np, i.primitive.fun.__name__, None) is i.primitive.fun:
         return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
     if name.startswith("operator."):
         word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round"}.get(name[9:])

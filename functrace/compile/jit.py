@@ -224,7 +224,7 @@ class Jitted(Wrapped[P, R]):
                             raise broken
                         variant.last = path
                         self._counts["hits"] += 1
-                        return tree.unflatten(path.outdef, out)  # type: ignore[no-any-return]
+                        return tree.built(path.outdef, out)  # type: ignore[no-any-return]
                 else:
                     variant.clear()
                     why = f"{name_of(self.fun)}: {name} has changed"
@@ -334,10 +334,9 @@ class Jitted(Wrapped[P, R]):
 
     def _donated(self, treedef: Any, leaves: list[Any], places: list[int]) -> list[int]:
         """The numbers of the inputs that belong to donated arguments."""
-        if not self.donate_argnums:
-            return []
-        positional = tree.unflatten(treedef, list(range(len(leaves))))[0]
-        given = {k for n in self.donate_argnums if -len(positional) <= n < len(positional) for k in tree.leaves(positional[n])}
+        counts = [tree.structure(x).num_leaves for x in tree.unflatten(treedef, leaves)[0]]
+        ends = np.cumsum(counts)
+        given = {k for n in self.donate_argnums if -len(counts) <= n < len(counts) for k in range(ends[n] - counts[n], ends[n])}
         return [number for number, k in enumerate(places) if k in given]
 
     def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:

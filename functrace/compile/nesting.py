@@ -15,7 +15,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import name_of
-from functrace.transforms.batching import vmap
+from functrace.transforms.batching import ByLeaf, inlines, vmap
 from functrace.transforms.control_carry import own
 from functrace.transforms.custom import Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
@@ -67,16 +67,19 @@ class JitCall(Call):
                 f"  At {errors.user_line()}.\n  Pass it as an argument."
             )
 
-    def _flat(self, moving: Sequence[int], leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        return lambda *xs: tree.leaves(self.f(*self.args(replaced(leaves, moving, xs))))
+    def _flat(self, moving: Sequence[int]) -> Callable[..., Callable[..., list[Any]]]:
+        """The function of some leaves, given all; it holds no `jitted`, which holds what is derived from it."""
+        f, treedef = self.f, self.treedef
+        return lambda leaves: lambda *xs: tree.leaves(f(*tree.unflatten(treedef, replaced(leaves, moving, xs))))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
 
         self._check(residuals)
+        flat = self._flat(moving)
 
         def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-            out, pullback = vjp(self._flat(moving, leaves), *(leaves[k] for k in moving))
+            out, pullback = vjp(flat(leaves), *(leaves[k] for k in moving))
             return list(pullback([g if is_float(y) else y for g, y in zip(cts, out)]))
 
         back: list[Any] = [None] * len(leaves)
@@ -88,34 +91,36 @@ class JitCall(Call):
         moving = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
 
         self._check(residuals)
+        flat = self._flat(moving)
 
         def pushed(leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-            return list(jvp(self._flat(moving, leaves), [leaves[k] for k in moving], ts)[1])
+            return list(jvp(flat(leaves), [leaves[k] for k in moving], ts)[1])
 
         return self._derived("tangent", moving, lambda: pushed)(list(leaves), [ts[k] for k in moving])  # type: ignore[no-any-return]
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The call of the mapped function; what has no batch stays as it is, a Python number too."""
-        return self.mapped(tree.unflatten(self.treedef, [0 if b else None for b in flags]))(leaves)
+        return self.mapped(ByLeaf(0 if b else None for b in flags))(leaves)
 
-    def mapped(self, axes: Any) -> Call:
-        key = (self.key, "vmap", tree.structure(axes), *tree.leaves(axes))
+    def mapped(self, axes: ByLeaf) -> Call:
+        key = (self.key, "vmap", axes.axes)
         return JitCall(self.function, self.treedef, vmap(self.f, axes), self.jitted, key, self.bindings)
 
 
 def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a jitted function of which some argument is traced."""
     leaves, treedef = tree.flatten((args, kwargs))
+    fun = jitted.fun
 
     def call(*given: Any) -> Any:  # what it writes to is not the caller's
         leaves, form = tree.flatten(given)
         args, kwargs = tree.unflatten(form, own(leaves))
-        return jitted.fun(*args, **kwargs)
+        return fun(*args, **kwargs)
 
     traces = [x.owner for x in leaves if isinstance(x, Tracer)]
     newest = max(traces, key=lambda trace: trace.id)
     alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
-    differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace)
+    differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace) and not inlines.get()
     inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     if not (alone and differentiates and inexact) or jitted.static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
         return call(args, kwargs)

@@ -129,9 +129,14 @@ class Program:
     @errors.boundary
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these inputs, arrays or numbers as they were recorded, or traced values."""
-        if len(inputs) != self.ninputs:
-            raise errors.CallError(f"a program of {self.ninputs} inputs was given {len(inputs)}.\n  At {errors.user_line()}.")
-        for k, x in enumerate(map(as_numpy, inputs)):
+        given = [*map(as_numpy, inputs)]
+        if len(given) != self.ninputs or not all(hasattr(x, "dtype") for x in given):
+            raise errors.CallError(
+                f"a program of {self.ninputs} inputs ({', '.join(self.names)}) was given {len(given)}: "
+                f"{', '.join(map(errors.describe, given))}.\n  At {errors.user_line()}.\n"
+                "  It takes the leaves of the arguments: program(*functrace.tree.leaves(args))."
+            )
+        for k, x in enumerate(given):
             kind = self.kinds.get(k)
             if kind is not None and (x.shape != kind.shape or not np.can_cast(x.dtype, kind.dtype, "same_kind")):
                 name = f" ('{self.names[k]}')" if k < len(self.names) else ""

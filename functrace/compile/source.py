@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class Source:
             self.names[name] = p.fun
         return self.known[id(p.fun)]
 
-    def compile(self, what: str) -> dict[str, Any]:
-        """Define what the lines define; returns the namespace."""
+    def compile(self, what: str, name: str) -> Callable[..., Any]:
+        """The function of this name that the lines define. Its namespace has it not: it would keep itself alive."""
         exec(compile("\n".join(self.lines), f"<jit of {what}>", "exec"), self.names)
-        return self.names
+        return self.names.pop(name)  # type: ignore[no-any-return]

@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import threading
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -29,13 +28,6 @@ import numpy as np
 from functrace import errors
 
 _next_id = itertools.count(1).__next__  # one counter for the process: atomic, so ids are unique across threads
-
-
-class _Open(threading.local):
-    count = 0  # of the traces that are open in this thread
-
-
-OPEN = _Open()
 
 
 class Trace:
@@ -47,11 +39,9 @@ class Trace:
         self.id = _next_id()
         self.what = what
         self.closed = False
-        OPEN.count += 1
 
     def close(self) -> None:
         """End the run: whatever still holds one of its tracers is refused from now on."""
-        OPEN.count -= not self.closed
         self.closed = True
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

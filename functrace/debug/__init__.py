@@ -8,7 +8,6 @@ they watch. They cost nothing when they are off.
 from __future__ import annotations
 
 import gc
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,9 @@ from functrace.core.tape import record
 from functrace.core.tracer import Tracer
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
-from functrace.debug.watch import Op, Watch, number, place, show, watched
+from functrace.debug.watch import Applied, Op, Watch, place, show, watched
 from functrace.transforms.checkpointing import digest
+from functrace.transforms.control_program import number
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
 from functrace.transforms.tracing import replaced
@@ -68,17 +68,10 @@ class Debugging:
         return debugged  # type: ignore[return-value]
 
 
-class _Running(threading.local):
-    """The rules that are being applied in this thread: their ops, innermost last."""
-
-    def __init__(self) -> None:
-        self.ops: list[Op] = []
-
-
 class _NonFinite(Watch):
     def __init__(self, noun: str, test: Callable[[Any], Any]) -> None:
         self.noun, self.test = noun, test
-        self.running = _Running()
+        self.applied = Applied()
 
     def bad(self, x: Any) -> Any:
         """Where a value is bad; None if nowhere, or it holds no floats."""
@@ -101,13 +94,13 @@ class _NonFinite(Watch):
 
     def named(self, name: str) -> str:
         """An op's name, and the op in whose rule it runs, if any."""
-        return f"{name}, in a derivative of {self.running.ops[-1].name}," if self.running.ops else name
+        return f"{name}, in a derivative of {self.applied.rules[-1][0].name}," if self.applied.rules else name
 
     def before(self, op: Op, which: str) -> None:
-        self.running.ops.append(op)
+        self.applied.rules.append((op, which))
 
     def after(self, op: Op) -> None:
-        self.running.ops.pop()
+        self.applied.rules.pop()
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         many = isinstance(result, (list, tuple))

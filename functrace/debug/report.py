@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +10,9 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.reverse import fit
-from functrace.debug.watch import Op, Watch, number
-from functrace.transforms.naming import stored
+from functrace.debug.watch import Op, Watch
+from functrace.transforms.control_program import number
+from functrace.transforms.naming import fresh, stored
 from functrace.transforms.tracing import parameters_of
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -147,17 +147,14 @@ class Recording(Watch):
 
     def name(self) -> None:
         """Call results what the program calls them: a name that is used again gets a number, as on a tape."""
-        taken = set(self.names.values())
+        taken = dict.fromkeys(self.names.values(), 0)
         for op, after in zip(self.ops, [*self.ops[1:], None]):
             line = (op.code, op.lasti)  # only what it made in the end gets its name
             last = after is None or line != (after.code, after.lasti) or after.within <= op.within  # it is visited again
             found = stored(op.code, op.lasti)[0] if op.code is not None and op.out >= 0 and last else []
             many = len(op.ans) if isinstance(op.ans, tuple) else 0
             for k, name in enumerate(found if len(found) == (many or 1) else []):
-                numbered = (f"{name}_{j}" for j in itertools.count(1))
-                new = next(n for n in itertools.chain([name], numbered) if n not in taken)
-                taken.add(new)
-                self.names[op.out + k + bool(many)] = new
+                self.names[op.out + k + bool(many)] = fresh(name, taken)
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         """A rule was applied."""

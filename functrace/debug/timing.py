@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -14,7 +13,8 @@ from functrace import tree
 from functrace.compile.emit import Executable
 from functrace.compile.fuse import Group
 from functrace.compile.program import GUARD
-from functrace.debug.watch import Op, Watch, number
+from functrace.debug.watch import Applied, Op, Watch
+from functrace.transforms.control_program import number
 
 _BLOCKS = 12  # of a program that are listed one by one
 _RUNS = 5  # of a jitted program, of which the fastest counts
@@ -47,13 +47,6 @@ class Program(NamedTuple):
     seconds: float
 
 
-class _Rules(threading.local):
-    """The directions of the rules that are being applied in this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.ways: list[str] = []
-
-
 class Profile(Watch):
     """Where time and memory went: see `profile`. `result` is what the function returned, `seconds` what it took in all, watched."""
 
@@ -64,22 +57,22 @@ class Profile(Watch):
         self.entries: list[Any] = []  # op, line, direction, seconds, bytes, whether it is a call
         self.programs: list[Program] = []
         self._jitted: dict[int, tuple[Any, Any, Any]] = {}
-        self._rules = _Rules()
+        self._applied = Applied()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k != "_rules"}  # a copy is of what was found
+        return {k: v for k, v in vars(self).items() if k != "_applied"}  # a copy is of what was found
 
     def forward(self, op: Op, seconds: float) -> None:
-        way = self._rules.ways[-1] if self._rules.ways else "forward"
+        way = self._applied.rules[-1][1] if self._applied.rules else "forward"
         self.entries.append((op.name, op.line, way, seconds, _bytes(op.ans), True))
 
     def before(self, op: Op, which: str) -> None:
         """A rule is about to be applied: what runs in it belongs to its direction."""
-        self._rules.ways.append(which)
+        self._applied.rules.append((op, which))
 
     def after(self, op: Op) -> None:
         """The rule is over."""
-        self._rules.ways.pop()
+        self._applied.rules.pop()
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         """A rule was applied."""
@@ -233,7 +226,7 @@ class _Timed:
         timed.names = {**timed.names, "tick": self._tick}
         ticking = [row for k, line in enumerate(lines[body:]) for row in ([line, f"    tick({k})"] if k < self.count - 1 else [line])]
         timed.lines = [*lines[:body], "    tick(-1)", *ticking]
-        self.function = timed.compile("a timed program")["program"]
+        self.function = timed.compile("a timed program", "program")
         self.body = [line.strip() for line in lines[body:-1]]
         self.runs: list[tuple[float, list[float]]] = []
 

@@ -27,7 +27,7 @@ from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
 from functrace.core.tape import TapeTrace, record, recorder
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.transforms import masks
-from functrace.transforms.control_program import by_python
+from functrace.transforms.control_program import by_python, number
 from functrace.transforms.custom import is_float
 from functrace.transforms.tracing import replaced
 
@@ -71,6 +71,13 @@ class Op:
         return repr(self.params[0]) if self.primitive.name == "call" else self.primitive.name
 
 
+class Applied(threading.local):
+    """The rules that are being applied in this thread: op and direction of each, the innermost last."""
+
+    def __init__(self) -> None:
+        self.rules: list[tuple[Op, str]] = []
+
+
 class Watch:
     """What is told of ops and rules. Times are in seconds, without those of ops that ran inside."""
 
@@ -97,13 +104,6 @@ class Watch:
 
     def traced(self, tracer: Tracer) -> None:
         """A traced value was made."""
-
-
-def number(x: Any) -> Any:
-    """The plain array behind a value, without telling anyone."""
-    while isinstance(x, Tracer):
-        x = x.value
-    return x
 
 
 class WatchedTracer(TapeTracer):

@@ -18,6 +18,7 @@ from functrace.ops.functions import all_axes, layout, on_axis, reduced_axes, res
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
 from functrace.ops.kinds import linear
+from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, each, implements, normal, one
 from functrace.pool import zeros
 
@@ -214,7 +215,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         return reshape(roll(reshape(a, -1), shift, 0), a.shape)
     axes = normalize_axis_tuple(axis, len(a.shape), allow_duplicate=True)
-    pairs = np.broadcast(shift, axes)
+    if isinstance(shift, Tracer) and not shift.shape and len(axes) == 1:
+        return index(a, along(axes[0], (np.arange(a.shape[axes[0]]) - shift) % a.shape[axes[0]]))
+    pairs = np.broadcast(as_numbers(shift), axes)
     if pairs.ndim > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     shifts, where = zip(*pairs) if pairs.size else ((), ())
@@ -256,8 +259,8 @@ _repeat: Any = linear(
     ],
 )
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """`np.repeat`; `repeats` must be plain."""
     a, axis = on_axis(a, axis)
+    repeats = as_numbers(repeats)
     if isinstance(repeats, (int, np.integer)) and repeats >= 0:
         return _repeat(a, int(repeats), axis)
     return index(a, along(axis, np.repeat(np.arange(a.shape[axis]), repeats)))
@@ -265,7 +268,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 @implements(np.resize, [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))])
 def resize(a: Any, new_shape: Any) -> Any:
-    a = lift(a)
+    a, new_shape = lift(a), as_numbers(new_shape)
     if a.size == 0:
         return np.zeros(new_shape, a.dtype)
     return by_position(a, lambda positions: np.resize(positions, new_shape))
@@ -380,12 +383,12 @@ def _triangle(m: Any, mask: Callable[[Any], Any]) -> Any:
 
 @implements(np.tril, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def tril(m: Any, k: int = 0) -> Any:
-    return _triangle(m, lambda ones: np.tril(ones, k))
+    return _triangle(m, lambda ones: np.tril(ones, as_numbers(k)))
 
 
 @implements(np.triu, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def triu(m: Any, k: int = 0) -> Any:
-    return _triangle(m, lambda ones: np.triu(ones, k))
+    return _triangle(m, lambda ones: np.triu(ones, as_numbers(k)))
 
 
 # copies, and arrays like another

@@ -10,13 +10,15 @@ of a trace plain ndarrays are made.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import OPEN, Trace, Tracer
+from functrace.core.tracer import Trace, Tracer
 from functrace.ops.registry import holds_tracer
 
 
@@ -30,7 +32,6 @@ class _Ground(Trace):
 
 _GROUND = _Ground("a constant")
 _GROUND.id = 0
-OPEN.count = 0
 
 
 class Blank(Tracer):
@@ -89,7 +90,18 @@ class Blank(Tracer):
 
 def blank(x: Any) -> Any:
     """A newly made array as a handle that can take traced values, if a trace is open; anything else as it is."""
-    return handle(x) if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and OPEN.count else x
+    return handle(x) if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and _tracing() else x
+
+
+def _tracing() -> bool:
+    """Whether a traced function is running: asked of the stack, since a count of open traces is wrong after an interrupt."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not _RUN:
+        frame = frame.f_back
+    return frame is not None
+
+
+_RUN = errors.raising_ours.__code__  # through which every trace runs its function
 
 
 def handle(x: Any) -> Tracer:

@@ -6,6 +6,7 @@ are right to every order, and its derivatives are such recurrences again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,10 +41,27 @@ def shifted(x: Any, axis: int, fill: float) -> Any:
 # the linear recurrence
 
 
+_LONG = 30_000  # elements from which parts are faster than doubling
+
+
+def _parts(x: Any, length: int) -> Any:
+    """An array cut along its first axis into parts of this length, the last filled up with zeros: (place, part, ...)."""
+    full = np.concatenate([x, np.zeros((-len(x) % length, *x.shape[1:]), x.dtype)])
+    return np.ascontiguousarray(full.reshape(-1, length, *x.shape[1:]).swapaxes(0, 1))
+
+
 def _recurrence(a: Any, b: Any, axis: int) -> Any:
-    """By doubling: after step d every element covers the 2d elements up to it."""
-    a, s = np.moveaxis(np.array(a), axis, 0), np.moveaxis(np.array(b), axis, 0)
-    step, n = 1, len(s)
+    """By doubling: after step d every element covers the 2d elements up to it. What is long is cut into parts, done side by side."""
+    a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    n = len(b)
+    if n > _LONG and b.size:
+        a, s = _parts(a, math.isqrt(n)), _parts(b, math.isqrt(n))
+        for k in range(1, len(s)):
+            s[k] += a[k] * s[k - 1]
+            a[k] *= a[k - 1]
+        s[:, 1:] += a[:, 1:] * _recurrence(a[-1], s[-1], 0)[:-1]  # what was before each part
+        return np.moveaxis(s.swapaxes(0, 1).reshape(-1, *b.shape[1:])[:n], 0, axis)
+    a, s, step = np.array(a), np.array(b), 1
     while step < n:
         s[step:] += a[step:] * s[:-step]
         a[step:] = a[step:] * a[:-step]

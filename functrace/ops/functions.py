@@ -104,7 +104,8 @@ def begun(initial: Any, dtype: Any) -> Any:
         raise ValueError(f"initial must be a number, got {errors.describe(initial)}")
     if initial.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"initial must be a number that fits {dtype}, got {errors.describe(initial)}")
-    return initial.astype(dtype)
+    initial = initial.astype(dtype)
+    return initial[()] if isinstance(initial, np.ndarray) else initial
 
 
 @implements(np.sum, _REDUCED + [on(0, dtype=np.float64), on(1, initial=2.0), on(1, where=np.arange(4) > 1)], name="sum")
@@ -144,7 +145,8 @@ def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where:
         return (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
     initial = begun(initial, a.dtype)
     if not a.size:
-        return broadcast_to(initial, np.empty(a.shape, bool).any(axis, keepdims=keepdims).shape)
+        shape = np.empty(a.shape, bool).any(axis, keepdims=keepdims).shape
+        return broadcast_to(initial, shape) if shape else initial
     if where is not True:
         a = _index.where(picked(where, a), a, initial)
     best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
@@ -286,7 +288,8 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     a, keepdims = lift(a), kept(keepdims)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
-    total = sum_(a, axis, dtype, None, keepdims, where=where)
+    plain = where is True and dtype is a.dtype
+    total = _reduce.sum_(a, axis, keepdims) if plain else sum_(a, axis, dtype, None, keepdims, where=where)
     if where is not True:
         count = lift(np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)).astype(total.real.dtype)
     else:

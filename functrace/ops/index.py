@@ -446,5 +446,18 @@ def index(x: Any, key: Index) -> Any:
         if not is_basic(key):
             key = kept(key)
         return getitem(x, key)
-    template = tuple(HOLE if isinstance(p, Tracer) else p for p in parts)
-    return gather(x, *(p for p in parts if isinstance(p, Tracer)), params=(template,))
+    template, arrays = holes(parts)
+    return gather(x, *arrays, params=(template,))
+
+
+def holes(parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    """An index with `HOLE` for each array, and the arrays: beside batched ones, plain ones need an axis for the batch too."""
+    template, arrays = [], []
+    for p in parts:
+        found: list[Any] = [p] if isinstance(p, Tracer) else []
+        if isinstance(p, (list, np.ndarray)) and np.ndim(p):
+            a = _positions(p)
+            found = list(np.nonzero(a)) if a.dtype == bool else [a]
+        template.extend([HOLE] * len(found) or [p])
+        arrays.extend(found)
+    return tuple(template), arrays

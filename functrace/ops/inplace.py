@@ -24,7 +24,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import HOLE, decided, getitem, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
+from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.shape import astype
 
@@ -329,15 +329,15 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
     """`updated` at integers that differ between the examples of a batch."""
     parts = key if isinstance(key, tuple) else (key,)
-    traced = [p for p in parts if isinstance(p, Tracer)]
-    params = (tuple(HOLE if isinstance(p, Tracer) else p for p in parts), x.shape)
+    template, arrays = holes(parts)
+    params = template, x.shape
     chosen = index(x, key).shape
     v = np.broadcast_to(v, chosen)
     if how == "add":
-        return x + scatter(v, *traced, params=params)
+        return x + scatter(v, *arrays, params=params)
     written = last(index(np.arange(x.size).reshape(x.shape), key))
-    hits = scatter(written.astype(np.int32), *traced, params=params)
-    return np.where(hits > 0, scatter(np.where(written, v, np.zeros((), v.dtype)), *traced, params=params), x)
+    hits = scatter(written.astype(np.int32), *arrays, params=params)
+    return np.where(hits > 0, scatter(np.where(written, v, np.zeros((), v.dtype)), *arrays, params=params), x)
 
 
 def in_turn(x: Any, key: Any, op: Callable[..., Any], *values: Any) -> Any:

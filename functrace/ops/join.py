@@ -12,6 +12,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.inplace import view
+from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, each, implements, one
 
 
@@ -40,7 +41,7 @@ def _cuts(a: Any, sections: Any, axis: int) -> list[tuple[int, int]]:
     [one(5, indices_or_sections=3), one(2, 5, indices_or_sections=[1, 3, 7], axis=1), one(3, 2, indices_or_sections=2, axis=-1)],
 )
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    a = lift(ary)
+    a, indices_or_sections = lift(ary), as_numbers(indices_or_sections)
     axis = single_axis(a, axis)
     return [view(a, along(axis, slice(start, stop))) for start, stop in _cuts(a, indices_or_sections, axis)]
 
@@ -49,7 +50,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     np.split, [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
 )
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    a = lift(ary)
+    a, indices_or_sections = lift(ary), as_numbers(indices_or_sections)
     if isinstance(indices_or_sections, (int, np.integer)) and a.shape[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(a, indices_or_sections, axis)
@@ -170,14 +171,13 @@ def _into(values_shape: tuple[int, ...], obj: Any, **kwargs: Any) -> Sample:
     ],
 )
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """`np.insert`; the positions must be plain."""
     arr, values = lift(arr), lift(values)
     if values.dtype != arr.dtype:
         values = values.astype(arr.dtype)
     # The positions of the elements stand for them, those of `values` numbered on, and are put in NumPy's way.
     ours = np.arange(arr.size).reshape(arr.shape)
     theirs = np.arange(arr.size, arr.size + values.size).reshape(values.shape)
-    positions = np.insert(ours, obj, theirs, axis)
+    positions = np.insert(ours, as_numbers(obj), theirs, axis)
     return index(concatenate([reshape(arr, -1), reshape(values, -1)], 0), positions)
 
 
@@ -186,6 +186,5 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     [one(2, 3, obj=1), one(2, 3, obj=[0, -1], axis=1), one(2, 3, obj=slice(0, 2), axis=-1), one(3, obj=np.array([True, False, True]))],
 )
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    """`np.delete`; the positions must be plain."""
     arr, axis = on_axis(arr, axis)
-    return index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), obj)))
+    return index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), as_numbers(obj))))

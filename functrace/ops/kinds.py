@@ -175,10 +175,11 @@ def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
 
     def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         if not size:  # an example tells shapes and dtypes
-            one = rule(1, flags, tuple(np.zeros((1, *a.shape[1:]), a.dtype) if b else a for a, b in zip(args, flags)), params)
-            return tuple(x[:0] for x in one) if primitive.multi else one[:0]
-        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(size)]
-        return tuple(np.stack(column) for column in zip(*rows)) if primitive.multi else np.stack(rows)
+            args = tuple(np.zeros((1, *a.shape[1:]), a.dtype) if b else a for a, b in zip(args, flags))
+        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(max(size, 1))]
+        stacks = [np.stack(column) for column in (zip(*rows) if primitive.multi else [rows])]
+        stacks = stacks if size else [x[:0] for x in stacks]
+        return tuple(stacks) if primitive.multi else stacks[0]
 
     return rule
 

@@ -83,8 +83,9 @@ def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
     exponent = exponent if keepdims else np.squeeze(exponent, axes)
     if order < 0:
         return np.ldexp(np.sum(size**order, axis=axes, keepdims=keepdims) ** (1 / order), exponent)
-    zero = size == 0
-    total = np.sum(np.where(zero, 0, np.where(zero, 1, size) ** order), axis=axes, keepdims=keepdims)
+    zero: Any = size == 0
+    powers = np.where(zero, 0, np.where(zero, 1, size) ** order) if isinstance(order, Tracer) or order < 2 else size**order
+    total = np.sum(powers, axis=axes, keepdims=keepdims)
     zero = total == 0
     return number(np.where(zero, 0, np.ldexp(np.where(zero, 1, total) ** (1 / order), exponent)))
 

@@ -14,6 +14,7 @@ from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
 from functrace.ops.index import index, index_add, index_set, placed
 from functrace.ops.kinds import linear
+from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, apart, holds_tracer, implements, one
 
 
@@ -61,7 +62,7 @@ _ALLOWED = {
 @implements(np.pad, _SAMPLES)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`np.pad`; the constant and end values may be traced too. A mode that is a function is refused."""
-    array = lift(array)
+    array, pad_width = lift(array), as_numbers(pad_width)
     if not isinstance(mode, str):
         raise errors.UnsupportedError(
             f"pad: a function as mode= writes into plain arrays.\n  At {errors.user_line()}.\n  Use np.concatenate."

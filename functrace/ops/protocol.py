@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace import errors
+from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
@@ -97,7 +97,7 @@ _REMEDIES = {  # where a library, called by the user, converts
 
 
 _CALLS = {  # where C code converts, by what the user's line says
-    r"(?:np|numpy)\.arange\(": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
+    r"(?:np|numpy)\.arange\((?!.*\)\[)": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
     r"\b(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
     r"\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
     r"\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
@@ -167,6 +167,11 @@ def as_one(x: Any) -> Any:
     while isinstance(x, Tracer) and not isinstance(x, BatchTracer):
         x = x.owner.reveal(x)
     return x.owner.agreed(x) if isinstance(x, Tracer) else x
+
+
+def as_numbers(x: Any) -> Any:
+    """Sizes or positions, in containers or not, of which some may be traced, as NumPy wants them: see `as_one`."""
+    return x if isinstance(x, (int, np.integer, np.ndarray)) else tree.map(as_one, x)
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:

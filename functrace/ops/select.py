@@ -15,6 +15,7 @@ from functrace.ops.functions import all_axes, on_axis, refuse, reshape, single_a
 from functrace.ops.index import index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
+from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, given, implements, one
 
@@ -291,6 +292,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     """`np.lib.stride_tricks.sliding_window_view`, as a copy."""
     refuse("sliding_window_view", writeable=(writeable, False))
     x = lift(x)
+    window_shape = as_numbers(window_shape)
     windows: Any = lambda a: np.lib.stride_tricks.sliding_window_view(a, window_shape, axis)
     shape = windows(np.broadcast_to(False, x.shape)).shape
     window, ndim = shape[len(x.shape) :], len(x.shape)

@@ -13,6 +13,7 @@ from functrace.ops.constants import argsort, constant_op
 from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, on_axis, refuse, reshape
 from functrace.ops.index import index
+from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 
@@ -53,11 +54,10 @@ _argpartition = constant_op("argpartition", lambda a, kth, axis: np.argpartition
     [_apart(1, kth=0), _apart(2, 1, kth=0, axis=0), Sample(apart((2, 2)), {"kth": (0, 1), "axis": 1}), _apart(2, kth=(0, 1), axis=None)],
 )
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """`np.partition`; `kth` must be plain."""
     refuse("partition", order=(order, None))
     np.empty(1).partition(0, kind=kind)  # type: ignore[arg-type]  # NumPy's errors
     a, axis = on_axis(a, axis)
-    return take_along(a, _argpartition(a, params=(kth, axis)), params=(axis,))
+    return take_along(a, _argpartition(a, params=(as_numbers(kth), axis)), params=(axis,))
 
 
 @implements(np.sort_complex, [_apart(4), _apart(2, 3)])

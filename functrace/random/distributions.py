@@ -50,9 +50,14 @@ def cast(x: Any, dtype: Any) -> Any:
     return x if x.shape or isinstance(x, Tracer) else x[()]
 
 
+def _fractions(key: Key, shape: tuple[int, ...], digits: int) -> Any:
+    """Uniform float64 numbers from 0 to below 1, of so many binary digits."""
+    return np.right_shift(words(key, shape, 0, NUMBERS), WORD(64 - digits)) * 2.0**-digits
+
+
 def open_uniform(key: Key, shape: tuple[int, ...]) -> Any:
     """Uniform float64 numbers, neither 0 nor 1."""
-    return (np.right_shift(words(key, shape, 0, NUMBERS), WORD(12)) + 0.5) * 2.0**-52
+    return _fractions(key, shape, 52) + 2.0**-53
 
 
 def _placed(z: Any, loc: Any, scale: Any, dtype: Any) -> Any:
@@ -74,8 +79,7 @@ def uniform(key: Key, shape: Shape = None, dtype: Any = None, minval: Any = 0.0,
     """
     key, shape = checked("uniform", key), drawn_shape("uniform", shape, minval, maxval)
     dtype = drawn_dtype("uniform", dtype, minval, maxval)
-    digits = np.finfo(dtype).nmant + 1
-    u = cast(np.right_shift(words(key, shape, 0, NUMBERS), WORD(64 - digits)) * 2.0**-digits, dtype)
+    u = cast(_fractions(key, shape, np.finfo(dtype).nmant + 1), dtype)
     return _placed(u, minval, maxval - minval, dtype)
 
 
@@ -107,7 +111,7 @@ def normal(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, sca
 def _normals(key: Key, shape: tuple[int, ...]) -> Any:
     """Box & Muller 1958, two numbers of two."""
     count = math.prod(shape)
-    pairs = np.right_shift(words(key, (-(-count // 2), 2), 0, NUMBERS), WORD(11)) * 2.0**-53
+    pairs = _fractions(key, (-(-count // 2), 2), 53)
     radius, angle = np.sqrt(-2 * np.log1p(-pairs[:, 0])), (2 * np.pi) * pairs[:, 1]
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return np.reshape(np.reshape(both, -1)[:count], shape)
@@ -286,8 +290,7 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
         chosen = randint(key, (count,), 0, max(n, 1))
     else:
         total = np.cumsum(p)
-        u = np.right_shift(words(key, (count,), 0, NUMBERS), WORD(12)) * 2.0**-52
-        chosen = np.searchsorted(total, u * total[-1], side="right")
+        chosen = np.searchsorted(total, _fractions(key, (count,), 52) * total[-1], side="right")
     return fnp.take(a, np.reshape(chosen, shape), axis=axis)
 
 

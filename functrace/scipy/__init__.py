@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -30,6 +31,21 @@ _REFUSED: dict[str, tuple[Any, Callable[..., Any]]] = {}  # "scipy.special.lqn" 
 _PATCHED: list[tuple[Any, str, Any, bool]] = []  # owner, attribute, what it was, whether it was in the owner's own __dict__
 _METHODS: dict[tuple[Any, ...], Callable[..., Any]] = {}  # a distribution's class, its name, one of its methods -> ours
 _LOCK = threading.Lock()
+
+
+@errors.boundary
+def __getattr__(name: str) -> Any:
+    if name in _known():
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_known()])
+
+
+def _known() -> list[str]:
+    return [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
 
 
 def refuse(library: Any, reasons: dict[str, str]) -> dict[str, Callable[..., Any]]:
@@ -180,7 +196,7 @@ def install(*names: str) -> None:
     np.float64(0.25)
     >>> functrace.scipy.uninstall()
     """
-    known = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
+    known = _known()
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"functrace.scipy.install: {', '.join(unknown)} is not one of {', '.join(known)}")

@@ -40,10 +40,8 @@ def as_output(what: str, x: Any) -> Any:
         return x
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray(x)[()]
-    raise errors.CallError(
-        f"{what}: the function returned a {type(x).__name__}.\n"
-        "  Results are arrays, numbers, or pytrees of them; has_aux=True carries others out."
-    )
+    remedy = "Return x.numpy()" if callable(getattr(x, "numpy", None)) else "Results are arrays, numbers, or pytrees of them"
+    raise errors.CallError(f"{what}: the function returned a {type(x).__name__}.\n  {remedy}; has_aux=True carries others out.")
 
 
 def signature(f: Any) -> Any:
@@ -201,7 +199,7 @@ class Flat:
             whole = args[key] if isinstance(key, int) else kwargs[key]
             leaves, treedef = tree.flatten(whole)
             alone = treedef.alone
-            opaque = [cls.__name__ for cls, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
+            opaque = [] if alone else [cls.__name__ for cls, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
             if opaque:
                 raise errors.InputTypeError(
                     f"{what}({name_of(f)}): {label(f, key)} is or holds a {opaque[0]} of something other than numbers "
@@ -222,7 +220,7 @@ class Flat:
         """The function's result for these inputs."""
         args, kwargs = list(self.args), self.kwargs
         for key, treedef, leaves, places in zip(self.keys, self.treedefs, self.wholes, self.places):
-            value = tree.unflatten(treedef, [x if p is None else inputs[p] for x, p in zip(leaves, places)])
+            value = tree.built(treedef, [x if p is None else inputs[p] for x, p in zip(leaves, places)])
             if isinstance(key, int):
                 args[key] = value
             else:
@@ -239,9 +237,24 @@ class Flat:
                     new.append(np.zeros(np.shape(leaf)))
                 else:
                     g = grads[p]
-                    new.append(zeros_like(self.inputs[p]) if g is None else g)
-            out.append(tree.unflatten(treedef, new))
+                    if g is None:
+                        g = zeros_like(self.inputs[p])
+                    new.append(g if g.shape else _as_scalar(g, self.inputs[p]))
+            out.append(tree.built(treedef, new))
         return out
+
+
+def _as_scalar(g: Any, x: Any) -> Any:
+    """The gradient of a number as a number: on its way through arrays it has become an array without axes."""
+    if isinstance(g, np.generic) or not isinstance(_plain(g), np.ndarray) or isinstance(_plain(x), np.ndarray):
+        return g
+    return g[()]
+
+
+def _plain(x: Any) -> Any:
+    while isinstance(x, Tracer):
+        x = x.value
+    return x
 
 
 def zeros_like(x: Any) -> Any:
@@ -253,14 +266,16 @@ def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any
     """The leaves of a cotangent or tangent, checked against the values that they belong to."""
     leaves, got = tree.flatten(given)
     if got != treedef:
+        wanted = "be an array" if treedef.alone else f"have {treedef!r}"
+        remedy = f"Pass the {which} by itself" if treedef.alone else "Build it from the value: functrace.tree.map(np.ones_like, out)"
         raise errors.CotangentError(
-            f"{what}: the {which} has the structure {got!r}, but must have {treedef!r}, that of the value it belongs to.\n"
-            f"  At {errors.user_line()}.\n  Build it from the value: functrace.tree.map(np.ones_like, out)."
+            f"{what}: the {which} has the structure {got!r}, but must {wanted}, as the value it belongs to.\n"
+            f"  At {errors.user_line()}.\n  {remedy}."
         )
     checked = []
     for g, x in zip(leaves, likes):
         if not hasattr(g, "dtype"):
-            g = np.asarray(g)
+            g = np.asarray(g)[()]
         if g.shape != x.shape:
             raise errors.CotangentError(
                 f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n  At {errors.user_line()}.\n"

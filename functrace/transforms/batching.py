@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,6 +20,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _told(structure: Any, shapes: list[Any]) -> str:
+    return f"an array of shape {shapes[0]}" if structure.alone else f"{structure!r} of shapes {shapes}"
+
+
+# Whether the results of a batch that do not depend on it are asked for: of a call that is one operation all do.
+inlines: ContextVar[bool] = ContextVar("inlines", default=False)
+
+
+class ByLeaf:
+    """Axes of all leaves of a tree, in their order: a tree of ints is more than a user's class may take."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, axes: Iterable[int | None]) -> None:
+        self.axes = tuple(axes)
+
+
 def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
     """An axis for each leaf: `axes` is a prefix of the tree, its ints and Nones covering all below them."""
     if axes is None or isinstance(axes, (int, np.integer)):
@@ -29,10 +47,10 @@ def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
         axis, part = todo.pop()
         if axis is None or isinstance(axis, (int, np.integer)):
             out.extend([axis] * tree.structure(part).num_leaves)
-        elif isinstance(axis, dict) and isinstance(part, dict) and axis.keys() == part.keys():
-            todo.extend((axis[k], part[k]) for k in sorted(part, reverse=True))
-        elif isinstance(axis, (tuple, list)) and isinstance(part, (tuple, list)) and len(axis) == len(part):
-            todo.extend(reversed(list(zip(axis, part))))
+        elif isinstance(axis, ByLeaf):
+            out.extend(axis.axes)
+        elif (pairs := tree._paired(axis, part)) is not None:
+            todo.extend(reversed(pairs))
         else:
             raise errors.BatchError(
                 f"{what} = {axes!r} does not fit the structure of what it is for, {treedef!r}.\n"
@@ -75,6 +93,7 @@ def vmap(
     >>> ft.vmap(lambda x: x if x > 0 else -x)(np.array([-1.0, 2.0]))
     array([1., 2.])
     """
+    asked = any(cls is type(None) for cls, _, _ in tree.structure(out_axes).nodes)
 
     @errors.wraps(f, "vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -100,14 +119,17 @@ def vmap(
             returned = structure, [x.shape for x in out]
             if returns and returned != returns[0]:  # the batch was split
                 raise errors.BatchError(
-                    f"{what}: some examples give {returns[0][0]!r} of shapes {returns[0][1]}, others {structure!r} of shapes "
-                    f"{returned[1]}.\n"
+                    f"{what}: some examples give {_told(*returns[0])}, others {_told(*returned)}.\n"
                     f"  At {errors.user_line()}.\n  All branches must return the same structure and shapes."
                 )
             returns.append(returned)
             return out
 
-        results = batched(run, values, flags, size, what)
+        token = inlines.set(asked)
+        try:
+            results = batched(run, values, flags, size, what)
+        finally:
+            inlines.reset(token)
         taken = {id(x) for x in leaves}
         outputs = [owned(x, taken) for x, _ in results]
         out_def = returns[0][0]

@@ -14,7 +14,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of
-from functrace.transforms.batching import vmap
+from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.custom import Call, is_float, zeros
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import replaced
@@ -23,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@errors.boundary
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 
@@ -176,5 +177,5 @@ class _CheckpointCall(Call):
 
         return self._again(residuals, run)  # type: ignore[no-any-return]
 
-    def mapped(self, axes: Any) -> Call:
+    def mapped(self, axes: ByLeaf) -> Call:
         return _CheckpointCall(self.function, self.treedef, vmap(self.f, axes))

@@ -272,7 +272,7 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values are the same, to any depth: of traced ones the numbers."""
     todo = [(a, b)]
     while todo:
-        a, b = (_number(x) for x in todo.pop())
+        a, b = (number(x) for x in todo.pop())
         if a is b:
             continue
         if type(a) is not type(b):
@@ -292,7 +292,8 @@ def same(a: Any, b: Any) -> bool:
     return True
 
 
-def _number(x: Any) -> Any:
+def number(x: Any) -> Any:
+    """The plain array behind a value, without telling anyone."""
     while isinstance(x, Tracer):
         x = x.value
     return x

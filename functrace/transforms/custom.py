@@ -20,8 +20,8 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
-from functrace.transforms.arguments import listed, name_of, signature, zeros_like
-from functrace.transforms.batching import vmap
+from functrace.transforms.arguments import label, listed, name_of, signature, zeros_like
+from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, reading, same
 from functrace.transforms.masks import dense
 from functrace.transforms.tracing import ProgramTrace, replaced
@@ -72,6 +72,7 @@ def _unwritten(what: str, function: Any, f: Any) -> Any:
             )
         return out
 
+    run.__name__ = name_of(function)
     return run
 
 
@@ -201,9 +202,9 @@ class Call:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
         numeric = [hasattr(type(x), "dtype") or isinstance(x, (int, float, complex)) for x in leaves]
         values = [np.broadcast_to(x, (size, *np.shape(x))) if n and not b else x for x, b, n in zip(leaves, flags, numeric)]
-        return self.mapped(tree.unflatten(self.treedef, [0 if n else None for n in numeric]))(values)
+        return self.mapped(ByLeaf(0 if n else None for n in numeric))(values)
 
-    def mapped(self, axes: Any) -> Call:
+    def mapped(self, axes: ByLeaf) -> Call:
         """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
         raise NotImplementedError
 
@@ -230,15 +231,16 @@ CALL = Primitive(  # params: the call, and its residuals
 
 def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, so that a rule sees them in one order however they were passed."""
+    if isinstance(f, np.ufunc) and not kwargs:  # whose out= and where= are no arguments of a rule
+        return args
     try:
         bound = signature(f).bind(*args, **kwargs)
     except ValueError:  # a builtin without a signature
         return args
     bound.apply_defaults()
-    if bound.kwargs:
-        raise errors.CustomRuleError(
-            f"{name_of(f)}: a function with a custom rule can't have keyword-only arguments ({sorted(bound.kwargs)})"
-        )
+    if only := sorted(bound.kwargs.keys() & kwargs.keys()):
+        found = f"{name_of(f)}: a rule gets arguments by position, and {', '.join(only)} can be passed by keyword only"
+        raise errors.CustomRuleError(f"{found}.\n  Make it an ordinary parameter.")
     return bound.args  # type: ignore[no-any-return]
 
 
@@ -373,11 +375,9 @@ class _VjpCall(Call):
         out: list[Any] = []
         for k, (arg, g) in enumerate(zip(args, back)):
             likes, treedef = tree.flatten(arg)
-            gs = [None] * len(likes) if g is None else tree.leaves(g)
-            if len(gs) != len(likes):
-                raise errors.CustomRuleError(
-                    f"custom_vjp {name!r}: bwd's cotangent {k} has {tree.structure(g)!r}, the argument {treedef!r}."
-                )
+            gs, structure = ([None] * len(likes), treedef) if g is None else tree.flatten(g)
+            if structure != treedef:
+                raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd's cotangent {k} has {structure!r}, the argument {treedef!r}.")
             out.extend(self._checked(name, k, a, x) for a, x in zip(gs, likes))
         return out
 
@@ -385,16 +385,15 @@ class _VjpCall(Call):
         if g is None or not is_float(x):
             return None
         g = g if hasattr(g, "dtype") else np.asarray(g)
-        parameter = list(signature(self.function).parameters)[k : k + 1]
         if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
             raise errors.CustomRuleError(
-                f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for argument {k} ({', '.join(parameter)}), which is "
-                f"{errors.describe(x)}.\n  A cotangent has the shape and dtype of its argument: np.broadcast_to(g, x.shape). None is zero."
+                f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for {label(self.function, k)}, which is {errors.describe(x)}.\n"
+                "  A cotangent has the shape and dtype of its argument: np.broadcast_to(g, x.shape). None is zero."
             )
         # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
         return np.array(g) if type(g) is np.ndarray else g
 
-    def mapped(self, axes: Any) -> Call:
+    def mapped(self, axes: ByLeaf) -> Call:
         return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd))
 
 
@@ -479,22 +478,21 @@ class _JvpCall(Call):
                 f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out), got "
                 f"{errors.describe(result)}.\n  Write return f(x), t_out, the value and the tangent of f at the primals."
             )
-        pushed = tree.leaves(result[1])
-        if len(pushed) != len(ans) or any(np.shape(t) != y.shape for t, y in zip(pushed, ans)):
+        pushed, structure = tree.flatten(result[1])
+        if structure != self.outdef or any(np.shape(t) != y.shape for t, y in zip(pushed, ans)):
+            both = (pushed, structure), (ans, self.outdef)
+            found, wanted = (", ".join(map(errors.describe, xs)) + f" in {s!r}" * (structure != self.outdef) for xs, s in both)
             raise errors.CustomRuleError(
-                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {', '.join(map(errors.describe, pushed))}, but the "
-                f"output is {', '.join(map(errors.describe, ans))}.\n  A tangent has the structure, shape and dtype of its value."
+                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {found}, but the output is {wanted}.\n"
+                "  A tangent has the structure, shape and dtype of its value. The rule gets two tuples, (x,), (t,) = primals, tangents."
             )
         return pushed
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
         ans, none = list(cts), [None] * len(leaves)
-
-        def linear(*ts: Any) -> list[Any]:
-            return self.tangent(None, leaves, ans, replaced(none, moving, ts))
-
+        linear: Any = lambda *ts: self.tangent(None, leaves, ans, replaced(none, moving, ts))
         return replaced(none, moving, transpose(linear, [leaves[k] for k in moving], cts))
 
-    def mapped(self, axes: Any) -> Call:
+    def mapped(self, axes: ByLeaf) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))

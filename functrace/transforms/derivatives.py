@@ -53,7 +53,7 @@ class _Run:
         self.tape: Tape = record(run, flat.inputs, name, copy=copy)
         self.treedef, count, aux_def = trees
         outputs = [_handed_out(x) for x in self.tape.outputs]
-        self.aux = tree.unflatten(aux_def, outputs[count:]) if has_aux else None
+        self.aux = tree.built(aux_def, outputs[count:]) if has_aux else None
         self.out = outputs[:count]
         del self.tape.slots[count:]
         self.again = lambda: _Run(what, flat, has_aux, copy).tape
@@ -67,7 +67,7 @@ class _Run:
         return replayed(pushforward, self.tape, ts, self.again)
 
     def result(self) -> Any:
-        return tree.unflatten(self.treedef, self.out)
+        return tree.built(self.treedef, self.out)
 
 
 def _handed_out(x: Any) -> Any:
@@ -109,7 +109,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     name = f"the pullback of {name_of(f)}"
 
     @errors.boundary
-    def pullback(ct: Any) -> tuple[Any, ...]:
+    def pullback(ct: Any, *more: Any) -> tuple[Any, ...]:
+        if more:
+            remedy = f"At {errors.user_line()}.\n  Put them in a container like the output: pullback((a, b))."
+            raise errors.CotangentError(f"{name} takes one cotangent, like the output, and was given {1 + len(more)}.\n  {remedy}")
         cts = matched(name, "cotangent", ct, run.treedef, run.out)
         return tuple(flat.rebuild(run.pull(cts)))
 
@@ -149,7 +152,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     @errors.boundary
     def f_jvp(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
-            raise errors.CotangentError(f"linearize({name_of(f)}): {len(tangents)} tangents for {len(primals)} primals")
+            raise errors.CotangentError(f"linearize({name_of(f)}): {len(tangents)} tangents for {len(primals)} primals.\n  Give each one.")
         return _push(run, tangents)
 
     return (run.result(), f_jvp, run.aux) if has_aux else (run.result(), f_jvp)
@@ -329,6 +332,10 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
         _check_complex(what, f, flat, run, holomorphic, mode)
         sizes = sum(x.size for x in flat.inputs), sum(x.size for x in run.out)
         reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
+        if reverse and run.treedef.alone and run.out[0].shape == ():
+            whole = flat.rebuild(run.pull([run.out[0].dtype.type(1)], consume=True))
+            out = tuple(whole) if several else whole[0]
+            return (out, run.aux) if has_aux else out
         if reverse:
             bases, total = _bases(run.out)
             rows = _each(lambda *cts: [zeros_like(x) if g is None else g for g, x in zip(run.pull(cts), flat.inputs)], bases, total)
@@ -453,16 +460,17 @@ def jacobian(
 def hessian(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
-    """The Hessian of `f`, whose output is one real number, forward over reverse: see `grad` for arguments and errors.
+    """The second derivatives of `f`, forward over reverse: see `jacrev` for arguments and errors.
 
-    For an argument of shape `a` an array of shape `a + a`; for a tree a tree of trees, as `jacobian` of `grad` gives.
+    For an output of shape `s` (mostly one number, `()`) and an argument of shape `a` an array of shape `s + a + a`; for a tree a tree of
+    trees, as `jacobian` of `grad` gives.
 
     >>> import functrace as ft, numpy as np
     >>> ft.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
     array([[4., 2.],
            [2., 0.]])
     """
-    first = grad(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
+    first = jacrev(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
     return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
 
 

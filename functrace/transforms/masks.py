@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
@@ -96,7 +97,8 @@ def _finite(results: Sequence[Any]) -> bool:
 def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
     trace = MaskTrace("a replay with masks")
     try:
-        out = replay(tape, [None if g is None else trace.tracer(g, np.ones(g.shape, bool)) for g in seeds])
+        seeds_ = [None if g is None else trace.tracer(g, np.ones(g.shape, bool)) for g in seeds]
+        out = errors.raising_ours(replay, (tape, seeds_))
     finally:
         trace.close()
     taken = {id(g) for g in seeds}

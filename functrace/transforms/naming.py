@@ -202,23 +202,23 @@ def line_text(tape: Tape, row: int) -> str:
     return lines.text(row) if isinstance(lines, Lines) else errors.line_of(*lines[row]) if row < len(lines) else ""
 
 
+def fresh(name: str, taken: dict[str, int]) -> str:
+    """`name`, with a number if it is taken, as in `x_1`; it is taken then. `taken` says of each name the last number that it got."""
+    k = taken.get(name)
+    if k is not None:
+        while f"{name}_{(k := k + 1)}" in taken:
+            pass
+        taken[name] = k
+        name = f"{name}_{k}"
+    taken[name] = 0
+    return name
+
+
 def names_of(tape: Tape) -> dict[int, str]:
     """A name for each slot of a tape: the input's, the user's variable, or `%3`. A name used again gets a number: `x`, `x_1`."""
     names = {k: f"%{k}" for k in range(len(tape.inputs))} | dict(enumerate(tape.names))
-    taken = set(names.values())
+    taken = dict.fromkeys(names.values(), 0)
     lines = tape.frames
-    counts: dict[str, int] = {}
-
-    def give(slot: int, name: str) -> None:
-        if name in taken:
-            k = counts.get(name, 0) + 1
-            while f"{name}_{k}" in taken:
-                k += 1
-            counts[name] = k
-            name = f"{name}_{k}"
-        taken.add(name)
-        names[slot] = name
-
     rows: Iterable[int] = range(len(tape.entries))
     if isinstance(lines, Lines):
         last = [k for k in rows if k + 1 >= len(lines.visit) or lines.visit[k] != lines.visit[k + 1]]  # what the line made in the end
@@ -229,9 +229,9 @@ def names_of(tape: Tape) -> dict[int, str]:
                 items = params[0] + 1
                 if len(found) == items:
                     for k, name in enumerate(found):
-                        give(tape.entries[row - items + 1 + k][1], name)
+                        names[tape.entries[row - items + 1 + k][1]] = fresh(name, taken)
             elif len(found) == 1:
-                give(out, found[0])
+                names[out] = fresh(found[0], taken)
     for entry in tape.entries:
         names.setdefault(entry[1], f"%{entry[1]}")
     return names

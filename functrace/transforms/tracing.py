@@ -152,12 +152,17 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
     return traced
 
 
+def _parameters(f: Any) -> list[str]:
+    """The names of a function's parameters; none where they can't be read."""
+    try:
+        return list(signature(f).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
 def parameters_of(f: Any, count: int) -> list[str]:
     """Names for the first `count` positional arguments of a function."""
-    try:
-        names = list(signature(f).parameters)
-    except (TypeError, ValueError):
-        names = []
+    names = _parameters(f)
     return names + [f"arg{k}" for k in range(len(names), count)]
 
 
@@ -204,10 +209,7 @@ def parameter_names(primitive: Primitive, count: int) -> list[str]:
     """`axis=` for each parameter of an op, as its function calls them."""
     if primitive is ITEM:
         return [""]
-    try:
-        names = list(signature(primitive.fun).parameters)[primitive.arity or 0 :]
-    except (TypeError, ValueError):
-        names = []
+    names = _parameters(primitive.fun)[primitive.arity or 0 :]
     return [f"{name}=" for name in names[:count]] if primitive.arity and len(names) >= count else [""] * count
 
 
