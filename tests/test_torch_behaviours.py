@@ -105,3 +105,41 @@ def test_gradients_of_gamma_samples_are_those_of_the_distribution_function():
 @pytest.mark.parametrize("name", ["conv3d", "kl_div", "embedding", "lstm_cell", "pca_lowrank", "transpose_copy", "constant_pad_nd"])
 def test_seldom_used_names_are_there(name):
     assert callable(getattr(torch, name))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.searchsorted(x, "a"),
+        lambda x: torch.isin(x, "a"),
+        lambda x: torch.isin(1, 2),
+        lambda x: torch.rsub(x, "a"),
+        lambda x: torch.floor_divide(x, "a"),
+        lambda x: x.pow_([1, 2]),
+        lambda x: x.floor_divide_(None),
+    ],
+)
+def test_what_is_no_tensor_is_refused_not_ignored(call):
+    """As PyTorch does, in the words of its functions with one signature."""
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match=r"\(\): argument '\w+' \(position \d\) must be Tensor, not \w+"):
+        call(x)
+    assert x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["ctc_loss", "embedding_bag", "max_unpool1d", "fractional_max_pool2d"])
+def test_what_differs_between_examples_and_decides_on_places_is_refused_under_vmap(name):
+    F, v = torch.nn.functional, torch.func.vmap
+    images = torch.arange(32.0).view(2, 1, 4, 4)
+    calls = {
+        "ctc_loss": lambda: v(lambda p, t: F.ctc_loss(p, t, torch.tensor([4]), torch.tensor([2])))(
+            torch.zeros(2, 4, 1, 3), torch.tensor([[[1, 2]], [[2, 2]]])
+        ),
+        "embedding_bag": lambda: v(lambda i: F.embedding_bag(i, torch.eye(3)))(torch.tensor([[[0, 1]], [[2, 2]]])),
+        "max_unpool1d": lambda: v(lambda x, i: F.max_unpool1d(x, i, 2))(torch.ones(2, 1, 2), torch.tensor([[[0, 2]], [[1, 3]]])),
+        "fractional_max_pool2d": lambda: v(lambda x, r: F.fractional_max_pool2d(x, 2, 2, _random_samples=r))(
+            images, torch.ones(2, 1, 1, 2) / 2
+        ),
+    }
+    with pytest.raises(NotImplementedError, match=f"{name} under vmap: its indices, targets or lengths differ"):
+        calls[name]()

@@ -139,3 +139,12 @@ def test_what_an_object_holds_may_change():
     assert [shifted.shift(torch.zeros(1)).item() for _ in range(3)] == [1, 1, 1]
     shifted.by = torch.full((1,), 5.0)
     assert shifted.shift(torch.zeros(1)) == 5
+
+
+def test_constants_are_told_apart_by_their_sign_and_a_nan_is_one():
+    times = torch.compile(lambda x, k: x * k)
+    signs = [torch.signbit(times(torch.ones(1), k)).item() for k in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
+    for _ in range(3):
+        assert times(torch.ones(1), float("nan")).isnan()
+    assert len(times.programs) == 3

@@ -1,7 +1,10 @@
 """Where PyTorch rounds or gives NaN the shim gives the value; and modules that have PyTorch's name only, without `install`."""
 
+import collections
+import collections.abc
 import importlib
 import math
+import types
 
 import numpy as np
 import pytest
@@ -86,3 +89,143 @@ def test_results_in_traced_functions_are_the_same():
 def test_a_negative_offset_reads_no_foreign_memory():
     with pytest.raises(RuntimeError, match="invalid storage offset -1"):
         torch.ones(3).as_strided((2,), (1,), -1)
+
+
+def test_what_scripts_ask_of_the_machine():
+    torch.set_num_interop_threads(1)
+    assert torch.backends.cudnn.version() is None and not torch.backends.mkldnn.is_available()
+    assert torch.ones(1).is_cpu and not torch.ones(1).is_cuda
+
+
+def test_methods_of_other_modules_take_names():
+    x = torch.tensor([-2.0, 0.4, 1.0])
+    assert torch.equal(x.hardshrink(lambd=0.5), torch.tensor([-2.0, 0.0, 1.0]))
+    assert torch.equal(x.prelu(weight=torch.tensor([0.25])), torch.tensor([-0.5, 0.4, 1.0]))
+
+
+APART = {  # each a function of a (1, 4, 4) tensor, of which one element is of no concern to most results
+    "max_pool1d": lambda x: torch.nn.functional.max_pool1d(x, 2),
+    "max_pool2d": lambda x: torch.nn.functional.max_pool2d(x, 2),
+    "max": lambda x: x.max().reshape(1, 1),
+    "adaptive_avg_pool2d": lambda x: torch.nn.functional.adaptive_avg_pool2d(x, (2, 3)),
+    "linear": lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"),
+    "bilinear": lambda x: torch.nn.functional.interpolate(x[None], scale_factor=2, mode="bilinear")[0],
+    "antialias": lambda x: torch.nn.functional.interpolate(x[None], (2, 3), mode="bilinear", antialias=True)[0],
+}
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("name", APART)
+def test_what_a_result_does_not_see_can_be_no_number(name, bad):
+    f, ones = APART[name], torch.ones(1, 4, 4, dtype=torch.float64)
+    x, spoilt = (torch.arange(16.0, dtype=torch.float64).reshape(1, 4, 4) for _ in range(2))
+    spoilt[0, 3, 3] = bad
+    seen = torch.func.vmap(lambda row: f(row.reshape(1, 4, 4)).flatten())(torch.eye(16, dtype=torch.float64))[15] > 0
+    if name in ("max_pool1d", "max_pool2d", "max"):
+        seen = f(x).flatten() == 15
+    same = torch.isclose(f(x), f(spoilt), rtol=1e-12, atol=0.0).flatten()
+    assert torch.equal(same, ~seen) or name == "max"
+    x.requires_grad_()
+    weights = torch.where(seen, bad, 1.0).reshape(f(ones).shape)
+    (gradient,) = torch.autograd.grad(f(x), x, weights)
+    (wanted,) = torch.autograd.grad(f(x), x, torch.where(seen, 7.0, 1.0).reshape(weights.shape))
+    (touched,) = torch.autograd.grad(f(x), x, seen.double().reshape(weights.shape))
+    assert torch.allclose(gradient[touched == 0], wanted[touched == 0], rtol=1e-12, atol=0.0)
+    assert not gradient[touched != 0].isfinite().any()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@np.errstate(invalid="ignore")  # the logarithms of an infinite row are NaN, and so is the mean of nothing
+def test_an_ignored_target_is_not_looked_at(bad, reduction):
+    x, target = torch.randn(3, 4, dtype=torch.float64), torch.tensor([2, -100, 1])
+    x[1] = bad
+    for f in (torch.nn.functional.nll_loss, torch.nn.functional.cross_entropy):
+        found = f(x, target, reduction=reduction)
+        assert torch.equal(found if reduction != "none" else found[[0, 2]], f(x[[0, 2]], target[[0, 2]], reduction=reduction))
+    x = torch.zeros(3, 4, requires_grad=True)
+    torch.nn.functional.nll_loss(x, target, reduction="none").backward(torch.tensor([1.0, bad, 1.0]))
+    assert x.grad[1].tolist() == [0.0] * 4
+    assert torch.nn.functional.nll_loss(x, torch.full((3,), -100)).isnan()
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_padding_takes_no_gradient(bad):
+    w = torch.ones(3, 2, requires_grad=True)
+    rows = torch.nn.functional.embedding(torch.tensor([0, 1]), w, padding_idx=1)
+    rows.backward(torch.tensor([[1.0, 2.0], [bad, bad]]))
+    assert w.grad.tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_hinge_has_one_side():
+    f, x = torch.nn.functional.hinge_embedding_loss, torch.tensor([np.inf, 2.0])
+    assert f(x, torch.tensor([-1, 1]), reduction="none").tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_number_meets_a_tensor_in_its_dtype(dtype):
+    edges = torch.tensor([0.1, 0.7, 0.9], dtype=dtype)
+    for f in (lambda x, **right: torch.bucketize(x, edges, **right), lambda x, **right: torch.searchsorted(edges, x, **right)):
+        assert [(f(x).item(), f(x, right=True).item()) for x in (0.1, 0.7, 0.9)] == [(0, 1), (1, 2), (2, 3)]
+        assert f(1).item() == 3
+    assert torch.isin(edges, 0.7).tolist() == [False, True, False] and torch.isin(0.9, edges).item()
+    assert torch.bucketize(1.5, torch.tensor([1, 2])).item() == 1
+
+
+def test_a_norm_is_not_limited_to_less_than_nothing():
+    with pytest.raises(RuntimeError, match="renorm: expected maxnorm to be >= 0 but got -1"):
+        torch.ones(2, 2).renorm(2, 0, -1)
+
+
+def test_numbers_of_a_batch_keep_their_precision():
+    data = torch.utils.data
+    assert [x for batch in data.DataLoader([0.1, 0.2, 0.3], batch_size=2) for x in batch.tolist()] == [0.1, 0.2, 0.3]
+    assert data.WeightedRandomSampler([0.1, 0.7], 1).weights.tolist() == [0.1, 0.7]
+
+
+class Fields(collections.abc.Mapping):
+    """A mapping that is made of more than its items."""
+
+    def __init__(self, items, name):
+        self.items_, self.name = items, name
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+def test_a_batch_of_mappings_is_one_of_their_kind():
+    for make in (torch.utils.data.default_collate, lambda batch: torch.utils.data.default_convert(batch[0])):
+        made = make([collections.defaultdict(list, a=np.ones(2))])
+        assert type(made) is collections.defaultdict and made["b"] == [] and isinstance(made["a"], torch.Tensor)
+        frozen = make([types.MappingProxyType({"a": np.ones(2)})])
+        assert type(frozen) is types.MappingProxyType and isinstance(frozen["a"], torch.Tensor)
+        assert type(make([Fields({"a": np.ones(2)}, "some")])) is dict
+
+
+def test_tensors_without_axes():
+    x = torch.tensor(3.0)
+    assert [torch.msort(x).item(), torch.adjoint(x).item(), torch.adjoint(torch.tensor(1j)).item()] == [3, 3, -1j]
+    assert [torch.where(x)[0].tolist(), x.nonzero(as_tuple=True)[0].tolist(), torch.where(x < 0)[0].tolist()] == [[0], [0], []]
+    assert torch.sigmoid(torch.tensor(0.0)).item() == 0.5
+    with pytest.raises(RuntimeError, match="adjoint.. is only supported on matrices or batches of matrices. Got 1-D tensor"):
+        torch.adjoint(torch.ones(2))
+
+
+def test_norms_of_the_slices_of_a_vector_are_its_elements():
+    v = torch.tensor([-3.0, 4.0])
+    assert torch.norm_except_dim(v).tolist() == [3.0, 4.0] and torch.norm_except_dim(v, 2, -1).item() == 5.0
+    assert torch.norm_except_dim(torch.ones(2, 3), 1, 1).tolist() == [[2.0, 2.0, 2.0]]
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.norm_except_dim(v, 2, 1)
+
+
+def test_defaults_and_kinds():
+    assert torch.histogram(torch.tensor([1.0, 2.0])).hist.shape == (100,)
+    flags = torch.tensor([True, False])
+    assert torch.conj_physical(flags).tolist() == [True, False] and torch.conj_physical(flags).dtype == torch.bool

@@ -20,21 +20,26 @@ def leaf(*values):
 
 def test_deep_graph_is_built_run_and_freed_without_recursion():
     source = """if True:
-    import sys, gc
+    import sys, gc, threading
     import functrace.torch as torch
     sys.setrecursionlimit(200)
     gc.disable()
-    x = torch.ones(2, requires_grad=True)
-    y = x
-    for _ in range(200_000):
-        y = y * 1.0
-    y.sum().backward()
-    print(x.grad)
-    del y
-    y = x
-    for _ in range(200_000):
-        y = torch.sin(y) + x[0]
-    del y
+    def main():
+        x = torch.ones(2, requires_grad=True)
+        y = x
+        for _ in range(20_000):
+            y = y * 1.0
+        y.sum().backward()
+        print(x.grad)
+        del y
+        y = x
+        for _ in range(20_000):
+            y = torch.sin(y) + x[0]
+        del y
+    threading.stack_size(1 << 18)  # a frame for each node would not fit, neither of Python's nor of C's
+    thread = threading.Thread(target=main)
+    thread.start()
+    thread.join()
     """
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("tensor([1., 1.])\n", "", 0)

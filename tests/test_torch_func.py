@@ -284,3 +284,19 @@ def test_jacobians_of_scalars_with_respect_to_scalars():
 def test_jacobians_of_nothing_are_empty():
     assert jacrev(lambda x: x[:0] * 2)(torch.ones(3)).shape == (0, 3)
     assert jacfwd(lambda x: x.sum() * torch.ones(2))(torch.ones(0)).shape == (2, 0)
+
+
+def test_a_batch_of_none_is_empty():
+    x = torch.zeros(0, 3)
+    assert vmap(lambda x: x * 2)(x).shape == (0, 3)
+    assert vmap(grad(lambda x: (x**2).sum()))(x).shape == (0, 3)
+    assert vmap(lambda x: {"sum": x.sum()}, chunk_size=2)(x)["sum"].shape == (0,)
+
+
+@pytest.mark.parametrize("dims", [((0,),), ((0, 0, 0),), ({"a": 0},), ((0, {"a": 0}),)])
+def test_dims_that_do_not_fit_the_arguments_are_refused(dims):
+    pair = (torch.ones(2), torch.ones(2))
+    with pytest.raises(ValueError, match="in_dims is not compatible with the structure of `inputs`"):
+        vmap(lambda p: p[0] + p[1], in_dims=dims)(pair)
+    with pytest.raises(ValueError, match="out_dims is not compatible with the structure of `outputs`"):
+        vmap(lambda a: (a, a), out_dims=dims[0])(pair[0])

@@ -5,7 +5,10 @@ import pytest
 
 import functrace.torch as torch
 from functrace.torch import _engine
+from functrace.torch._choice import chosen
+from functrace.torch._contact import vjp
 from functrace.torch._reduce import put_in_order
+from functrace.torch.nn import _attention, _compositions
 
 
 @pytest.mark.parametrize("call", [lambda x: torch.einsum("ij,kj->ik", x, x), lambda x: x.sin() @ x, lambda x: torch.stack([x, x])])
@@ -129,3 +132,137 @@ def test_large_sums_of_products_agree_with_small_ones():
     x, y = torch.from_numpy(rng.normal(size=(5, 30, 40))), torch.from_numpy(rng.normal(size=(5, 40, 30)))
     for equation in ("bij,bjk->bik", "bij,bjk->ik", "...ij,...jk", "bij,bji->b"):
         np.testing.assert_allclose(torch.einsum(equation, x, y), np.einsum(equation, x.numpy(), y.numpy()), rtol=1e-10, atol=1e-12)
+
+
+MASKS = [None, np.tri(4, 6), np.where(np.tri(4, 6, -1), 0.0, -np.inf), np.where(np.arange(12).reshape(2, 1, 1, 6) % 4, 0.0, -np.inf)]
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=["none", "added", "a row attends to nothing", "of each example"])
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (0,), (1,), (2,), (0, 2)])
+def test_the_way_back_of_attention_is_the_pullback_of_its_formula(mask, wanted):
+    arrays = [np.random.default_rng(k).normal(size=(2, 3, n, 5)) for k, n in enumerate((4, 6, 6))]
+    tensors = [torch.tensor(a, requires_grad=k in wanted) for k, a in enumerate(arrays)]
+    out = torch.nn.functional.scaled_dot_product_attention(*tensors, None if mask is None else torch.tensor(mask), scale=0.3)
+    assert out.grad_fn.name() == "ScaledDotProductFlashAttentionForCpuBackward0"
+    g = np.random.default_rng(9).normal(size=out.shape)
+    found = torch.autograd.grad(out, [tensors[k] for k in wanted], torch.tensor(g), retain_graph=True)
+    again = torch.autograd.grad(out, [tensors[k] for k in wanted], torch.tensor(g), create_graph=True)
+    value, pull = vjp(lambda *xs: _attention._attend(*xs, mask, 0.3), *arrays)
+    np.testing.assert_allclose(out.detach(), value, rtol=1e-12)
+    for k, d, e in zip(wanted, found, again):
+        np.testing.assert_allclose(d, pull(g)[k], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(e.detach(), pull(g)[k], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_rule_of_ctc_loss_is_the_pullback_of_its_sweep(classes):
+    rng = np.random.default_rng(classes)
+    x, labels = rng.normal(size=(7, 6, classes)), rng.integers(1, classes, (6, 3))
+    steps, lengths = np.array([7, 7, 5, 4, 1, 3]), np.array([3, 2, 1, 0, 1, 3])  # the last has no path, where labels are alike
+    g = rng.normal(size=6)
+    loss, pull = vjp(lambda x: _compositions._ctc(x, labels, steps, lengths, 0, True), x)
+    found = _compositions._unctc(np.where(loss == 0, 0, g), None, x, labels, steps, lengths, 0, True)
+    np.testing.assert_allclose(found, pull(g)[0], rtol=1e-9, atol=1e-12)
+    assert np.isfinite(found).all() and (found[steps[1] :, 1] == 0).all()
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_forgets_its_step_where_it_is_differentiated_again(approximate):
+    x = torch.linspace(-4, 4, 1100, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(torch.nn.functional.gelu(x, approximate=approximate).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    at = np.linspace(-4, 4, 1100)
+    step = 1e-5
+    for slope, function in (
+        (first, lambda a: torch.nn.functional.gelu(a, approximate=approximate)),
+        (second, lambda a: _slope(a, approximate)),
+    ):
+        near, far = (function(torch.tensor(at + s)).numpy() for s in (step, -step))
+        np.testing.assert_allclose(slope.detach(), (near - far) / (2 * step), atol=1e-8)
+
+
+def _slope(a, approximate):
+    a.requires_grad_()
+    return torch.autograd.grad(torch.nn.functional.gelu(a, approximate=approximate).sum(), a)[0]
+
+
+def test_a_leaf_that_was_used_is_still_a_leaf_and_its_copy_another():
+    import copy
+
+    x = torch.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    for y in (copy.deepcopy(x), torch.nn.Parameter(x)):
+        y.grad = None
+        (y * 3).sum().backward()
+        assert y.is_leaf and y.grad.tolist() == [3.0, 3.0] and x.grad.tolist() == [2.0, 2.0]
+    x.requires_grad_(False)
+    assert x.is_leaf and not (x * 2).requires_grad
+    x.requires_grad_()
+    (x * 5).sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64", "int64"])
+@pytest.mark.parametrize("shape", [(7,), (300,), (20, 30)])
+def test_a_choice_by_bits_is_that_of_where(dtype, shape):
+    rng = np.random.default_rng(0)
+    x, y, mask = rng.normal(size=shape).astype(dtype), rng.normal(size=shape).astype(dtype), rng.random(shape) > 0.5
+    if dtype != "int64":
+        x.flat[:3], y.flat[:3] = (np.nan, np.inf, -0.0), (-np.inf, np.nan, -0.0)
+    for other in (y, 3, np.asarray(2, dtype), y[:1], *(() if dtype == "int64" else (-0.0, np.float64(0.5), y.dtype.type(-0.0)))):
+        want, found = np.where(mask, x, other), chosen(mask, x, other)
+        assert found.dtype == want.dtype and found.tobytes() == want.tobytes()
+    assert chosen(mask, x).tobytes() == np.where(mask, x, np.zeros((), dtype)).tobytes()
+    assert chosen(mask.T, x.T, y.T).tobytes() == np.where(mask.T, x.T, y.T).tobytes()
+    assert chosen(mask[::2], x[::2], y[::2]).tobytes() == np.where(mask[::2], x[::2], y[::2]).tobytes()
+
+
+@pytest.mark.parametrize("n", [5, 1000])
+def test_relu_lets_nan_and_the_sign_of_zero_through_as_pytorch_does(n):
+    x = torch.tensor([np.nan, -0.0, 0.0, 2.0, -2.0] * (n // 5), requires_grad=True)
+    y = x.relu()
+    y.backward(torch.full((n,), 3.0))
+    assert np.array_equal(x.grad[:5], [3, 0, 0, 3, 0])
+    assert np.isnan(y[0].item()) and np.signbit(y[1:3].detach().numpy()).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "name", ["sigmoid", "relu", "silu", "gelu", "elu", "leaky_relu", "softplus", "hardswish", "softmax", "log_softmax"]
+)
+def test_activations_of_a_number_are_those_of_an_array(name):
+    options = {"dim": 0} if "softmax" in name else {}
+    for value in (-1.5, 0.5):
+        number, array = torch.tensor(value, requires_grad=True), torch.tensor([value], requires_grad=True)
+        for x in (number, array):
+            getattr(torch.nn.functional, name)(x, **options).sum().backward()
+        found, want = (getattr(torch.nn.functional, name)(x, **options) for x in (number, array))
+        assert found.shape == () and found.item() == want.item() and number.grad.item() == array.grad.item()
+
+
+def test_what_is_written_after_attention_does_not_reach_its_gradients():
+    arrays = [np.random.default_rng(k).normal(size=(1, 2, 4, 3)) for k in range(3)]
+    want = None
+    for written in (False, True):
+        tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
+        mask = torch.tensor(np.tri(4))
+        out = torch.nn.functional.scaled_dot_product_attention(*tensors, mask)
+        if written:
+            mask.zero_()
+            out.detach().fill_(7.0)
+        g = torch.cos(torch.tensor(np.arange(24.0).reshape(1, 2, 4, 3)))
+        first = torch.autograd.grad(out, tensors, g, create_graph=True)
+        second = torch.autograd.grad(sum(d.sum() for d in first), tensors)
+        found = [d.detach().numpy() for d in (*first, *second)]
+        want = want or found
+        for a, b in zip(found, want):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_lengths_written_after_ctc_loss_do_not_reach_its_gradient():
+    x = torch.tensor(np.random.default_rng(0).normal(size=(6, 2, 4)), requires_grad=True)
+    steps, lengths, labels = torch.tensor([6, 5]), torch.tensor([2, 1]), torch.tensor([[1, 2], [3, 3]])
+    (want,) = torch.autograd.grad(torch.nn.functional.ctc_loss(x, labels, steps, lengths), x)
+    loss = torch.nn.functional.ctc_loss(x, labels, steps, lengths)
+    for t in (steps, lengths, labels):
+        t.fill_(1)
+    assert torch.equal(torch.autograd.grad(loss, x)[0], want)

@@ -20,6 +20,7 @@ def fixed(x):
 
 X, Y, P, Q = n(3, 4), n(3, 4), rng.uniform(0.1, 0.9, (3, 4)), rng.uniform(0.1, 0.9, (3, 4))
 T, W = np.array([0, 2, 3]), fixed(rng.uniform(0.2, 2, 4))
+HEADS = [np.random.default_rng(k).normal(size=(2, 3, length, 5)) for k, length in enumerate((4, 6, 6))]
 IMAGE, GRID = n(2, 4, 7, 6), rng.uniform(-1.2, 1.2, (2, 5, 6, 2))
 CALLS = [(name, (3 * X,), {}) for name in (
     "relu relu6 elu selu celu leaky_relu gelu silu mish logsigmoid hardtanh hardswish hardshrink softshrink tanhshrink softsign "
@@ -42,6 +43,10 @@ CALLS += [
     ("scaled_dot_product_attention", (n(2, 3, 4, 5), n(2, 3, 6, 5), n(2, 3, 6, 7), n(4, 6)), {}),
     ("scaled_dot_product_attention", (n(2, 4, 5), n(2, 6, 5), n(2, 6, 5), rng.random((4, 6)) > 0.4), {}),
     ("scaled_dot_product_attention", (n(2, 4, 5), n(2, 6, 5), n(2, 6, 5)), {"is_causal": True, "scale": 0.3}),
+    *(("scaled_dot_product_attention", (*HEADS, *mask), {"scale": 0.3} if mask else {"is_causal": causal}) for causal, *mask in (
+        (False,), (True,), (False, np.tri(4, 6, -1, dtype=bool)), (False, fixed(np.tri(4, 6))), (False, np.arange(12).reshape(2, 1, 1, 6) % 5 > 0),
+        (False, np.arange(72).reshape(3, 4, 6) % 5 > 0),
+    )),
 ]  # fmt: skip
 for _r in ("none", "mean", "sum"):
     _o = {"reduction": _r}

@@ -138,8 +138,8 @@ def _map_(self: Any, tensor: Any, callable: Any) -> Any:
 def _later(module: str, name: str) -> Any:
     """A method that is a function of a module which is imported when it is called."""
 
-    def method(self: Any, *args: Any) -> Any:
-        return getattr(importlib.import_module(f"functrace.torch.{module}"), name)(self, *args)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(f"functrace.torch.{module}"), name)(self, *args, **kwargs)
 
     return method
 

@@ -8,7 +8,6 @@ function closes over them), the gradients of all examples are summed. So backwar
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._checks import out_of_range
-from functrace.torch._contact import BatchTrace, BatchTracer, Tracer, tree
+from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number, placed
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, wrap
@@ -173,8 +172,6 @@ def _outer(trace: Any, start: int, node: Any) -> bool:
 
 def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequence[int | None], size: int, out_axes: Any) -> list[Any]:
     """Run `fun`, which takes and returns tensors, once for all examples. `out_axes(results)` gives an axis for each result."""
-    from functrace.torch._contact import BranchSplit
-
     trace, start = BatchTrace("vmap", size), next_number()
     results: list[Any] = []
     try:
@@ -193,7 +190,7 @@ def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequ
 def chunks(size: int, chunk: int | None) -> list[slice]:
     """The parts of a batch."""
     step = chunk or size
-    return [slice(k, min(k + step, size)) for k in itertools.takewhile(lambda k: k < size, itertools.count(0, max(step, 1)))]
+    return [slice(k, min(k + step, size)) for k in range(0, size, step or 1)] or [slice(0, 0)]
 
 
 def vmap(
@@ -306,32 +303,34 @@ def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
             f"in_dims has {len(dims)} "
             f"entries but inputs has {len(args)}."
         )
-    return _prefix(dims, list(args))
+    axes = _prefix(dims, args)
+    if axes is None:
+        raise ValueError(f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`.")
+    return axes
 
 
-def _prefix(dims: Any, value: Any) -> list[Any]:
-    """`dims` is a tree that ends earlier than `value`; its ints and Nones count for all leaves below."""
+def _prefix(dims: Any, value: Any) -> list[Any] | None:
+    """`dims` is a tree that ends earlier than `value`; its ints and Nones count for all leaves below. None: it does not fit."""
     out: list[Any] = []
     todo = [(dims, value)]
     while todo:
         axis, part = todo.pop()
         if axis is None or isinstance(axis, int):
             out.extend([axis] * len(tree.leaves(part)))
-        elif isinstance(axis, dict):
+        elif isinstance(axis, dict) and isinstance(part, dict) and axis.keys() == part.keys():
             todo.extend((axis[k], part[k]) for k in sorted(part, reverse=True))
-        else:
+        elif isinstance(axis, (tuple, list)) and isinstance(part, (tuple, list)) and len(axis) == len(part):
             todo.extend(reversed(list(zip(axis, part))))
+        else:
+            return None
     return out
 
 
 def _out_axes(name: str, dims: Any, out: Any) -> list[Any]:
     if isinstance(dims, tuple) and not isinstance(out, (tuple, list, dict)):
         dims = dims[0] if len(dims) == 1 else dims
-    try:
-        axes = _prefix(dims, out)
-    except (TypeError, KeyError):
-        axes = []
-    if len(axes) != len(tree.leaves(out)) or isinstance(dims, tuple) and len(dims) != len(out):
+    axes = _prefix(dims, out)
+    if axes is None:
         raise ValueError(f"vmap({name}, ..., out_dims={dims}): out_dims is not compatible with the structure of `outputs`.")
     return axes
 

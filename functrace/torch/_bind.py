@@ -79,7 +79,7 @@ def _definite(a: Any) -> bool:
 def _refused(name: str, a: Any, why: str) -> LinAlgError:
     """PyTorch's complaint about a matrix."""
     name = name.replace("linalg_", "linalg.")
-    if "solve" in name:
+    if "solve" in name and "ingular" in why:
         return LinAlgError(f"torch.{name}: The solver failed because the input matrix is singular.")
     rows = [leading_failure(m, why) for m in np.reshape(a, (-1, *a.shape[-2:]))]
     place = next((k for k, n in enumerate(rows) if n), 0)
@@ -192,7 +192,7 @@ def bound(
             else:
                 results = tuple(wrap(owned(x, arrays)) for x in whole(*arrays))
                 if constant == "none" and recording() and any(t._rg for t in inputs):
-                    results = tuple(call(_underivable(name), (t, *inputs), ()) for t in results)
+                    results = tuple(call(underivable(name), (t, *inputs), ()) for t in results)
             if many[0] and not kind:
                 kind.append(result_class(name, *fields.split()) if fields else tuple)
             result = kind[0](results) if many[0] else results[0]
@@ -207,7 +207,9 @@ def bound(
 
 
 @functools.cache
-def _underivable(name: str) -> Op:
+def underivable(name: str) -> Op:
+    """The identity in its first argument, whose `backward` says that an operation on the others has no derivative."""
+
     def refuse(_g: Any, *_rest: Any) -> NoReturn:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
 

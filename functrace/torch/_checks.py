@@ -418,14 +418,17 @@ def _einsum(equation: str, *operands: Any) -> None:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     left, arrow, right = equation.replace(" ", "").partition("->")
-    for place, letter in enumerate(equation):
-        if not (letter.isascii() and letter.isalpha()) and letter not in " ,->.":
+    for place, letter in enumerate(equation.replace("->", ",,", 1)):
+        if not (letter.isascii() and letter.isalpha()) and letter not in " ,.":
             wrong(f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in [a-zA-Z]")
     terms = left.split(",")
     if len(operands) != len(terms):
         wrong(f"einsum(): {'fewer' if len(operands) < len(terms) else 'more'} operands were provided than specified in the equation")
     sizes: dict[str, int] = {}
     for k, (term, x) in enumerate(zip(terms, operands)):
+        if "." in term.replace("...", "", 1):
+            why = "for which an ellipsis was already found" if "..." in term else "that is not part of any ellipsis"
+            wrong(f"einsum(): found '.' for operand {k} {why}")
         shape, letters = x._a.shape, term.replace("...", "")
         if "..." not in term and len(letters) != len(shape):
             wrong(
@@ -444,7 +447,10 @@ def _einsum(equation: str, *operands: Any) -> None:
                     f"{sizes[letter]}"
                 )
             sizes[letter] = max(n, sizes.get(letter, 1))
-    named = right.replace("...", "") if arrow else ""
+    named = right.replace("...", "", 1) if arrow else ""
+    if "." in named:
+        why = "for which an ellipsis (...) was already found" if "..." in right else "that is not part of any ellipsis (...)"
+        wrong(f"einsum(): found '.' for output {why}")
     for letter in named:
         if letter not in sizes:
             wrong(f"einsum(): output subscript {letter} does not appear in the equation for any input operand")

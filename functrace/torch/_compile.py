@@ -135,7 +135,7 @@ class Compiled:
         if not places or _modes.depth or forward_levels.get():
             return function(*args, **kwargs)
         try:
-            rest = tuple((type(x), x) for x in leaves if not isinstance(x, Tensor)) if inside else ()
+            rest = tuple(_named(x) for x in leaves if not isinstance(x, Tensor)) if inside else ()
             key = inside, rest, tuple(places), _dtypes.get_default_dtype(), bool(recording())
             program = self.programs.get(key, self)
         except TypeError:
@@ -154,6 +154,11 @@ class Compiled:
         if isinstance(found, np.ndarray):
             return wrap(np.asarray(found))
         return tree.map(lambda x: wrap(np.asarray(x)) if isinstance(x, (np.ndarray, np.generic)) else x, found)
+
+
+def _named(x: Any) -> Any:
+    """A constant as a part of a key: a NaN is like another, and zeros differ by their signs."""
+    return type(x), repr(x) if isinstance(x, (float, complex)) else x
 
 
 def _plain(t: Any) -> bool:

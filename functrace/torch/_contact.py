@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrace import stop_gradient, tree, value, vjp, vmap
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
@@ -19,8 +21,7 @@ from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.calculus import sinc_
 from functrace.ops.contract import matmul
-from functrace.ops.index import index_add, index_set
-from functrace.ops.inplace import View, complex_of, linked
+from functrace.ops.inplace import View, complex_of, linked, updated
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
 from functrace.ops.registry import rules
 from functrace.pool import empty as buffer
@@ -29,8 +30,9 @@ from functrace.pool import product
 
 __all__ = [
     "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View", "batched", "bind", "buffer", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
-    "linear", "linked", "looks", "product", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "value", "vjp", "vmap",
+    "View", "alike", "batched", "bind", "buffer", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
+    "linear", "linked", "looks", "product", "read", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "unread", "value", "vjp",
+    "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -43,3 +45,40 @@ def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
 
 RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
 SUM, MATMUL = rules(reduction.sum_), rules(matmul)
+
+
+def _varies(key: Any) -> bool:
+    """Whether an index differs between the examples of a batch."""
+    for p in key if type(key) is tuple else (key,):  # noqa: SIM110 - `any` takes three times as long
+        if isinstance(p, Tracer):
+            return True
+    return False
+
+
+def alike(a: Any, name: str) -> Any:
+    """The plain array of integers that an operation looks into. Raises where they differ between the examples of a batch."""
+    while isinstance(a, Tracer):
+        if isinstance(a, BatchTracer):
+            raise NotImplementedError(f"{name} under vmap: its indices, targets or lengths differ between the examples: loop over them.")
+        a = a.value
+    return a
+
+
+def read(x: Any, key: Any) -> Any:
+    """`x[key]`."""
+    return index.index(x, key) if _varies(key) else x[key]
+
+
+def unread(g: Any, _ans: Any, _x: Any, key: Any) -> Any:
+    """The cotangent of what `read` reads from."""
+    return index_add(np.zeros(_x.shape, g.dtype), g, key) if _varies(key) else GETITEM.vjps[0](g, _ans, _x, key)
+
+
+def index_set(x: Any, v: Any, key: Any) -> Any:
+    """A copy of `x` with `v` at an index."""
+    return updated(x, key, v, "set") if _varies(key) else index.index_set(x, v, key)
+
+
+def index_add(x: Any, v: Any, key: Any) -> Any:
+    """A copy of `x` with `v` added at an index; repeated positions add up."""
+    return updated(x, key, v, "add") if _varies(key) else index.index_add(x, v, key)

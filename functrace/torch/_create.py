@@ -15,7 +15,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes, _inplace, _leaves
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer
+from functrace.torch._contact import BatchTracer, Tracer
 from functrace.torch._dtypes import device_of, to_shape
 from functrace.torch._index import stack
 from functrace.torch._nodes import SCALARS
@@ -198,6 +198,13 @@ def shape_of(name: str, size: Sequence[Any], named: Any = None) -> tuple[int, ..
 Maker = Callable[..., Any]
 
 
+def each(a: Any, x: Any) -> Any:
+    """An array; beside one example of a batch, an array for each of them, so that it can be written to."""
+    if not isinstance(a, BatchTracer):
+        return x
+    return a.owner.tracer(each(a.value, np.array(np.broadcast_to(x, (a.value.shape[0], *x.shape)))))
+
+
 def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
     """The functions `name` and `name_like` of `make(shape, dtype)`, to which the first passes the keywords `more`."""
 
@@ -226,7 +233,7 @@ def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
         if not isinstance(input, Tensor):
             raise bad_argument(f"{name}_like", "input", 1, input)
         d = numpy_dtype(dtype, input.dtype, f"{name}_like")
-        return finish(_leaves.like(input._a, lambda shape: make(shape, d)), requires_grad)
+        return finish(each(input._a, _leaves.like(input._a, lambda shape: make(shape, d))), requires_grad)
 
     plain.__name__, like.__name__ = name, f"{name}_like"
     return plain, like
@@ -259,7 +266,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: 
     keywords("full_like", options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     held = _dtypes.held(value, numpy_dtype(dtype, input.dtype))
-    return finish(_leaves.like(input._a, lambda shape: np.full(shape, held)), requires_grad)
+    return finish(each(input._a, _leaves.like(input._a, lambda shape: np.full(shape, held))), requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
@@ -432,14 +439,18 @@ NAMES = (
 ).split()
 for _name in NAMES:
     public(globals()[_name], _name, method=False)
-_MAKERS = {"zeros": zeros, "ones": ones, "empty": empty}
-for _name, _maker in _MAKERS.items():
-    public(
-        lambda self, *size, _f=_maker, dtype=None, **more: _f(*size, dtype=dtype or self.dtype, **more),
-        f"new_{_name}",
-        torch=False,
-    )
-public(lambda self, size, value, dtype=None, **more: full(size, value, dtype=dtype or self.dtype, **more), "new_full", torch=False)
+
+
+def _new(maker: Maker) -> Maker:
+    def function(self: Any, *args: Any, dtype: Any = None, requires_grad: bool = False, **more: Any) -> Any:
+        made = maker(*args, dtype=dtype or self.dtype, **more)
+        return finish(each(self._a, made._a), requires_grad)
+
+    return function
+
+
+for _maker in (zeros, ones, empty, full):
+    public(_new(_maker), f"new_{_maker.__name__}", torch=False)
 public(lambda self, data, dtype=None, **more: tensor(data, dtype=dtype or self.dtype, **more), "new_tensor", torch=False)
 
 

@@ -40,9 +40,10 @@ cuda, mps, xpu, accelerator, distributed = map(Absent, ("cuda", "mps", "xpu", "a
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=_answer(False), matmul=SimpleNamespace(allow_tf32=False)),
-    cudnn=SimpleNamespace(is_available=_answer(False), enabled=True, deterministic=False, benchmark=False, allow_tf32=False),
-    mkl=SimpleNamespace(is_available=_answer(False)),
-    openmp=SimpleNamespace(is_available=_answer(False)),
+    cudnn=SimpleNamespace(
+        is_available=_answer(False), version=_answer(None), enabled=True, deterministic=False, benchmark=False, allow_tf32=False
+    ),
+    **{name: SimpleNamespace(is_available=_answer(False)) for name in ("mkl", "mkldnn", "openmp")},
 )
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
@@ -66,6 +67,10 @@ def set_num_threads(n: int) -> None:
 def get_num_interop_threads() -> int:
     """The number of processors."""
     return os.cpu_count() or 1
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Nothing: an operation never waits for another one's thread."""
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -16,9 +16,10 @@ from functrace.torch._create import empty, empty_like, finish, makers, numpy_dty
 from functrace.torch._dtypes import device_of
 from functrace.torch._leaves import like
 from functrace.torch._limits import refuse
-from functrace.torch._modes import no_grad
+from functrace.torch._modes import no_grad, recording
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import public, zero
+from functrace.torch._random import by_c
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import inplace
@@ -146,13 +147,13 @@ def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
 def _exponential(x: Any, source: Any, lambd: float = 1.0) -> Any:
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    return -np.log1p(-source.uniform(x.size, _F64)) / lambd
+    return -by_c(math.log1p, -source.uniform(x.size, _F64)) / lambd
 
 
 def _geometric(x: Any, source: Any, p: float) -> Any:
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return np.ceil(np.log(source.uniform(x.size, _F64)) / np.log1p(-p))
+    return np.ceil(by_c(math.log, source.uniform(x.size, _F64)) / math.log1p(-p))
 
 
 def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
@@ -191,7 +192,7 @@ _FILLS: dict[str, Callable[..., Any]] = {
     "random_": _integers,
     "exponential_": _exponential,
     "geometric_": _geometric,
-    "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (source.uniform(x.size, _F64) - 0.5)),
+    "cauchy_": lambda x, source, median=0.0, sigma=1.0: median + sigma * by_c(math.tan, np.pi * (source.uniform(x.size, _F64) - 0.5)),
     "log_normal_": lambda x, source, mean=1.0, std=2.0: np.exp(source.normals(x.size) * std + mean),
 }
 
@@ -273,7 +274,12 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
         raise ValueError(f"binomial only supports floating-point dtypes for count, got: {count.dtype.scalar}")
     if count._a.dtype != prob._a.dtype:
         raise RuntimeError(f"Found dtype {prob.dtype.scalar} but expected {count.dtype.scalar}")
-    return wrap(_rejection.binomial(count._a, prob._a, generator).astype(count._a.dtype))
+    drawn = wrap(_rejection.binomial(count._a, prob._a, generator).astype(count._a.dtype))
+    if not (recording() and (count._rg or prob._rg)):
+        return drawn
+    from functrace.torch._bind import underivable
+
+    return call(underivable("binomial"), (drawn, count, prob))
 
 
 for _name in "poisson binomial bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm".split():

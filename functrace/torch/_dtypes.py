@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 import warnings
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
@@ -342,8 +343,12 @@ class device:
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         if isinstance(type, int):
             raise RuntimeError("Cannot access accelerator device when none is available.")
-        name, _, number = str(type).partition(":")
-        if not name.isalpha() or name not in _DEVICES:
+        name, colon, number = str(type).partition(":")
+        if not str(type):
+            raise RuntimeError("Device string must not be empty")
+        if not re.fullmatch("[a-zA-Z_]+", name) or colon and not re.fullmatch("0|[1-9][0-9]*", number):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if name not in _DEVICES:
             raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {name}")
         if name != "cpu":
             raise RuntimeError(

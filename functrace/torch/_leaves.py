@@ -33,13 +33,16 @@ _OWNED = _references_to_base(np.zeros(1)[...])
 
 def is_its_own(g: Any, leaf: Any) -> bool:
     """Whether nobody else sees the memory of a gradient, and it lies there as that of the leaf does. Called by `_accumulate` alone."""
-    if sys.getrefcount(g) > _ALONE + is_buffer(g) or g.strides != leaf.strides or not g.flags.writeable:
+    seen = sys.getrefcount(g) - _ALONE
+    if seen > 0 and seen > is_buffer(g) or g.strides != leaf.strides or not g.flags.writeable:
         return False
     own = g.base
     if own is None:
         return True
-    whole = type(own) is np.ndarray and own.base is None and own.size == g.size
-    return whole and sys.getrefcount(own) <= _OWNED + is_buffer(own)
+    if type(own) is not np.ndarray or own.base is not None or own.size != g.size:
+        return False
+    seen = sys.getrefcount(own) - _OWNED
+    return seen <= 0 or seen <= is_buffer(own)
 
 
 def laid_out(g: Any, leaf: Any) -> Any:

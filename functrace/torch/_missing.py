@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,6 @@ _INSTEAD = {
     "export": "save the state_dict with torch.save",
     "profiler": "use Python's cProfile, or functrace.profile",
     "tensorboard": "write what is to be seen with Python's csv or json",
-    "prune": "multiply the weights by a mask, in a parametrization",
     "torchaudio": "read sound with scipy.io.wavfile",
     "torchtext": "read text with Python",
     "torchvision": "use scikit-learn's data sets, or NumPy arrays of images",
@@ -54,9 +54,11 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
             return [n for n, x in here.items() if n[0] != "_" and not (module == "torch" and (x is n or isinstance(x, ModuleType)))]
         where = (lazy or {}).get(name)
         if where is None:
-            raise MissingNameError(
-                f"module '{module}' has no attribute '{name}' {in_place_of(name)}", name=name, obj=sys.modules[f"functrace.{module}"]
-            )
+            space = sys.modules[f"functrace.{module}"]
+            names = {n.lower(): n for n in dir(space)}
+            near = get_close_matches(name.lower(), names, 1, 0.8) if len(name) > 3 and name not in _INSTEAD else []
+            meant = f"; or did you mean {module}.{names[near[0]]}?" if near else ""
+            raise MissingNameError(f"module '{module}' has no attribute '{name}' {in_place_of(name)}{meant}", name=name, obj=space)
         found = importlib.import_module(f"functrace.{module}.{where}")
         package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
         if last in (lazy or {}) and module != "torch":

@@ -218,7 +218,9 @@ Tensor.real, Tensor.imag = _settable(real), _settable(imag)  # type: ignore[meth
 @public
 def adjoint(input: Any) -> Any:
     """The last two axes exchanged, complex numbers conjugated."""
-    turned = input.transpose(-2, -1)
+    if input._a.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    turned = input.transpose(-2, -1) if input._a.ndim else input
     return turned.conj() if input._a.dtype.kind == "c" else turned
 
 

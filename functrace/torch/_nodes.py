@@ -162,10 +162,14 @@ class RuleNode(OpNode):
             if cell[0] != version:
                 self.modified(checks, args, ans)
         g = self._complete(g, ans)
-        return [
-            None if edge is None or rule is None else fit(rule(g, ans, *args, *params), x)
-            for edge, rule, x in zip(self.edges, self.rules, args)
-        ]
+        out: list[Any] = []
+        for edge, rule, x in zip(self.edges, self.rules, args):
+            if edge is None or rule is None:
+                out.append(None)
+            else:
+                d = rule(g, ans, *args, *params)
+                out.append(d if d.dtype is x.dtype and d.shape == x.shape else fit(d, x))
+        return out
 
     def _complete(self, g: Any, ans: Any) -> Any:
         """Zeros for those of several outputs that no gradient reached."""
@@ -455,25 +459,36 @@ def prepared(
             wanted |= 1 << k
         else:
             edges.append(None)
-    many = isinstance(ans, tuple)
-    holds_complex = large = False
-    for a in (*ans, *arrays) if many else (ans, *arrays):
+    seen = op.seen.get(wanted) or op.seen_by(wanted)
+    many = ans.__class__ is tuple
+    holds_complex = any(a.dtype.kind == "c" for a in ans) if many else ans.dtype.kind == "c"
+    kept: list[Any] = []
+    checks: list[Any] = []
+    for k, a in enumerate(arrays):
         d = getattr(a, "dtype", None)
-        if d is not None:
-            holds_complex |= d.kind == "c"
-            large |= a.size > LARGE
+        if d is not None and d.kind == "c":
+            holds_complex = True
+        if seen[k + 1]:
+            t = inputs[k]
+            if isinstance(t, Tensor):
+                version = t._ver
+                checks.append((version, version[0], k))
+        else:
+            a = _unseen(a)
+        kept.append(a)
     node = new(op.complex_node if holds_complex else op.node)
     node.edges = tuple(edges)
     node.number = next_number()
-    seen = op.seen.get(wanted) or op.seen_by(wanted)
-    checks = [(t._ver, t._ver[0], k) for k, t in enumerate(inputs) if seen[k + 1] and isinstance(t, Tensor)]
     if seen[0]:
         checks.append((cell, cell[0], -1))
-    if large:
-        arrays = [a if s or not isinstance(a, np.ndarray) else Like(a) for a, s in zip(arrays, seen[1:])]
-        if not seen[0]:
-            ans = tuple(map(Like, ans)) if many else Like(ans)
-    return node, (arrays, ans, params, checks)
+    else:
+        ans = tuple(map(_unseen, ans)) if many else _unseen(ans)
+    return node, (kept, ans, params, checks)
+
+
+def _unseen(a: Any) -> Any:
+    """What is kept of an array that no rule looks into."""
+    return Like(a) if a.__class__ is np.ndarray and a.size > LARGE else a
 
 
 def same(g: Any, *_rest: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if isinstance(other, Tensor) or alpha.__class__ is bool or alpha != 1:
         return promoted(RSUB0, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))
     if not isinstance(other, SCALARS):
-        return NotImplemented
+        raise bad_argument("rsub", "other", 2, other)
     d = _dtypes.result_type(input, other).np
     number = _dtypes.wrapped(other, d) if d.kind in "iu" else other
     return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (number,))
@@ -208,8 +209,7 @@ def floor_divide(input: Any, other: Any) -> Any:
     return call(_FLOORED, (input if isinstance(input, Tensor) else np.asarray(_dtypes.wrapped(input, d.np)), other), (d.np,))
 
 
-floor_divide.limits = True  # type: ignore[attr-defined]
-public(floor_divide)
+public(operator("floor_divide", floor_divide), "floor_divide")
 
 
 def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
@@ -232,6 +232,8 @@ public(_modulo("fmod", FMOD0), "fmod")
 
 
 def _inplace_pow(self: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, (Tensor, *SCALARS)):
+        raise bad_argument("pow_", "exponent", 1, exponent)
     if isinstance(exponent, Tensor):
         return inplace(BINARY["pow"], self, (exponent,))
     check_result_type(self, exponent, "pow")
@@ -240,6 +242,8 @@ def _inplace_pow(self: Any, exponent: Any) -> Any:
 
 
 def _inplace_floor_divide(self: Any, other: Any) -> Any:
+    if not isinstance(other, (Tensor, *SCALARS)):
+        raise bad_argument("floor_divide_", "other", 1, other)
     d = _dtypes.result_type(self, other).np
     refuse("floor_divide", d)
     return inplace(_FLOORED, self, (other,), (d,))
@@ -252,7 +256,7 @@ def _underivable(_g: Any, *_rest: Any) -> Any:
 _underivable.saves = ()  # type: ignore[attr-defined]
 _FLOORED = Op(
     "NotImplemented",
-    lambda x, y, d: np.floor_divide(x.astype(d), divisor(y.astype(d) if isinstance(y, np.ndarray) else _dtypes.wrapped(y, d))),
+    lambda x, y, d: np.floor_divide(x.astype(d), divisor(_dtypes.wrapped(y, d) if isinstance(y, SCALARS) else y.astype(d))),
     [_underivable, _underivable],
 )
 _FLOORED.rename("NotImplemented")
@@ -263,6 +267,21 @@ def _reversed(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return apply(other, self) if isinstance(other, SCALARS) else NotImplemented
 
     return method
+
+
+def _difference(self: Any, other: Any) -> Any:
+    return rsub(self, other) if isinstance(other, SCALARS) else NotImplemented
+
+
+_OPERANDS = (Tensor, *SCALARS)
+
+
+def _augmented(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(method)
+    def operator(self: Any, other: Any) -> Any:
+        return method(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
 
 
 def _rdiv(self: Any, other: Any) -> Any:
@@ -291,12 +310,12 @@ def _no_deletion(self: Any, key: Any) -> None:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": rsub, "mul": FAST["mul"], "rmul": FAST["mul"],
+    "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": _difference, "mul": FAST["mul"], "rmul": FAST["mul"],
     "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
     "pos": lambda self: self, "abs": FUNCTIONS["abs"],
-    "iadd": Tensor.add_, "isub": Tensor.sub_, "imul": Tensor.mul_, "itruediv": Tensor.div_, "ipow": _inplace_pow,
-    "ifloordiv": _inplace_floor_divide, "invert": _invert,
+    **{f"i{name}": _augmented(getattr(Tensor, f"{name}_")) for name in ("add", "sub", "mul")}, "itruediv": _augmented(Tensor.div_),
+    "ipow": _augmented(_inplace_pow), "ifloordiv": _augmented(_inplace_floor_divide), "invert": _invert,
     **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},
     **{name: comparison(name, fun) for name, fun in SHIFTS.items()}, "rlshift": _reversed(comparison("lshift", SHIFTS["lshift"])),
     "rrshift": _reversed(comparison("rshift", SHIFTS["rshift"])),

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
+from functrace.torch._choice import chosen
 from functrace.torch._contact import buffer, rules, sinc_, undeclared
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
@@ -97,7 +98,9 @@ zero.saves = ()  # type: ignore[attr-defined]
 
 def logistic(x: Any) -> Any:
     if type(x) is np.ndarray and x.dtype is F32:
-        return (1 / (1 + np.exp(np.minimum(-x, 700), dtype=F64))).astype(F32)
+        z = np.exp(np.minimum(-x, 700), dtype=F64)
+        z += 1
+        return np.divide(1, z, out=z if z.ndim else None).astype(F32)
     positive = x >= 0
     z = np.exp(np.where(positive, -x, x))
     return np.where(positive, 1, z) / (1 + z)
@@ -127,23 +130,9 @@ def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
     return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
 
 
-_LARGE = 1 << 17  # bytes from which on a result is filled first
-
-
 def _relu(x: Any) -> Any:
-    if x.nbytes >= _LARGE and type(x) is np.ndarray:
-        out = buffer(x.shape, x.dtype)
-        out.fill(0)
-        return np.maximum(x, out, out=out)  # of float32, NumPy's loop for an array and a number takes twice as long
-    return np.maximum(x, x.dtype.type(0))
-
-
-def _unrelu(g: Any, r: Any, _x: Any) -> Any:
-    if g.nbytes > 999 and type(g) is type(r) is np.ndarray and g.dtype == r.dtype:  # by bits: `where` is slow, and 0 * g is not always 0
-        out, kept, bits = buffer(g.shape, g.dtype), (r > 0).view(np.int8), f"i{g.itemsize}"
-        np.bitwise_and(g.view(bits), np.negative(kept, out=kept), out=out.view(bits))
-        return out
-    return np.where(r > 0, g, g.dtype.type(0))
+    zero = x.dtype.type(0)  # the first argument, so that a zero keeps its sign
+    return np.maximum(zero, x, out=buffer(x.shape, x.dtype)) if type(x) is np.ndarray else np.maximum(zero, x)
 
 
 def _sign(x: Any) -> Any:
@@ -191,13 +180,15 @@ UNARY: dict[str, Op] = {
 }
 WHOLE: dict[str, Op] = {  # on integers too they give integers
     "neg": row("Neg", "negative", "Neg"),
-    "relu": row("Relu", _relu, "ThresholdBackward", _unrelu),
+    "relu": row("Relu", _relu, "ThresholdBackward", lambda g, r, _x: chosen(~(r <= 0), g)),
     "floor": row("Floor", _whole(np.floor), "Zero", zero),
     "ceil": row("Ceil", _whole(np.ceil), "Zero", zero),
     "trunc": row("Trunc", _whole(np.trunc), "Zero", zero),
     "frac": row("Frac", lambda x: x - np.trunc(x), "Frac", same),
     "_round": row("Round", _rounded, "Zero", zero),
-    "conj_physical": row("ConjPhysical", np.conjugate, "Conj", lambda g, _r, _x: np.conjugate(g)),
+    "conj_physical": row(
+        "ConjPhysical", lambda x: np.logical_or(x, x) if x.dtype == B else np.conjugate(x), "Conj", lambda g, _r, _x: np.conjugate(g)
+    ),
 }
 _ALIASES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "absolute": "abs",
@@ -427,7 +418,7 @@ def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
 def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any, *, alpha: Any = 1) -> Any:
         if not isinstance(other, (Tensor, *SCALARS)):
-            return NotImplemented
+            raise bad_argument(name + "_", "other", 1, other)
         check_result_type(self, other, name)
         if alpha.__class__ is bool or alpha != 1:
             alpha = _dtypes.factor(alpha, self.dtype)

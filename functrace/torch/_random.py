@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ _STATE = np.dtype(  # PyTorch's layout
      ("rho", "f8"), ("valid", "i8"), ("single", "f8")]
 )  # fmt: skip
 _BLOCK = 16  # numbers that the normal transform of a large tensor takes at a time
+_AT_ONCE = 1 << 15  # numbers of which the arrays in between stay in the cache
 
 
 class Generator:
@@ -112,12 +113,12 @@ class Generator:
         """`n` standard normal numbers: in pairs if few, by blocks of 16 if many."""
         if n < _BLOCK:
             return self.normals(n).astype(dtype)
-        u = self.uniform(n, dtype)
         whole = n // _BLOCK * _BLOCK
-        u[:whole] = _blocks(u[:whole])
-        if whole != n:
-            u[-_BLOCK:] = _blocks(self.uniform(_BLOCK, dtype))
-        return u
+        if whole == n:
+            return _blocks(self.uniform(n, dtype))
+        u = self.uniform(n + _BLOCK, dtype)  # the last block is of numbers of its own
+        z = _blocks(np.concatenate((u[:whole], u[n:])))
+        return np.concatenate((z[: n - _BLOCK], z[whole:]))
 
     def normals(self, n: int) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers in float64, drawn in pairs."""
@@ -147,14 +148,25 @@ class Generator:
         return np.array(out, np.int64)
 
 
-def _blocks(u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def by_c(function: Callable[[float], float], x: Any) -> Any:
+    """A function of the C library of each number: on some CPUs NumPy's own differ from it in the last bit."""
+    return np.fromiter(map(function, x.ravel().tolist()), _F64, x.size).reshape(x.shape)
+
+
+def _blocks(u: Any) -> np.ndarray[Any, Any]:
     """Uniform numbers, 8 radii and 8 angles in each block of 16, to normal ones."""
+    out: np.ndarray[Any, Any] = np.empty_like(u)
     exact = u.dtype != np.float32
-    rows: Any = u.reshape(-1, 2, _BLOCK // 2).astype(_F64 if exact else _F32, copy=False)
-    radius = np.sqrt(-2 * (np.log if exact else _log)(1 - rows[:, 0]))
-    angle = rows.dtype.type(2 * np.pi) * rows[:, 1]
-    sine, cosine = (np.sin(angle), np.cos(angle)) if exact else _sine_and_cosine(angle)
-    return np.stack([radius * cosine, radius * sine], axis=1).reshape(-1).astype(u.dtype, copy=False)
+    for k in range(0, u.size, _AT_ONCE):
+        rows = u[k : k + _AT_ONCE].reshape(-1, 2, _BLOCK // 2)
+        radius, angle = rows.swapaxes(0, 1).astype(_F64 if exact else _F32, "C").reshape(2, -1)
+        radius = by_c(math.log, 1 - radius) if exact else _log(1 - radius)
+        radius *= -2
+        angle *= radius.dtype.type(2 * np.pi)
+        turned = np.stack((by_c(math.cos, angle), by_c(math.sin, angle))) if exact else _cosine_and_sine(angle)
+        turned *= np.sqrt(radius, out=radius)
+        out[k : k + _AT_ONCE].reshape(rows.shape)[...] = turned.reshape(2, *rows.shape[::2]).swapaxes(0, 1)
+    return out
 
 
 # In float32 PyTorch uses the polynomials of the Cephes library, with each product and sum rounded once.
@@ -168,48 +180,80 @@ def _rounded(*numbers: Any) -> Any:
 
 _LOG = _rounded(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
         -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
-_SINE_AND_COSINE = _rounded(
-    [[[-1.9515295891e-4]], [[2.443315711809948e-5]]],
-    [[[8.3321608736e-3]], [[-1.388731625493765e-3]]],
-    [[[-1.6666654611e-1]], [[4.166664568298827e-2]]],
+_COSINE_AND_SINE = _rounded(
+    [[2.443315711809948e-5], [-1.9515295891e-4]],
+    [[-1.388731625493765e-3], [8.3321608736e-3]],
+    [[4.166664568298827e-2], [-1.6666654611e-1]],
 )
 _QUARTER = _rounded(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)  # pi / 4
 
 
-def _once(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` in float32, rounded once: `b` is in float64, which holds the product."""
-    return (a * b + c).astype(_F32)
+_ROOT = np.array(math.sqrt(0.5), _F32).view(np.int32)[()]
 
 
-def _polynomial(coefficients: Any, x: Any) -> Any:
-    y: Any = coefficients[0]
-    for c in coefficients[1:]:
-        y = _once(y, x, c)
-    return y
+def _polynomial(coefficients: Any, x: Any) -> tuple[Any, Any]:
+    """By Horner's rule, of float64 numbers: in float32 each step is rounded once, for float64 holds the product. The result in both."""
+    y = coefficients[0] * x
+    y += coefficients[1]
+    rounded = np.empty(y.shape, _F32)
+    for c in coefficients[2:]:
+        rounded[...] = y
+        y[...] = rounded
+        y *= x
+        y += c
+    rounded[...] = y
+    return y, rounded
 
 
 def _log(x: Any) -> Any:
-    x, e = np.frexp(x)  # 0.5 <= x < 1
-    small = x < _F32(math.sqrt(0.5))
-    x, e = np.where(small, x + x, x) - _F32(1), (e - small).astype(_F32)
+    bits = x.view(np.int32) - _ROOT
+    e = (bits >> 23).astype(_F32)
+    bits &= (1 << 23) - 1
+    bits += _ROOT
+    x = bits.view(_F32)  # from the root of 1/2 to that of 2
+    x -= 1
     z = x * x
-    y = _once(_polynomial(_LOG, x.astype(_F64)) * x, z.astype(_F64), e * _F32(-2.12194440e-4))
-    return e * _F32(0.693359375) + (x + (y - z * _F32(0.5)))  # these products are exact
+    wide, y = _polynomial(_LOG, x.astype(_F64))
+    y *= x
+    wide[...] = y
+    wide *= z
+    wide += e * _F32(-2.12194440e-4)
+    y[...] = wide
+    z *= _F32(0.5)  # exact, as is the last product
+    y -= z
+    y += x
+    e *= _F32(0.693359375)
+    y += e
+    return y
 
 
-def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
-    octant = (x * _F32(4 / math.pi)).astype(np.int32) + 1 & ~1
+def _cosine_and_sine(x: Any) -> Any:
+    octant = (x * _F32(4 / math.pi)).astype(np.int32)
+    octant += 1
+    octant &= ~1
+    wide, rest, x = octant.astype(_F64), x.astype(_F64), x.copy()
     for part in _QUARTER:
-        x = _once(octant, part, x)
+        rest += wide * part
+        x[...] = rest
+        rest[...] = x
     z = x * x
-    wide, half = z.astype(_F64), z * _F32(0.5)
-    sine, cosine = _polynomial(_SINE_AND_COSINE, wide) * z
-    sine, cosine = _once(sine, x.astype(_F64), x), _once(cosine, wide, -half) + _F32(1)
-    straight = octant & 2 == 0
-    return (
-        np.where(straight, sine, cosine) * np.where(octant & 4, _F32(-1), _F32(1)),
-        np.where(straight, cosine, sine) * np.where((octant - 2) & 4, _F32(1), _F32(-1)),
-    )
+    wide[...] = z
+    precise, both = _polynomial(_COSINE_AND_SINE, wide)
+    both *= z
+    precise[...] = both
+    precise *= np.stack((wide, rest))
+    z *= _F32(0.5)
+    precise += np.stack((-z, x))
+    both[...] = precise
+    both[0] += 1
+    cosine, sine = both.view(np.int32)
+    turned = cosine ^ sine
+    turned &= -(octant >> 1 & 1)  # where they change places
+    cosine ^= turned
+    sine ^= turned
+    cosine ^= ((octant + 2) & 4) << 29  # the sign
+    sine ^= (octant & 4) << 29
+    return both
 
 
 default_generator = Generator()

@@ -12,8 +12,10 @@ from functrace.torch._draws import randn as _randn
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import vector_norm
 from functrace.torch._tensor import Tensor
+from functrace.torch._views import type_name
 from functrace.torch.nn import _cells
 from functrace.torch.nn import functional as _functional
+from functrace.torch.nn.utils.parametrizations import norm_except
 
 F: Any = _functional
 _REDUCTIONS = ("none", "mean", "sum")
@@ -81,7 +83,7 @@ adaptive_max_pool1d = F.adaptive_max_pool1d_with_indices
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm along all axes but one, which are kept; along all for `dim=-1`."""
-    return vector_norm(v, pow, [k for k in range(v.ndim) if k != dim], dim >= 0)
+    return norm_except(v, dim, pow)
 
 
 def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
@@ -146,10 +148,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
 
 def typename(obj: Any) -> str:
     """The name of a tensor's type, or of a class."""
-    if isinstance(obj, Tensor):
-        return obj.type()  # type: ignore[no-any-return]
-    kind = obj if isinstance(obj, type) else type(obj)
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__builtin__") else f"{kind.__module__}.{kind.__qualname__}"
+    return obj.type() if isinstance(obj, Tensor) else type_name(obj if isinstance(obj, type) else type(obj))
 
 
 def set_default_tensor_type(t: Any) -> None:

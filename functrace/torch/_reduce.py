@@ -75,10 +75,13 @@ _MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False) for k in 
 
 
 def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
-    def evenly(g: Any, r: Any, x: Any, axes: Any = None, keepdim: bool = False) -> Any:
-        axes = tuple(range(x.ndim)) if axes is None else axes
+    def evenly(g: Any, r: Any, x: Any, axes: Any, keepdim: bool) -> Any:
         chosen = x == restored(r, x.ndim, axes, keepdim)
         return restored(g, x.ndim, axes, keepdim) * chosen / np.sum(chosen, axis=axes, keepdims=True)
+
+    def whole(g: Any, r: Any, x: Any) -> Any:
+        chosen = (x == r) | ((x != x) & (r != r))
+        return np.where(chosen, g / np.sum(chosen), np.zeros((), x.dtype))
 
     def along(x: Any, k: int, keepdim: bool) -> Any:
         indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
@@ -86,7 +89,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
         return (values, indices) if keepdim or not x.ndim else (np.squeeze(values, k), np.squeeze(indices, k))
 
     return (
-        Op(f"{name}Backward1", pick, [lambda g, r, x: evenly(g, r, x)], flat=True),
+        Op(f"{name}Backward1", pick, [whole], flat=True),
         Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
         Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True),
     )
@@ -318,11 +321,10 @@ _NORM = Op("LinalgVectorNorm", array_norm, [_unnorm])
 @public
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The p-norm of the elements, over all axes or those given; or a matrix norm, "nuc"."""
-    if p == "nuc":
+    if isinstance(p, str) and p != "fro":
         return FUNCTIONS["_matrix_norm"](input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     x = to(input, dtype) if dtype is not None else input
-    order = 2.0 if p in ("fro", None) else float(p)
-    return call(_NORM, (x,), (order, axes_of(dim, x._a.ndim), keepdim))
+    return call(_NORM, (x,), (2.0 if p in ("fro", None) else float(p), axes_of(dim, x._a.ndim), keepdim))
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -358,7 +360,11 @@ def _top(x: Any, axes: Any) -> Any:
 
 
 def _softmax(x: Any, k: int) -> Any:
-    e = np.exp(x - _top(x, k))
+    d = x - _top(x, k)
+    if type(d) is np.ndarray:
+        np.exp(d, out=d)
+        return np.divide(d, np.add.reduce(d, axis=k, keepdims=True), out=d)
+    e = np.exp(d)
     return e / np.sum(e, axis=k, keepdims=True)
 
 
@@ -370,10 +376,22 @@ def _log_softmax(x: Any, k: int) -> Any:
     return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
 
 
-_SOFTMAX = Op("Softmax", _softmax, [lambda g, r, _x, k: g * r - r * np.sum(g * r, axis=k, keepdims=True)], "SoftmaxBackwardDataBackward0")
-_LOG_SOFTMAX = Op(
-    "LogSoftmax", _log_softmax, [lambda g, r, _x, k: g - np.exp(r) * np.sum(g, axis=k, keepdims=True)], "LogSoftmaxBackwardDataBackward0"
-)
+def _unsoftmax(g: Any, r: Any, _x: Any, k: int) -> Any:
+    d = g * r
+    total = r * np.sum(d, axis=k, keepdims=True)
+    return np.subtract(d, total, out=total) if type(total) is np.ndarray else d - total
+
+
+def _unlog_softmax(g: Any, r: Any, _x: Any, k: int) -> Any:
+    d = np.exp(r)
+    if type(g) is type(d) is np.ndarray:
+        d *= np.add.reduce(g, axis=k, keepdims=True)
+        return np.subtract(g, d, out=d)
+    return g - d * np.sum(g, axis=k, keepdims=True)
+
+
+_SOFTMAX = Op("Softmax", _softmax, [_unsoftmax], "SoftmaxBackwardDataBackward0")
+_LOG_SOFTMAX = Op("LogSoftmax", _log_softmax, [_unlog_softmax], "LogSoftmaxBackwardDataBackward0")
 
 
 def _soft(name: str, op: Op) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import index_add, index_set, stop_gradient
+from functrace.torch._contact import index_add, index_set, read, stop_gradient
 from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along
@@ -25,8 +25,7 @@ def _along(dim: int, part: Any) -> tuple[Any, ...]:
 def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
     """`x` with the elements of `src` that belong to the same place of `x[key]` added, multiplied, ... to it."""
     how = _LETTERS.get(how, how)
-    hits = np.zeros(x.shape, int)
-    np.add.at(hits, key, 1)
+    hits = index_add(np.zeros(x.shape, int), np.ones(src.shape, int), key)
     old = np.ones(x.shape, bool) if include_self else hits == 0
     if how in ("add", "mean"):
         total = index_add(np.where(old, x, 0).astype(x.dtype), src, key)
@@ -88,9 +87,9 @@ def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, in
 
 def _take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     if dim is None:
-        return np.ravel(input)[np.ravel(indices)]
+        return read(np.ravel(input), np.ravel(indices))
     sizes = [np.broadcast_shapes((m,), (n,))[0] if k != dim else n for k, (m, n) in enumerate(zip(input.shape, indices.shape))]
-    return input[key_along(np.broadcast_to(indices, sizes), dim)]
+    return read(input, key_along(np.broadcast_to(indices, sizes), dim))
 
 
 def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
@@ -145,6 +144,9 @@ def _diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
 
 
 def _block_diag(*tensors: Any) -> Any:
+    for k, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {x.ndim} dimensions")
     d = result_type(*tensors).np
     blocks = [np.atleast_2d(x.astype(d)) for x in tensors]
     width = sum(b.shape[1] for b in blocks)
@@ -185,7 +187,7 @@ bind(
         "index_put": ("IndexPut", _index_put),
         "masked_scatter": ("MaskedScatter", _masked_scatter),
         "put": ("Put", _put),
-        "take": ("Take", lambda input, index: np.ravel(input)[index]),
+        "take": ("Take", lambda input, index: read(np.ravel(input), index)),
         "take_along_dim": ("Gather", _take_along_dim),
         "diagonal_scatter": ("DiagonalScatter", lambda input, src, offset=0, dim1=0, dim2=1: _diagonal(input, src, offset, dim1, dim2)),
         "select_scatter": ("SelectScatter", lambda input, src, dim, index: _select(input, src, dim, index)),

@@ -10,9 +10,11 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import GETITEM, MATMUL, RESHAPE, Tracer
+from functrace.torch._choice import chosen
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, read, unread
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
+from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along, put_in_order, result_class, unpick
@@ -211,9 +213,9 @@ def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # choosing
 
-_AT = Op("Gather", GETITEM.fun, GETITEM.vjps, frees=True, flat=True)
+_AT = Op("Gather", read, [unread], frees=True, flat=True)
 
-_INDEX_AT = Op("IndexSelect", GETITEM.fun, GETITEM.vjps, frees=True, flat=True)
+_INDEX_AT = Op("IndexSelect", read, [unread], frees=True, flat=True)
 
 _MASKED_SELECT = Op(
     "MaskedSelect",
@@ -225,8 +227,8 @@ _MASKED_SELECT = Op(
 
 _WHERE = Op(
     "Where",
-    lambda x, y, c: np.where(c, x, y),
-    [lambda g, _r, _x, _y, c: np.where(c, g, np.zeros((), g.dtype)), lambda g, _r, _x, _y, c: np.where(c, np.zeros((), g.dtype), g)],
+    lambda x, y, c: chosen(c, x, y),
+    [lambda g, _r, _x, _y, c: chosen(c, g), lambda g, _r, _x, _y, c: chosen(~c, g)],
     "Where",
     frees=True,
 )
@@ -236,7 +238,7 @@ _WHERE = Op(
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
     if input is None:
-        return tuple(wrap(i) for i in np.nonzero(need("where", condition, "condition")._a))
+        return tuple(wrap(i) for i in np.nonzero(np.atleast_1d(need("where", condition, "condition")._a)))
     need("where", condition, "condition")
     for k, x in enumerate((input, other)):
         if not isinstance(x, (Tensor, *SCALARS)):
@@ -259,7 +261,7 @@ def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
     inside = np.ones(x.shape, bool)
     inside = inside & (x >= low) if low is not None else inside
     inside = inside & (x <= high) if high is not None else inside
-    return np.where(inside, g, np.zeros((), g.dtype))
+    return chosen(inside, g)
 
 
 _CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
@@ -312,8 +314,8 @@ public(lambda input, max: _between(input, None, max) if isinstance(max, Tensor) 
 
 _MASKED_FILL = Op(
     "MaskedFill",
-    lambda x, m, v: np.where(m, _dtypes.held(v, x.dtype), x),
-    [lambda g, _r, _x, m, _v: np.where(m, np.zeros((), g.dtype), g)],
+    lambda x, m, v: chosen(~m, x, _dtypes.held(v, x.dtype)),
+    [lambda g, _r, _x, m, _v: chosen(~m, g)],
     "MaskedFill",
     frees=True,
 )
@@ -454,8 +456,14 @@ public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The different elements, in order."""
     find: Any = np.unique
-    found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=dim, equal_nan=False)
-    return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
+    along = None if dim is None else axis(dim, input._a.ndim)
+    found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=along, equal_nan=False)
+    values, *rest = map(wrap, found if isinstance(found, tuple) else (found,))
+    if input._rg and recording():
+        from functrace.torch._bind import underivable
+
+        values = call(underivable("unique"), (values, input))
+    return (values, *rest) if rest else values
 
 
 def stride(self: Any, dim: int | None = None) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range, whole
-from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, read, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public, zero
@@ -53,7 +53,7 @@ def _laid(a: Any, made: Any) -> Any:
 
 
 EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
-INDEX = Op("Index", GETITEM.fun, GETITEM.vjps, "IndexPut", frees=True)
+INDEX = Op("Index", read, [unread], "IndexPut", frees=True)
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
 TO = Op("ToCopy", lambda a, d: _laid(a, cast(a, d)), [same], "ToCopy")

@@ -8,10 +8,12 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._limits import refuse
+from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import key_along
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import written_to
+from functrace.torch._views import bad_argument, written_to
 
 
 def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
@@ -81,6 +83,8 @@ def _running(fun: Any) -> Any:
 
 
 def _renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     others = tuple(k for k in range(input.ndim) if k != dim)
     size = vector_norm(input, p, others, True)
     return input * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)
@@ -92,6 +96,9 @@ def vector_norm(x: Any, p: Any = 2, axes: Any = None, keepdim: bool = False) -> 
 
 
 def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    for k, x in enumerate((x1, x2), 1):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
     return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
 
 
@@ -122,11 +129,18 @@ def _gradient(input: Any, spacing: Any = 1, dim: Any = None, edge_order: Any = 1
     return tuple(np.gradient(input, h, axis=k, edge_order=edge_order) for h, k in zip(steps, dim))
 
 
+def _flat(name: str, input: Any) -> None:
+    if input.ndim > 2:
+        raise RuntimeError(f"{name}(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+
+
 def _cov(input: Any, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    _flat("cov", input)
     return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
 
 
 def _corrcoef(input: Any) -> Any:
+    _flat("corrcoef", input)
     return np.corrcoef(input)
 
 
@@ -140,7 +154,7 @@ def _histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return np.histogram(input, bins, _edges(input, bins, min, max))[0].astype(input.dtype)
 
 
-def _histogram(input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def _histogram(input: Any, bins: Any = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     if isinstance(bins, int) and range is None:
         range = _edges(input, bins, 0, 0)
     counts, edges = np.histogram(np.ravel(input), bins, range, density, None if weight is None else np.ravel(weight))
@@ -158,11 +172,19 @@ def _unique_consecutive(input: Any, return_inverse: bool = False, return_counts:
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def _beside(x: Any, other: Any) -> Any:
+    """A number as an array, of the dtype that it has beside another one."""
+    return np.asarray(x).astype(np.result_type(other, x)) if isinstance(x, SCALARS) else x
+
+
 def _searchsorted(
     sorted_sequence: Any, input: Any, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
 ) -> Any:
+    if isinstance(input, (str, bytes)) or input is None:
+        raise bad_argument("searchsorted", "self", 2, input)
     side = side or ("right" if right else "left")
     s = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    input = _beside(input, s)
     if s.ndim == 1:
         found = np.searchsorted(s, input, side)
     else:
@@ -209,7 +231,7 @@ bind(
         "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
         "renorm": ("Renorm", _renorm),
         "diff": ("Sub", _diff),
-        "msort": ("Sort", lambda input: np.sort(input, axis=0, kind="stable")),
+        "msort": ("Sort", lambda input: np.sort(input, axis=0, kind="stable") if input.ndim else input),
         "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),
         "pdist": ("Pdist", _pdist),
     }
@@ -259,7 +281,7 @@ _bucketize = FUNCTIONS["bucketize"]
 
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
     """In which of the intervals between `boundaries` each element, or a number, lies."""
-    x = input if isinstance(input, Tensor) else wrap(np.asarray(input, _dtypes.of_scalar(input).np))
+    x = input if isinstance(input, Tensor) else wrap(_beside(input, boundaries._a))
     result = _bucketize(x, boundaries, out_int32, right)
     return result if out is None else written_to("bucketize", out, result)
 
@@ -270,10 +292,15 @@ _isin = FUNCTIONS["isin"]
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Which elements are among others; either may be a number."""
-    given = [x if isinstance(x, Tensor) else wrap(np.asarray(x, _dtypes.of_scalar(x).np)) for x in (elements, test_elements)]
+    for k, x in enumerate((elements, test_elements)):
+        if not isinstance(x, (Tensor, *SCALARS)) or k and not any(isinstance(y, Tensor) for y in (elements, x)):
+            raise bad_argument("isin", ("elements", "test_elements")[k], k + 1, x)
+        refuse("isin", x._a.dtype if isinstance(x, Tensor) else np.asarray(x).dtype)
+    pair = (elements, test_elements), (test_elements, elements)
+    given = [x if isinstance(x, Tensor) else wrap(_beside(x, other._a)) for x, other in pair]
     return _isin(*given, assume_unique, invert)
 
 
 FUNCTIONS["isin"] = isin
-bind({"histogram": ("Histogram", _histogram)}, constant="zero", fields="hist bin_edges")
+bind({"histogram": ("Histogram", _histogram)}, constant="none", fields="hist bin_edges")
 bind({"bincount": ("Bincount", lambda input, weights=None, minlength=0: _binned(input, weights, minlength))}, constant="none")

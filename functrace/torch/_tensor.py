@@ -65,7 +65,10 @@ class _Inherited:
 def _find_edge(t: Any) -> Edge | None:
     base = t._base
     if base is None:
-        return accumulator(t) if t._rg else None
+        if not t._rg:
+            return None
+        t._edge = edge = accumulator(t)
+        return edge
     if base._rg and t._seen != t._ver[0]:
         t._made, t._seen = t._regenerate(), t._ver[0]
     if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
@@ -162,6 +165,7 @@ class Tensor(Methods):
 
     device = _dtypes.CPU
     layout = _dtypes.strided
+    is_cpu = True
     is_cuda = is_sparse = is_quantized = is_meta = is_mps = False
 
     @property

@@ -289,13 +289,17 @@ def rebase(x: Any, node: Any, k: int = 0) -> None:
 
 
 def type_name(x: Any) -> str:
-    """The name of an object's type, as PyTorch writes it."""
+    """The name of an object's type, or of a class, as PyTorch writes it."""
+    if isinstance(x, type):
+        return x.__qualname__ if x.__module__ == "builtins" else f"{x.__module__}.{x.__qualname__}"
     return "numpy." * (type(x).__module__ == "numpy") + type(x).__name__
 
 
 def bad_argument(name: str, argument: str, position: int, found: Any) -> TypeError:
     """PyTorch's complaint about something that is not a tensor."""
-    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type_name(found)}")
+    traced = isinstance(found, Tracer)
+    given = "a traced value of functrace: pass torch.as_tensor(x), or take torch.func.grad of the function" if traced else type_name(found)
+    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given}")
 
 
 def mismatch(a: Any, b: Any) -> RuntimeError | None:

@@ -64,13 +64,33 @@ def _triangle(A: Any, upper: bool, unit: bool) -> Any:
 
 
 def _solve_triangular(A: Any, B: Any, upper: Any = None, left: bool = True, unitriangular: bool = False) -> Any:
-    return _solve(_triangle(A, upper, unitriangular), B, left)
+    return _solve_matrices("solve_triangular", _triangle(A, upper, unitriangular), B, left)
 
 
 def _solve(A: Any, B: Any, left: bool = True) -> Any:
-    if B.ndim == 1 or (B.shape == A.shape[:-1] and B.ndim < A.ndim):
-        return np.linalg.solve(A, B[..., None])[..., 0]
+    vector = B.ndim == 1 or (B.shape == A.shape[:-1] and B.ndim < A.ndim)
+    x = _solve_matrices("solve", A, B[..., None] if vector else B, left)
+    return x[..., 0] if vector else x
+
+
+def _solve_matrices(name: str, A: Any, B: Any, left: bool = True) -> Any:
+    if B.ndim < 2:
+        raise RuntimeError(f"linalg.{name}: The input tensor B must have at least 2 dimensions.")
+    if A.ndim > 1 and A.shape[-1] != B.shape[-2 if left else -1]:
+        sizes = " and ".join("x".join(map(str, x.shape[-2:])) for x in (A, B))
+        raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} ({sizes})")
     return np.linalg.solve(A, B) if left else _swap(np.linalg.solve(_swap(A), _swap(B)))
+
+
+def _tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
+    order = [k for k in range(A.ndim) if dims is None or k not in axes_of(dims, A.ndim)]
+    moved = np.transpose(A, (*order, *(k for k in range(A.ndim) if k not in order)))
+    m, n = math.prod(moved.shape[B.ndim :]), math.prod(B.shape)
+    if m != n or n != math.prod(moved.shape[: B.ndim]):
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {m} != {n}"
+        )
+    return np.linalg.tensorsolve(A, B, dims)
 
 
 def _pivots(a: Any) -> tuple[Any, Any]:
@@ -88,8 +108,10 @@ def _pivots(a: Any) -> tuple[Any, Any]:
 
 
 def _all_pivots(A: Any) -> tuple[Any, Any]:
-    found = [_pivots(a) for a in np.reshape(A, (-1, *A.shape[-2:]))]
-    return tuple(np.reshape([f[k] for f in found], (*A.shape[:-2], -1)) for k in (0, 1))  # type: ignore[return-value]
+    (m, n), lead = A.shape[-2:], A.shape[:-2]
+    found = [_pivots(a) for a in np.reshape(A, (math.prod(lead), m, n))]
+    rows, swaps = (np.array([f[k] for f in found], d) for k, d in enumerate((np.int64, np.int32)))
+    return np.reshape(rows, (*lead, m)), np.reshape(swaps, (*lead, min(m, n)))
 
 
 _PIVOTS: Primitive = Primitive(
@@ -152,7 +174,7 @@ def _unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivot
 def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:
     p, lower, upper = _unpack(LU, pivots)
     a = p @ lower @ upper
-    return _solve(_adjoint(a) if adjoint else a, B, left)
+    return _solve_matrices("lu_solve", _adjoint(a) if adjoint else a, B, left)
 
 
 def _lstsq(A: Any, B: Any, rcond: Any = None, driver: Any = None) -> Any:
@@ -161,8 +183,8 @@ def _lstsq(A: Any, B: Any, rcond: Any = None, driver: Any = None) -> Any:
     x, none = np.linalg.pinv(A) @ b, np.zeros(0, A.real.dtype)
     full = driver in ("gels", "gelsd", "gelss") and A.shape[-2] > A.shape[-1]
     residuals = np.sum(np.abs(A @ x - b) ** 2, axis=-2) if full else none
-    values = np.linalg.svdvals(value(A)) if driver in ("gelsd", "gelss") else none
-    return (x[..., 0] if vector else x), residuals, _matrix_rank(value(A)), values
+    values = np.linalg.svdvals(stop_gradient(A)) if driver in ("gelsd", "gelss") else none
+    return (x[..., 0] if vector else x), residuals, _matrix_rank(stop_gradient(A)), values
 
 
 _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
@@ -237,8 +259,8 @@ def _pinv(A: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None, r
     if rtol is None:
         rtol = 0.0 if atol is not None and np.any(value(atol)) else max(A.shape[-2:]) * np.finfo(A.dtype).eps
     if atol is not None and A.size:
-        largest = np.max(np.linalg.svdvals(value(A)), axis=-1)
-        rtol = np.maximum(value(rtol), np.divide(value(atol), largest, out=np.zeros_like(largest), where=largest > 0))
+        largest = np.max(np.linalg.svdvals(stop_gradient(A)), axis=-1)
+        rtol = np.maximum(value(rtol), np.where(largest > 0, value(atol) / np.where(largest > 0, largest, 1), 0))
     if hermitian:  # the lower triangle counts, the gradient is that of any matrix
         plain = stop_gradient(A)
         A = A + (np.tril(plain) + _adjoint(np.tril(plain, -1)) - plain)
@@ -252,6 +274,8 @@ def _matrix_power(A: Any, n: int) -> Any:
 
 
 def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None) -> Any:
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     tol = tol if tol is not None else atol
     rank = np.linalg.matrix_rank(A, tol, hermitian) if rtol is None else np.linalg.matrix_rank(A, hermitian=hermitian, rtol=rtol)
     return rank.astype(np.int64)
@@ -298,11 +322,28 @@ def _logdet(A: Any) -> Any:
     return np.where(sign < 0, np.nan, log).astype(A.dtype) if A.dtype.kind == "f" else log + np.log(sign)
 
 
+def _from_factor(L: Any, upper: bool) -> Any:
+    """The matrix that a triangle of `L` is the Cholesky factor of."""
+    factor = _triangle(L, upper, False)
+    return _adjoint(factor) @ factor if upper else factor @ _adjoint(factor)
+
+
+def _check_pair(name: str, few: str, b: Any, A: Any) -> None:
+    if b.ndim < 2:
+        raise RuntimeError(few)
+    if b.shape[-2] != A.shape[-1]:
+        sizes = f"each A matrix is {A.shape[-2]} by {A.shape[-1]} but each b matrix is {b.shape[-2]} by {b.shape[-1]}"
+        raise RuntimeError(f"Incompatible matrix sizes for {name}: {sizes}")
+
+
 def _cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
-    return np.linalg.solve(_adjoint(L) @ L if upper else L @ _adjoint(L), input)
+    _check_pair("cholesky_solve", f"b should have at least 2 dimensions, but has {input.ndim} dimensions instead", input, L)
+    return np.linalg.solve(_from_factor(L, upper), input)
 
 
 def _triangular(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+    few = f"torch.triangular_solve: Expected b to have at least 2 dimensions, but it has {b.ndim} dimensions instead"
+    _check_pair("triangular_solve", few, b, A)
     a = _triangle(A, upper, unitriangular)
     return np.linalg.solve(_swap(a) if transpose else a, b), A
 
@@ -328,7 +369,7 @@ _TABLE: dict[str, Any] = {
     "solve_triangular": ("LinalgSolveTriangular", _solve_triangular),
     "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False)),
     "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
-    "tensorsolve": ("View", lambda A, B, dims=None: np.linalg.tensorsolve(A, B, dims)),
+    "tensorsolve": ("View", _tensorsolve),
     "vander": ("Cat", lambda x, N=None: long(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(long(x).dtype)),
 }  # fmt: skip
 _NAMED: dict[str, Any] = {
@@ -374,10 +415,7 @@ bind(
         "pinverse": ("LinalgPinv", lambda input, rcond=1e-15: np.linalg.pinv(input, rcond=rcond)),
         "logdet": ("Where", _logdet),
         "cholesky": ("Cholesky", _cholesky),
-        "cholesky_inverse": (
-            "CholeskyInverse",
-            lambda input, upper=False: np.linalg.inv(_adjoint(input) @ input if upper else input @ _adjoint(input)),
-        ),
+        "cholesky_inverse": ("CholeskyInverse", lambda input, upper=False: np.linalg.inv(_from_factor(input, upper))),
         "cross": ("LinalgCross", _first_three),
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
         "addmv": ("Addmv", _addition(np.matmul)),

@@ -14,16 +14,18 @@ from functrace.torch.distributions.transforms import transform_to as transform_t
 
 _PARTS = {  # PyTorch has a module for each; scripts import from them
     "composed": "independent mixture_same_family transformed_distribution",
-    "continuous": "cauchy chi2 exponential gamma half_normal laplace log_normal normal studentT uniform",
+    "continuous": "cauchy chi2 exponential gamma generalized_pareto half_normal laplace log_normal normal studentT uniform",
     "discrete": "bernoulli binomial categorical geometric multinomial one_hot_categorical poisson",
     "distribution": "utils",
     "divergences": "kl",
     "further": "continuous_bernoulli fishersnedecor gumbel half_cauchy inverse_gamma kumaraswamy logistic_normal negative_binomial pareto "
     "relaxed_bernoulli relaxed_categorical von_mises weibull",
+    "matrices": "lkj_cholesky wishart",
+    "piecewise": "",
     "multivariate": "beta dirichlet lowrank_multivariate_normal multivariate_normal",
     "transforms": "constraint_registry",
 }
-_INNER = ("Binary", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli")
+_INNER = ("Binary", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli")
 for _part, _names in _PARTS.items():
     _module = _importlib.import_module(f"{__name__}.{_part}")
     for _name, _value in vars(_module).items():
@@ -34,5 +36,7 @@ for _part, _names in _PARTS.items():
             and _name not in _INNER
         ):
             globals()[_name] = _value
+            if issubclass(_value, transforms.Transform):
+                setattr(transforms, _name, _value)
     globals().update(dict.fromkeys(_names.split(), _module))
 __getattr__ = _missing("torch.distributions")

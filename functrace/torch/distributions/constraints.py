@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrace.torch._create import tensor
 from functrace.torch._ops import FUNCTIONS
 
@@ -91,12 +93,36 @@ def independent(base: Constraint, n: int) -> Constraint:
 
 
 def _positive_definite(x: Any) -> Any:
-    import numpy as np
-
     symmetric = FUNCTIONS["isclose"](x, x.mT, atol=1e-6).all(-2).all(-1)
     if not bool(symmetric.all()):
         return symmetric
     return tensor(np.linalg.eigvalsh(x.detach().numpy()).min(-1) > 0)
+
+
+def cat(cseq: Any, dim: int = 0, lengths: Any = None) -> Constraint:
+    """A constraint for each part along an axis."""
+    parts = list(cseq)
+    sizes = [1] * len(parts) if lengths is None else list(lengths)
+
+    def check(x: Any) -> Any:
+        return FUNCTIONS["cat"]([c.check(v) for c, v in zip(parts, x.split(sizes, dim))], dim)
+
+    return Constraint("Cat()", check, max(c.event_dim for c in parts), any(c.is_discrete for c in parts))
+
+
+def stack(cseq: Any, dim: int = 0) -> Constraint:
+    """A constraint for each entry along an axis."""
+    parts = list(cseq)
+
+    def check(x: Any) -> Any:
+        return FUNCTIONS["stack"]([c.check(v) for c, v in zip(parts, x.unbind(dim))], dim)
+
+    return Constraint("Stack()", check, max(c.event_dim for c in parts) + (dim < 0), any(c.is_discrete for c in parts))
+
+
+def _corr_cholesky(x: Any) -> Any:
+    tolerance = float(np.finfo(x._a.dtype).eps) * x.size(-1) * 10
+    return lower_cholesky.check(x) & ((x.pow(2).sum(-1) - 1).abs() < tolerance).all(-1)
 
 
 real = Constraint("Real()", lambda x: x == x)
@@ -111,3 +137,4 @@ simplex = Constraint("Simplex()", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).
 one_hot = Constraint("OneHot()", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
 lower_cholesky = Constraint("LowerCholesky()", lambda x: (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
 positive_definite = Constraint("PositiveDefinite()", _positive_definite, 2)
+corr_cholesky = Constraint("CorrCholesky()", _corr_cholesky, 2)

@@ -417,3 +417,58 @@ class StudentT(_LocScale):
         half, digamma, lgamma = 0.5 * self.df, T["digamma"], T["lgamma"]
         log_beta = lgamma(half) + math.lgamma(0.5) - lgamma(0.5 * (self.df + 1))
         return self.scale.log() + 0.5 * (self.df + 1) * (digamma(0.5 * (self.df + 1)) - digamma(half)) + 0.5 * self.df.log() + log_beta
+
+
+class GeneralizedPareto(Distribution):
+    """What exceeds a threshold far out: the tail is a power, or for `concentration` 0 exponential."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Any:
+        end = T["where"](self.concentration < 0, self.loc - self.scale / self.concentration, math.inf)
+        return constraints.interval(self.loc, end)
+
+    def _safe(self) -> tuple[Any, Any]:
+        """Where the concentration is 0, and the concentration, there 1."""
+        none = T["isclose"](self.concentration, T["zeros_like"](self.concentration))
+        return none, T["where"](none, 1.0, self.concentration)
+
+    def _log_tail(self, value: Any) -> Any:
+        z, (none, c) = (value - self.loc) / self.scale, self._safe()
+        return T["where"](none, -z, -(c * z).log1p() / c)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return (1 + T["where"](self._safe()[0], 0.0, self.concentration)) * self._log_tail(value) - self.scale.log()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return -self._log_tail(value).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        log, (none, c) = (-value).log1p(), self._safe()
+        return self.loc + self.scale * T["where"](none, -log, (-c * log).expm1() / c)
+
+    @property
+    def mean(self) -> Any:
+        c = self.concentration
+        return T["where"](c < 1, self.loc + self.scale / (1 - T["where"](c < 1, c, 0.5)), math.nan)
+
+    @property
+    def variance(self) -> Any:
+        c = T["where"](self.concentration < 0.5, self.concentration, 0.25)
+        return T["where"](self.concentration < 0.5, self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c)), math.nan)
+
+    mode = property(lambda self: self.loc)
+
+    def entropy(self) -> Any:
+        return self.scale.log() + self.concentration + 1

@@ -14,7 +14,14 @@ from functrace.torch._dtypes import Size
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
-from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
+from functrace.torch.distributions.distribution import (
+    Binary,
+    Distribution,
+    broadcast_all,
+    either,
+    logits_to_probs,
+    probs_to_logits,
+)
 
 T: Any = FUNCTIONS
 
@@ -184,13 +191,13 @@ class Categorical(Distribution):
     @enable_grad()
     def probs(self) -> Any:
         """The probability of each choice."""
-        return self.logits.softmax(-1)
+        return logits_to_probs(self.logits)
 
     @functools.cached_property
     @enable_grad()
     def logits(self) -> Any:
         """The logarithm of each probability."""
-        return clamp_probs(self.probs).log()
+        return probs_to_logits(self.probs)
 
     @property
     def support(self) -> Any:

@@ -182,6 +182,22 @@ def clamp_probs(probs: Any) -> Any:
     return probs.clamp(min=eps, max=1 - eps)
 
 
+def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+    """The probabilities of choices, or of two-way ones."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+    """The way back: log(p), or log(p / (1 - p))."""
+    p = clamp_probs(probs)
+    return p.log() - (-p).log1p() if is_binary else p.log()
+
+
+def lazy_property(function: Any) -> Any:
+    """A property that is computed, with gradients, when it is first asked for."""
+    return functools.cached_property(enable_grad()(function))
+
+
 class Binary(Distribution):
     """Of two-way choices; of `probs` and `logits` the one that was not given follows from the other."""
 
@@ -196,11 +212,10 @@ class Binary(Distribution):
     @enable_grad()
     def probs(self) -> Any:
         """The probability of 1."""
-        return self.logits.sigmoid()
+        return logits_to_probs(self.logits, True)
 
     @functools.cached_property
     @enable_grad()
     def logits(self) -> Any:
         """log(p / (1 - p))."""
-        p = clamp_probs(self.probs)
-        return p.log() - (-p).log1p()
+        return probs_to_logits(self.probs, True)

@@ -94,41 +94,18 @@ class Beta(Distribution):
         return self._dirichlet.entropy()
 
 
-class MultivariateNormal(Distribution):
-    """The normal distribution of a mean vector, and a covariance, its inverse, or its Cholesky factor."""
+class Covariant(Distribution):
+    """What has a covariance: of it, its inverse, and its Cholesky factor the one that was given, `_given`, is an attribute."""
 
-    arg_constraints = {
-        "loc": constraints.real_vector,
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-    }
-    support = constraints.real_vector
-    has_rsample = True
+    _given: str
 
-    def __init__(
-        self,
-        loc: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
-        scale_tril: Any = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
+    def _take(self, **given: Any) -> Any:
+        """The one matrix that is given, and note which."""
         named = [k for k, v in given.items() if v is not None]
         if len(named) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        matrix = given[named[0]]
-        if matrix.dim() < 2:
-            more = "" if named[0] == "precision_matrix" else ", with optional leading batch dimensions"
-            raise ValueError(f"{named[0]} must be at least two-dimensional{more}")
-        batch = np.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
-        self.loc = loc.expand(*batch, loc.shape[-1])
-        setattr(self, named[0], matrix.expand(*batch, *matrix.shape[-2:]))
-        super().__init__(batch, loc.shape[-1:], validate_args)
         self._given = named[0]
+        return given[named[0]]
 
     @functools.cached_property
     @enable_grad()
@@ -162,6 +139,38 @@ class MultivariateNormal(Distribution):
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
         return T["cholesky_inverse"](self._factor)
+
+
+class MultivariateNormal(Covariant):
+    """The normal distribution of a mean vector, and a covariance, its inverse, or its Cholesky factor."""
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Any,
+        covariance_matrix: Any = None,
+        precision_matrix: Any = None,
+        scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        matrix = self._take(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        if matrix.dim() < 2:
+            more = "" if self._given == "precision_matrix" else ", with optional leading batch dimensions"
+            raise ValueError(f"{self._given} must be at least two-dimensional{more}")
+        batch = np.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        self.loc = loc.expand(*batch, loc.shape[-1])
+        setattr(self, self._given, matrix.expand(*batch, *matrix.shape[-2:]))
+        super().__init__(batch, loc.shape[-1:], validate_args)
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: self._factor.pow(2).sum(-1))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import tensor
+from functrace.torch._dtypes import Size
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions import constraints
@@ -343,6 +344,44 @@ class AffineTransform(Transform):
     inverse_shape = forward_shape
 
 
+class ReshapeTransform(Transform):
+    """The last axes, of shape `in_shape`, in another shape."""
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        self.domain, self.codomain = (constraints.independent(constraints.real, len(s)) for s in (self.in_shape, self.out_shape))
+
+    def _key(self) -> Any:
+        return self.in_shape, self.out_shape
+
+    def _call(self, x: Any) -> Any:
+        return x.reshape(self.forward_shape(x.shape))
+
+    def _inverse(self, y: Any) -> Any:
+        return y.reshape(self.inverse_shape(y.shape))
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
+
+    @staticmethod
+    def _changed(shape: Any, old: Any, new: Any) -> Any:
+        if len(shape) < len(old):
+            raise ValueError("Too few dimensions on input")
+        lead = len(shape) - len(old)
+        if tuple(shape[lead:]) != tuple(old):
+            raise ValueError(f"Shape mismatch: expected {shape[lead:]} but got {old}")
+        return Size((*shape[:lead], *new))
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._changed(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._changed(shape, self.out_shape, self.in_shape)
+
+
 class SoftmaxTransform(Transform):
     """Softmax along the last axis, whose inverse is the logarithm."""
 
@@ -386,7 +425,12 @@ class StickBreakingTransform(Transform):
         return (*shape[:-1], shape[-1] - 1)
 
 
+ONTO: dict[Any, Any] = {}  # what gives a function onto a constraint
+
+
 def _onto(constraint: Any, simplex: Any) -> Any:
+    if constraint in ONTO:
+        return ONTO[constraint]()
     low, high = constraint.bounds
     if constraint.base is not None:
         return IndependentTransform(_onto(constraint.base, simplex), constraint.event_dim - constraint.base.event_dim)

@@ -21,7 +21,9 @@ from functrace.torch.nn.recurrent import LSTM as LSTM
 from functrace.torch.nn.recurrent import RNN as RNN
 from functrace.torch.nn.recurrent import GRUCell as GRUCell
 from functrace.torch.nn.recurrent import LSTMCell as LSTMCell
+from functrace.torch.nn.recurrent import RNNBase as RNNBase
 from functrace.torch.nn.recurrent import RNNCell as RNNCell
+from functrace.torch.nn.recurrent import RNNCellBase as RNNCellBase
 from functrace.torch.nn.transformer import MultiheadAttention as MultiheadAttention
 from functrace.torch.nn.transformer import Transformer as Transformer
 from functrace.torch.nn.transformer import TransformerDecoder as TransformerDecoder
@@ -40,7 +42,11 @@ globals().update(_TABLE)
 _LAZY = ("Linear", *(f"{_name}{_d}d" for _name in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for _d in (1, 2, 3)))
 __getattr__ = _missing(
     "torch.nn",
-    {"modules": "modules", **dict.fromkeys((*(f"Lazy{_name}" for _name in _LAZY), "LazyModuleMixin", "UninitializedParameter"), "lazy")},
+    {
+        "modules": "modules",
+        "AdaptiveLogSoftmaxWithLoss": "adaptive",
+        **dict.fromkeys((*(f"Lazy{_name}" for _name in _LAZY), "LazyModuleMixin", "UninitializedParameter"), "lazy"),
+    },
 )
 
 

@@ -3,6 +3,7 @@ import builtins
 from typing import Any
 
 from functrace.torch._tensor import Tensor as Tensor
+from functrace.torch.nn import adaptive as adaptive
 from functrace.torch.nn import containers as containers
 from functrace.torch.nn import functional as functional
 from functrace.torch.nn import hooks as hooks
@@ -17,6 +18,7 @@ from functrace.torch.nn import recurrent as recurrent
 from functrace.torch.nn import transformer as transformer
 from functrace.torch.nn import utils as utils
 from functrace.torch.nn import weighted as weighted
+from functrace.torch.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from functrace.torch.nn.containers import ModuleDict as ModuleDict
 from functrace.torch.nn.containers import ModuleList as ModuleList
 from functrace.torch.nn.containers import ParameterDict as ParameterDict
@@ -36,7 +38,9 @@ from functrace.torch.nn.recurrent import GRUCell as GRUCell
 from functrace.torch.nn.recurrent import LSTM as LSTM
 from functrace.torch.nn.recurrent import LSTMCell as LSTMCell
 from functrace.torch.nn.recurrent import RNN as RNN
+from functrace.torch.nn.recurrent import RNNBase as RNNBase
 from functrace.torch.nn.recurrent import RNNCell as RNNCell
+from functrace.torch.nn.recurrent import RNNCellBase as RNNCellBase
 from functrace.torch.nn.transformer import MultiheadAttention as MultiheadAttention
 from functrace.torch.nn.transformer import Transformer as Transformer
 from functrace.torch.nn.transformer import TransformerDecoder as TransformerDecoder
@@ -131,6 +135,10 @@ class FeatureAlphaDropout(Module):
 class Flatten(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 class Fold(Module):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+class FractionalMaxPool2d(Module):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+class FractionalMaxPool3d(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 class GELU(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...

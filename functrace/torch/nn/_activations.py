@@ -13,6 +13,7 @@ from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._border import named
+from functrace.torch._choice import chosen
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY, logistic
 from functrace.torch._reduce import log_softmax as _log_softmax
@@ -33,25 +34,30 @@ def _erf(x: Any) -> Any:
     return UNARY["erf"].fun(x)
 
 
-def _gelu(x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(_C * (x + 0.044715 * x * x * x)))
-    return x * 0.5 * (1 + _erf(x * math.sqrt(0.5)))
+def _step(x: Any, approximate: str, made: Any = None) -> Any:
+    """The smooth step from -1 to 1 in `gelu`. It takes longer than all else there, so what was `made` of an array is used again."""
+    if made is not None and type(x) is np.ndarray:
+        return made
+    return np.tanh(_C * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))
 
 
-def _ungelu(g: Any, _r: Any, x: Any, approximate: str) -> Any:
+def _gelu(x: Any, approximate: str, made: Any) -> Any:
+    return 0.5 * x * (1 + _step(x, approximate, made))
+
+
+def _ungelu(g: Any, _r: Any, x: Any, approximate: str, made: Any) -> Any:
+    u = _step(x, approximate, made)
     if approximate == "tanh":
-        u = np.tanh(_C * (x + 0.044715 * x * x * x))
         return g * (0.5 * (1 + u) + 0.5 * x * (1 - u * u) * _C * (1 + 3 * 0.044715 * x * x))
-    return g * (0.5 * (1 + _erf(x * math.sqrt(0.5))) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+    return g * (0.5 * (1 + u) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
 
 
 def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return np.where(x >= 0, x * scale, scale * alpha * np.expm1(np.minimum(x, 0) * input_scale))
+    return chosen(x >= 0, x * scale, scale * alpha * np.expm1(np.minimum(x, 0) * input_scale))
 
 
 def _unelu(g: Any, _r: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return g * np.where(x > 0, scale, scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale))
+    return g * chosen(~(x > 0), scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale), scale)
 
 
 def _unsilu(g: Any, _r: Any, x: Any) -> Any:
@@ -66,14 +72,14 @@ def _unmish(g: Any, _r: Any, x: Any) -> Any:
 
 def _inside(low: Any, high: Any) -> Callable[..., Any]:
     """The rule of what is linear strictly between two bounds and constant beyond."""
-    return lambda g, _r, x: np.where((x > low) & (x < high), g, np.zeros((), g.dtype))
+    return lambda g, _r, x: chosen((x > low) & (x < high), g)
 
 
 _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array function, rule, node of the rule)
     "softplus": (
         "Softplus",
-        lambda x, beta, threshold: np.where(x * beta > threshold, x, softplus_of(x * beta) / beta),
-        lambda g, _r, x, beta, threshold: np.where(x * beta > threshold, g, g * logistic(x * beta)),
+        lambda x, beta, threshold: chosen(x * beta > threshold, x, softplus_of(x * beta) / beta),
+        lambda g, _r, x, beta, threshold: chosen(x * beta > threshold, g, g * logistic(x * beta)),
         "SoftplusBackward",
     ),
     "gelu": ("Gelu", _gelu, _ungelu, "GeluBackward"),
@@ -82,7 +88,7 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     "silu": ("Silu", lambda x: x * logistic(x), _unsilu, "Mul"),
     "mish": ("Mish", lambda x: x * np.tanh(softplus_of(x)), _unmish, "Mul"),
     "logsigmoid": ("LogSigmoid", lambda x: -softplus_of(-x), lambda g, _r, x: g * logistic(-x), "LogSigmoidBackward"),
-    "leaky_relu": ("LeakyRelu", lambda x, a: np.where(x > 0, x, x * a), lambda g, _r, x, a: np.where(x > 0, g, g * a), "LeakyReluBackward"),
+    "leaky_relu": ("LeakyRelu", lambda x, a: chosen(x > 0, x, x * a), lambda g, _r, x, a: chosen(x > 0, g, g * a), "LeakyReluBackward"),
     "hardtanh": (
         "Hardtanh",
         lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
@@ -98,25 +104,25 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     "hardswish": (
         "Hardswish",
         lambda x: x * np.clip(x + 3, 0, 6) / 6,
-        lambda g, _r, x: np.where(x <= -3, np.zeros((), g.dtype), np.where(x < 3, g * (x / 3 + 0.5), g)),
+        lambda g, _r, x: chosen(~(x <= -3), chosen(x < 3, g * (x / 3 + 0.5), g)),
         "HardswishBackward",
     ),
     "threshold": (
         "Threshold",
-        lambda x, threshold, value: np.where(x <= threshold, x.dtype.type(value), x),
-        lambda g, _r, x, threshold, _value: np.where(x <= threshold, np.zeros((), g.dtype), g),
+        lambda x, threshold, value: chosen(~(x <= threshold), x, x.dtype.type(value)),
+        lambda g, _r, x, threshold, _value: chosen(~(x <= threshold), g),
         "ThresholdBackward",
     ),
     "hardshrink": (
         "Hardshrink",
-        lambda x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), x.dtype), x),
-        lambda g, _r, x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), g.dtype), g),
+        lambda x, lambd: chosen(~(np.abs(x) <= lambd), x),
+        lambda g, _r, x, lambd: chosen(~(np.abs(x) <= lambd), g),
         "HardshrinkBackward",
     ),
     "softshrink": (
         "Softshrink",
-        lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
-        lambda g, _r, x, lambd: np.where(np.abs(x) <= lambd, np.zeros((), g.dtype), g),
+        lambda x, lambd: chosen(x > lambd, x - lambd, chosen(x < -lambd, x + lambd, x * 0)),
+        lambda g, _r, x, lambd: chosen(~(np.abs(x) <= lambd), g),
         "SoftshrinkBackward",
     ),
 }
@@ -130,8 +136,8 @@ _WRITTEN = {  # the rows of in-place forms
 }
 _PRELU = Op(
     "PreluKernel",
-    lambda x, w: np.where(x > 0, x, x * w),
-    [lambda g, _r, x, w: np.where(x > 0, g, g * w), lambda g, _r, x, _w: np.where(x > 0, np.zeros((), g.dtype), g * x)],
+    lambda x, w: chosen(x > 0, x, x * w),
+    [lambda g, _r, x, w: chosen(x > 0, g, g * w), lambda g, _r, x, _w: chosen(~(x > 0), g * x)],
     "PreluKernelBackward",
 )
 
@@ -159,7 +165,8 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function at x."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return _activate("gelu", input, (approximate,))
+    a = getattr(input, "_a", None)
+    return _activate("gelu", input, (approximate, _step(a, approximate) if type(a) is np.ndarray and a.dtype.kind == "f" else None))
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:

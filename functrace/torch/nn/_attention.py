@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._contact import buffer, product
 from functrace.torch._contact import value as value_of
-from functrace.torch._nodes import Op
-from functrace.torch._shape import need
+from functrace.torch._modes import recording
+from functrace.torch._nodes import Op, pull_node
+from functrace.torch._shape import T, need
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
 
@@ -24,7 +26,7 @@ def dot(x: Any, y: Any) -> Any:
 
 
 def _affine(b: Any, x: Any, w: Any) -> Any:
-    y = product(x, w)
+    y = dot(x, w)
     if type(y) is np.ndarray and type(b) is np.ndarray:
         y += b
         return y
@@ -36,7 +38,7 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
     _affine,
     [
         lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray else g,
-        lambda g, _r, _b, _x, w: product(g, w.T),
+        lambda g, _r, _b, _x, w: dot(g, w.T),
         lambda g, _r, _b, x, _w: dot(g.T, x).T,
     ],
     ("Mul", "Mm", "Mm"),
@@ -48,7 +50,7 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
 def _addmm(bias: Any, x: Any, weight: Any) -> Any:
     a, w, b = x._a, weight._a, bias._a
     if a.dtype == w.dtype == b.dtype and len(w.shape) == 2 and a.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
-        return call(_LINEAR, (bias, x, weight.t()))
+        return call(_LINEAR, (bias, x, call(T, (weight,), ((1, 0),))))
     return bias.addmm(x, weight.t())
 
 
@@ -74,6 +76,69 @@ def _additive(mask: Any, dtype: Any) -> Any:
     return wrap(np.where(mask._a, -np.inf, 0).astype(dtype))
 
 
+def _shares(q: Any, k: Any, mask: Any, scale: float) -> Any:
+    """softmax(q k^T scale + mask); a row that attends to nothing has zeros."""
+    s = product(q * q.dtype.type(scale), np.swapaxes(k, -1, -2))
+    if mask is None:
+        s = np.exp(s - np.max(s, axis=-1, keepdims=True))
+        return s / np.sum(s, axis=-1, keepdims=True)
+    s = s + mask
+    top = np.max(s, axis=-1, keepdims=True)
+    nothing = top == -np.inf
+    s = np.exp(s - np.where(nothing, np.zeros((), s.dtype), top))
+    return s / np.where(nothing, np.ones((), s.dtype), np.sum(s, axis=-1, keepdims=True))
+
+
+def _attend(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
+    return product(_shares(q, k, mask, scale), v)
+
+
+_ATTENTION = Op("ScaledDotProductFlashAttentionForCpu", _attend)
+
+
+def _attention(inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Attention as one operation: what is left for the way back are the weights."""
+    q, k, v = arrays = [t._a for t in inputs]
+    if not all(type(a) is np.ndarray for a in arrays):
+        return call(_ATTENTION, inputs, params)
+    weights = _shares(q, k, *params)
+    out = product(weights, v)
+    which = [j for j, t in enumerate(inputs) if t._rg] if recording() else []
+    if not which:
+        return wrap(out)
+    mask, scale = params
+    params = None if mask is None else mask.copy(), scale  # the user's own may be written to
+
+    def pull(cts: Sequence[Any]) -> list[Any]:
+        (g,) = cts
+        found: list[Any] = [None, None, product(np.swapaxes(weights, -1, -2), g) if 2 in which else None]
+        if which != [2]:
+            d = product(g, np.swapaxes(v, -1, -2))
+            d -= np.sum(d * weights, axis=-1, keepdims=True)
+            d *= weights
+            d *= q.dtype.type(scale)
+            found[:2] = product(d, k), product(np.swapaxes(d, -1, -2), q)
+        return [found[j] for j in which]
+
+    def whole(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
+        return (_attend(q, k, v, *params),)
+
+    return pull_node(_ATTENTION, _ATTENTION.node, whole, inputs, arrays, which, made=((out,), pull))[0]
+
+
+def _at_once(query: Any, key: Any, value: Any, mask: Any) -> bool:
+    """Whether PyTorch takes its one operation for attention."""
+    q, k, v = (t._a for t in (query, key, value))
+    if not (len(q.shape) == len(k.shape) == len(v.shape) == 4 and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f"):
+        return False
+    if not (q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == k.shape[3] == v.shape[3] and k.shape[2] == v.shape[2]):
+        return False
+    if 0 in q.shape or 0 in k.shape or mask is None:
+        return 0 not in q.shape and 0 not in k.shape
+    fits = all(m in (1, n) for m, n in zip(mask._a.shape[::-1], (k.shape[2], q.shape[2], *q.shape[1::-1])))
+    return fits and not mask._rg and mask._a.ndim in (2, 4) and type(mask._a) is np.ndarray and mask._a.dtype in (q.dtype, np.bool_)
+
+
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -90,12 +155,17 @@ def scaled_dot_product_attention(
     if enable_gqa:
         times = query._a.shape[-3] // key._a.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    dtype = query._a.dtype
-    scores = query.matmul(key.transpose(-2, -1)) * (1 / math.sqrt(query._a.shape[-1]) if scale is None else scale)
+    dtype, at_once = query._a.dtype, not dropout_p and _at_once(query, key, value, attn_mask)
+    scale = 1 / math.sqrt(query._a.shape[-1]) if scale is None else scale
     if is_causal:
-        attn_mask = wrap(np.tri(scores._a.shape[-2], scores._a.shape[-1], dtype=bool))
+        attn_mask = wrap(np.tri(query._a.shape[-2], key._a.shape[-2], dtype=bool))
+    if attn_mask is not None and attn_mask._a.dtype == np.bool_:
+        attn_mask = wrap(np.where(attn_mask._a, dtype.type(0), dtype.type(-np.inf)))
+    if at_once:
+        return _attention((query, key, value), (None if attn_mask is None else attn_mask._a, scale))
+    scores = query.matmul(key.transpose(-2, -1)) * scale
     if attn_mask is not None:
-        scores = scores + (wrap(np.where(attn_mask._a, 0, -np.inf).astype(dtype)) if attn_mask._a.dtype == np.bool_ else attn_mask)
+        scores = scores + attn_mask
     nothing = None if attn_mask is None else scores.isneginf().all(-1, True)  # the rows that attend to nothing
     if nothing is not None and np.any(value_of(nothing._a)):
         weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)

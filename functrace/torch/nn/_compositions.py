@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._border import named
-from functrace.torch._contact import value
+from functrace.torch._contact import alike, value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
 from functrace.torch._tensor import wrap
@@ -173,7 +173,7 @@ triplet_margin_with_distance_loss = _named_loss(
 hinge_embedding_loss = _named_loss(
     "hinge_embedding_loss",
     "The input where the target is 1, what it lacks to a margin where it is -1.",
-    lambda input, target, margin=1.0: (margin - input).clamp_min(0) * (target != 1) + input * (target != -1),
+    lambda input, target, margin=1.0: (margin - input).clamp_min(0).where(target != 1, 0) + input.where(target != -1, 0),
 )
 soft_margin_loss = _named_loss(
     "soft_margin_loss", "log(1 + exp(-target * input)).", lambda input, target: _softplus(-target.to(input.dtype) * input), "SoftMarginLoss"
@@ -189,33 +189,67 @@ multilabel_margin_loss = _named_loss(
 )
 
 
-def _ctc(log_probs: Any, labels: Any, steps: Any, lengths: Any, blank: int, zero_infinity: bool) -> Any:
-    """The forward variables of Graves et al. (2006), for all examples and states at once."""
-    n, rows = len(steps), np.arange(len(steps))
-    states = np.full((n, 2 * labels.shape[1] + 1), blank)  # a blank before, between and after the labels
+def _ctc_states(labels: Any, lengths: Any, blank: int, dtype: Any) -> tuple[Any, ...]:
+    """The states of each example, a blank before, between and after the labels; and as logarithms of 1 or 0 which of them may come
+    after that before the one before, begin, and end.
+    """
+    states = np.full((len(labels), 2 * labels.shape[1] + 1), blank)
     states[:, 1::2] = labels
     skips = np.zeros(states.shape, bool)  # a blank may be left out between labels that differ
     skips[:, 2:] = (states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2])
-    none = np.full((n, 2), -np.inf, log_probs.dtype)
-    first = np.arange(states.shape[1]) < np.where(lengths > 0, 2, 1)[:, None]
-    alpha = np.where(first, log_probs[0][rows[:, None], states], -np.inf)
-    for t in range(1, int(steps.max(initial=0))):
-        before = np.concatenate([none, alpha], axis=1)
-        reached = np.logaddexp(np.logaddexp(alpha, before[:, 1:-1]), np.where(skips, before[:, :-2], -np.inf))
-        alpha = np.where((t < steps)[:, None], reached + log_probs[t][rows[:, None], states], alpha)
-    last = np.where(lengths > 0, alpha[rows, 2 * lengths - 1], -np.inf)
-    loss = -np.logaddexp(alpha[rows, 2 * lengths], last)
-    return np.where(np.isinf(loss), 0, loss).astype(loss.dtype) if zero_infinity else loss
+    place, end = np.arange(states.shape[1]), 2 * lengths[:, None]
+    masks = skips, place < np.minimum(end, 1) + 1, (place == end) | (place == end - 1)
+    return states, *(np.where(m, dtype.type(0), dtype.type(-np.inf)) for m in masks)
 
 
-_CTC = bound("ctc_loss", "CtcLoss", _ctc)
+def _ctc_sweep(begin: Any, skips: Any, emitted: Any) -> Any:
+    """The logarithms of the sums over all paths to each state, at each step, without what is emitted there."""
+    none, found = np.full((len(skips), 2), -np.inf, skips.dtype), [begin]
+    for t in range(emitted.shape[0] - 1):
+        before = np.concatenate([none, found[-1] + emitted[t]], axis=1)
+        found.append(np.logaddexp(np.logaddexp(before[:, 2:], before[:, 1:-1]), before[:, :-2] + skips))
+    return np.stack(found)
+
+
+def _ctc(x: Any, labels: Any, steps: Any, lengths: Any, blank: int, zero_infinity: bool) -> Any:
+    """By the forward variables of Graves et al. (2006), for all examples and states at once."""
+    rows, last = np.arange(len(steps)), np.maximum(steps, 1) - 1
+    states, skips, begin, end = _ctc_states(labels, lengths, blank, x.dtype)
+    emitted = x[:, rows[:, None], states]
+    reached = _ctc_sweep(begin, skips, emitted)[last, rows] + emitted[last, rows] + end
+    loss = -np.logaddexp.reduce(reached, axis=1)
+    return np.where(np.isinf(loss), np.zeros((), loss.dtype), loss) if zero_infinity else loss
+
+
+def _unctc(g: Any, _r: Any, x: Any, labels: Any, steps: Any, lengths: Any, blank: int, _zero_infinity: bool) -> Any:
+    """By the forward and the backward variables, which are the forward ones of the sequence read from its end."""
+    rows, last = np.arange(len(steps)), np.maximum(steps, 1) - 1
+    states, skips, begin, end = _ctc_states(labels, lengths, blank, x.dtype)
+    emitted = x[:, rows[:, None], states]
+    n, back = len(steps), last - np.arange(x.shape[0])[:, None]
+    there = np.maximum(back, 0)
+    turned = np.concatenate([skips[:, 2:], np.full((n, 2), -np.inf, x.dtype)], axis=1)
+    both = _ctc_sweep(
+        np.concatenate([begin, end[:, ::-1]]),
+        np.concatenate([skips, turned[:, ::-1]]),
+        np.concatenate([emitted, emitted[there, rows][..., ::-1]], axis=1),
+    )
+    paths = both[:, :n] + emitted + both[:, n:][there, rows][..., ::-1]
+    whole = np.logaddexp.reduce(paths[last, rows], axis=1)
+    whole = np.where(np.isinf(whole), np.zeros((), x.dtype), whole)
+    share = np.where((back >= 0)[..., None], np.exp(paths - whole[:, None]), np.zeros((), x.dtype))
+    classes = (states[..., None] == np.arange(x.shape[2])).astype(x.dtype)
+    return np.swapaxes(np.matmul(np.swapaxes(share * -g[:, None], 0, 1), classes), 0, 1)
+
+
+_CTC = Op("CtcLoss", _ctc, [_unctc], "CtcLossBackward", frees=True)
 
 
 def _counts(x: Any, name: str) -> Any:
-    a = np.asarray(value(getattr(x, "_a", x)))
+    a = np.asarray(alike(getattr(x, "_a", x), "ctc_loss"))
     if a.dtype.kind not in "iu":
         raise RuntimeError(f"{name} must be integral")
-    return a.ravel()
+    return a.flatten()  # a copy, for the way back
 
 
 def ctc_loss(
@@ -240,7 +274,7 @@ def ctc_loss(
         raise RuntimeError("blank must be in label range")
     if steps.max(initial=0) > longest:
         raise RuntimeError(f"Expected input_lengths to have value at most {longest}, but got value {steps.max()} {where}")
-    given, most = value(targets._a).astype(int), int(lengths.max(initial=0))
+    given, most = alike(targets._a, "ctc_loss").astype(int), int(lengths.max(initial=0))
     together = given.ndim == 1 and not single  # the examples' labels one after another
     k, needed = (0, int(lengths.sum())) if together else (given.ndim - 1, most)
     if given.shape[k] < needed or (together and given.shape[0] != needed):
@@ -253,7 +287,7 @@ def ctc_loss(
     labels[inside] = given if together else given.reshape(n, -1)[:, :most][inside]
     if ((labels < 0) | (labels >= classes)).any():
         raise RuntimeError(f"ctc_loss: targets must be numbers of classes, from 0 to {classes - 1}, but got {given.tolist()}")
-    loss = _CTC(x, labels, steps, lengths, blank, zero_infinity)
+    loss = call(_CTC, (x,), (labels, steps, lengths, blank, zero_infinity))
     if reduction == "mean":
         return (loss / loss.new_tensor(np.maximum(lengths, 1))).mean()
     return loss.sum() if reduction == "sum" else loss.squeeze(0) if single else loss

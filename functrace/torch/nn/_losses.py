@@ -255,8 +255,8 @@ def _place(index: Any, k: int) -> tuple[Any, ...]:
     return (*places[:k], index, *places[k:])
 
 
-def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any]:
-    """Each example's class, and how much its loss counts."""
+def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any, Any]:
+    """Which examples count, each one's class, and how much its loss counts."""
     kept = target != (-1 if ignore is None else ignore)
     safe = np.where(kept, target, 0)
     w = kept.astype(dtype)
@@ -264,7 +264,7 @@ def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction:
         w = w * (
             weight[safe] if not isinstance(safe, Tracer) else np.matmul(_hot(safe, len(safe.shape), len(weight)).astype(dtype), weight)
         )
-    return safe, w / np.sum(w) if reduction == "mean" else w
+    return kept, safe, w / np.sum(w) if reduction == "mean" else w
 
 
 def _all_count(x: Any, target: Any, weight: Any, ignore: int | None) -> bool:
@@ -276,8 +276,8 @@ def _nll(x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -
     if _all_count(x, target, weight, ignore):
         loss = -x[np.arange(len(target)), target]
         return loss if reduction == "none" else np.add.reduce(loss) / (len(target) if reduction == "mean" else 1)
-    safe, w = _shares(x.dtype, target, weight, ignore, reduction)
-    loss = -picked(x, safe, min(1, len(x.shape) - 1)) * w
+    kept, safe, w = _shares(x.dtype, target, weight, ignore, reduction)
+    loss = -np.where(kept, picked(x, safe, min(1, len(x.shape) - 1)), np.zeros((), x.dtype)) * w
     return loss if reduction == "none" else np.sum(loss)
 
 
@@ -286,9 +286,9 @@ def _unnll(g: Any, _r: Any, _x: Any, target: Any, weight: Any, ignore: int | Non
         out = np.zeros(_x.shape, g.dtype)
         out[np.arange(len(target)), target] = g / -len(target) if reduction == "mean" else -g
         return out
-    safe, w = _shares(_x.dtype, target, weight, ignore, reduction)
+    kept, safe, w = _shares(_x.dtype, target, weight, ignore, reduction)
     k = min(1, len(_x.shape) - 1)
-    return placed(-g * w, safe, k, _x.shape[k])
+    return placed(np.where(kept, -g * w, np.zeros((), g.dtype)), safe, k, _x.shape[k])
 
 
 def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
@@ -307,6 +307,7 @@ def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
     return function
 
 
+_least, _most = np.minimum.reduce, np.maximum.reduce
 _NLL = {k: indexed(f"NllLoss{k}", _nll, _unnll, 2) for k in ("", "2D")}
 
 
@@ -321,6 +322,10 @@ def nll_loss(
 ) -> Any:
     """Minus the log-probability of each example's class."""
     reduction = checked(reduction, size_average, reduce)
+    if input._a.ndim == 1 and target._a.ndim == 1:
+        if target._a.size != 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target._a.size}")
+        target = target[0]
     x, y = input._a, target._a
     if len(x.shape) > 1 and (not y.ndim or x.shape[0] != y.shape[0]):
         raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({y.shape[0] if y.ndim else 0}).")
@@ -332,7 +337,7 @@ def nll_loss(
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
     plain, ignored = value(y), ignore_index if 0 <= ignore_index < classes else None
-    if plain.size and not 0 <= plain.min() <= plain.max() < classes:
+    if plain.size and not (_least(plain, axis=None) >= 0 and _most(plain, axis=None) < classes):
         wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
         if wrong.size:
             raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")

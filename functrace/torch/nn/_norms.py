@@ -47,15 +47,28 @@ def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[
 def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, _ = _standardised(x, view, axes, eps, made)
     y = y * np.reshape(w, across) if w is not None else y.copy() if made else y  # what was made is not given away
-    return np.reshape(y if b is None else y + np.reshape(b, across), x.shape)
+    if b is not None:
+        y = np.add(y, np.reshape(b, across), out=y) if type(y) is type(b) is np.ndarray else y + np.reshape(b, across)
+    return np.reshape(y, x.shape)
 
 
 def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, factor = _standardised(x, view, axes, eps, made)
     g = np.reshape(g, view)
-    g = g if w is None else g * np.reshape(w, across)
-    d = g - _mean(g, axes) - y * _mean(g * y, axes)
-    return np.reshape(d * factor, x.shape)
+    if w is not None:
+        w = np.reshape(w, across)
+        if w.ndim == g.ndim and all(across[k] == 1 for k in axes):  # it can wait for the end
+            factor = factor * w
+        else:
+            g = g * w
+    down, along = _mean(g, axes), _mean(g * y, axes)
+    if type(g) is type(y) is type(along) is type(factor) is np.ndarray:
+        d = y * along
+        np.subtract(g, d, out=d)
+        d -= down
+        d *= factor
+        return d.reshape(x.shape)
+    return np.reshape((g - y * along - down) * factor, x.shape)
 
 
 def _gathered(g: Any, across: Any, shape: Any) -> Any:

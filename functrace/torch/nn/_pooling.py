@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._contact import index_set, value
+from functrace.torch._contact import alike, index_set, value
+from functrace.torch._draws import rand
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
@@ -72,12 +73,13 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
     c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
     lead = (slice(None),) * (len(x.shape) - d)
     free: Any = True
+    finite = np.isfinite(value(g)).all()  # a product is faster, but hands on what is no number
     shares = []
     for offset in itertools.product(*map(range, kernel)):
         part = c[lead + offset]
         hit = ((part == r) | (part != part)) & free
         free = ~hit & free
-        shares.append(g * hit)
+        shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
     parts = np.reshape(np.stack(shares), (*kernel, *g.shape))  # the offsets first, where each part is in one piece
     return overlap(np.moveaxis(parts, range(d), range(-2 * d, -d)), x.shape[-d:], kernel, stride, dilation, pads)
 
@@ -90,7 +92,7 @@ _MAX_POOL = {
 def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """Where each window's first maximum is, counted over the last axes."""
     d = len(kernel)
-    c = raw_windows(filled(x, pads, _lowest(x.dtype)), kernel, stride, dilation, ((0, 0),) * d)
+    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
     count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
     where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
     rows, places = c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:])
@@ -198,10 +200,25 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool_of, (1, 2, 3))
 
 
 def _along(x: Any, maps: Sequence[Any]) -> Any:
-    """A matrix applied along each of the last axes."""
-    for k, m in enumerate(reversed(maps)):
-        x = np.matmul(x, m.T) if not k else np.moveaxis(np.matmul(np.moveaxis(x, -1 - k, -1), m.T), -1, -1 - k)
+    """A matrix applied along each of the last axes. Where its element is zero, nothing of x is seen, not even a NaN."""
+    with np.errstate(invalid="ignore"):
+        found = _product(x, maps, lambda x, m: np.matmul(x, m.T))
+        smaller = min(value(x), value(found), key=np.size)
+        return found if np.isfinite(smaller).all() else _product(x, maps, _by_terms)
+
+
+def _product(x: Any, maps: Sequence[Any], times: Callable[[Any, Any], Any]) -> Any:
+    for k, m in enumerate(reversed(maps), 1):
+        x = times(x, m) if k == 1 else np.moveaxis(times(np.moveaxis(x, -k, -1), m), -1, -k)
     return x
+
+
+def _by_terms(x: Any, m: Any) -> Any:
+    """`x @ m.T`, a term at a time, of the terms that are not zero."""
+    width = max(np.count_nonzero(m, axis=1).max(initial=0), 1)
+    places = np.argsort(m == 0, axis=1, kind="stable")[:, :width]
+    weights = np.take_along_axis(m, places, 1)
+    return np.sum(np.where(weights == 0, np.zeros((), m.dtype), x[..., places] * weights), axis=-1)
 
 
 def mapped(node: str) -> Op:
@@ -283,6 +300,61 @@ adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool2d, adaptive_max_pool
 adaptive_avg_pool1d, adaptive_max_pool1d = _as_rows(adaptive_avg_pool2d, 1), _as_rows(adaptive_max_pool2d, 1)
 
 
+_FRACTIONAL_MAX = {d: Op(f"FractionalMaxPool{d}D", _picked) for d in (2, 3)}
+
+
+def _starts(sample: Any, n: int, out: int, k: int) -> Any:
+    """Where the windows of length k begin along an axis (Graham 2014): steps of the two sizes about a mean, in an order by chance."""
+    mean = sample.dtype.type(n - k) / sample.dtype.type(max(out - 1, 1))
+    steps = np.arange(out, dtype=sample.dtype)
+    found = ((steps + sample[..., None]) * mean).astype(int) - (sample * mean).astype(int)[..., None]
+    found[..., -1] = n - k
+    return found
+
+
+def _fractional_max(d: int) -> Any:
+    name = f"fractional_max_pool{d}d"
+
+    @named(name, "The maximum of windows that are spread over the input by chance, as many as the output has places.")
+    def fractional_max_pool(
+        input: Any,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> Any:
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        shape, kernel = input._a.shape, each(kernel_size, d, "kernel_size")
+        if len(shape) not in (d + 1, d + 2):
+            raise RuntimeError(f"{name}(): Expected {d + 1}D or {d + 2}D tensor, but got: {list(shape)}")
+        sizes = shape[-d:]
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * d
+        out = tuple(int(n * r) for n, r in zip(sizes, ratios)) if output_size is None else each(output_size, d, "output_size")
+        for what, n, m, k in zip(("time", "height", "width")[-d:], sizes, out, kernel):
+            if m < 1 or m + k - 1 > n:
+                raise RuntimeError(f"{name}(): pool {what} {k} too large relative to input {what} {n}")
+        lead = shape[:-d] if len(shape) == d + 2 else (1, *shape[:-d])
+        samples = rand(*lead, d, dtype=input.dtype) if _random_samples is None else _random_samples
+        flat = np.zeros((*lead, *(1,) * (2 * d)), int)
+        for j, (n, m, k) in enumerate(zip(sizes, out, kernel)):
+            sample = alike(samples._a, name)[..., j if d == 3 else d - 1 - j]
+            places = _starts(sample, n, m, k)[..., None] + np.arange(k)
+            flat = flat * n + places.reshape(*lead, *(m if i == j else 1 for i in range(d)), *(k if i == j else 1 for i in range(d)))
+        flat = flat.reshape(*shape[:-d], *out, -1)
+        elements = np.reshape(input._a, (*shape[:-d], -1))
+        rows = np.take_along_axis(elements, flat.reshape(*shape[:-d], -1), -1).reshape(flat.shape)
+        found = np.take_along_axis(flat, np.argmax(rows, axis=-1)[..., None], -1)[..., 0]
+        values = call(_FRACTIONAL_MAX[d], (input,), (found, d))
+        return (values, wrap(found)) if return_indices else values
+
+    return fractional_max_pool
+
+
+fractional_max_pool2d, fractional_max_pool3d = map(_fractional_max, (2, 3))
+
+
 def _unpooled(x: Any, found: Any, shape: Sizes, d: int) -> Any:
     lead, flat = shape[:-d], (*x.shape[:-d], -1)
     out = index_set(np.zeros((*lead, math.prod(shape[-d:])), x.dtype), np.reshape(x, flat), key_along(np.reshape(found, flat), len(lead)))
@@ -304,7 +376,7 @@ def _max_unpool(d: int) -> Any:
             if output_size is not None and not n - s < m < n + s:
                 raise ValueError(f'invalid output_size "{tuple(sizes)}" (dim {j} must be between {n - s} and {n + s})')
         lead = input._a.shape[:-d]
-        return call(_UNPOOL[d], (input,), (value(indices._a), (*lead, *sizes), d))
+        return call(_UNPOOL[d], (input,), (alike(indices._a, f"max_unpool{d}d"), (*lead, *sizes), d))
 
     return max_unpool
 

@@ -69,6 +69,16 @@ _NEAREST = {
 }
 
 
+def _unfit(ndim: int, mode: str) -> NotImplementedError:
+    wanted = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
+    if wanted and 3 <= ndim <= 5:
+        return NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {wanted}D input")
+    return NotImplementedError(
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D) for the modes: nearest | linear | bilinear | bicubic | "
+        f"trilinear | lanczos | area | nearest-exact (got {mode})"
+    )
+
+
 def interpolate(
     input: Any,
     size: Any = None,
@@ -89,6 +99,12 @@ def interpolate(
         )
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    if scale_factor is not None and not isinstance(scale_factor, (int, float)) and len(scale_factor) != d:
+        raise ValueError(
+            "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(sizes)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+            "scale_factor in (s1, s2, ...,sK) format."
+        )
     factors: Any = (None,) * d
     if size is None:
         factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
@@ -101,6 +117,8 @@ def interpolate(
             f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
             "(o1, o2, ...,oK) format."
         )
+    if not 1 <= d <= 3:
+        raise _unfit(input._a.ndim, mode)
     if mode == "area":
         return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
     if mode in _NEAREST:
@@ -111,13 +129,7 @@ def interpolate(
             places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (d - 1 - k)))
         return call(_NEAREST[mode][d], (input,), ((..., *places),))
     if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
-        wanted = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
-        raise NotImplementedError(
-            f"Got {d + 2}D input, but {mode} mode needs {wanted}D input"
-            if wanted
-            else f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {d + 2}D) for the modes: nearest | linear | bilinear "
-            f"| bicubic | trilinear | area | nearest-exact (got {mode})"
-        )
+        raise _unfit(d + 2, mode)
     weights = _averaging if antialias else _resampling
     maps = [weights(n, m, mode, bool(align_corners), f).astype(input._a.dtype) for n, m, f in zip(sizes, out, factors)]
     return call(_UPSAMPLE[mode + "_aa" * antialias], (input,), (maps,))

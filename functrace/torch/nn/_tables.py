@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._bind import bound
-from functrace.torch._contact import GETITEM, Tracer, index_add, value
+from functrace.torch._contact import GETITEM, Tracer, alike, index_add, read, value
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn import _losses
 
 
 def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
     if padding is not None:
-        g = g * (index != padding)[..., None].astype(g.dtype)
+        g = np.where((index != padding)[..., None], g, np.zeros((), g.dtype))
     if isinstance(index, Tracer):
         return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
     if isinstance(g, Tracer):
@@ -70,6 +70,8 @@ def embedding(
     """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
     if scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+    if weight._a.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     _numbered(input, "embedding")
     rows, plain = weight._a.shape[0], value(input._a)
     if padding_idx is not None and not -rows <= padding_idx < rows:
@@ -84,11 +86,9 @@ def embedding(
 def _bagged(weight: Any, samples: Any, index: Any, bag: Any, n: int, mode: str) -> Any:
     rows = weight[index] if samples is None else weight[index] * samples[:, None]
     if mode == "max":
-        plain, width = value(rows), weight.shape[1]
-        first = np.zeros((n, width), int)
-        for k in np.unique(bag):
-            members = np.flatnonzero(bag == k)
-            first[k] = members[np.argmax(plain[members], axis=0)]
+        width = weight.shape[1]
+        bags = [np.flatnonzero(bag == k) for k in range(n)]
+        first = np.stack([read(m, np.argmax(rows[m], axis=0)) if m.size else np.zeros(width, int) for m in bags])
         full = np.isin(np.arange(n), bag)[:, None]
         return np.where(full, rows[first, np.arange(width)], 0).astype(rows.dtype) if len(index) else np.zeros((n, width), weight.dtype)
     total = index_add(np.zeros((n, weight.shape[1]), rows.dtype), rows, (bag,))
@@ -137,8 +137,8 @@ def embedding_bag(
             f"'{mode}'). Please open a feature request on GitHub."
         )
     _numbered(input, "embedding_bag")
-    index, rows = value(input._a).ravel(), weight._a.shape[0]
-    starts = np.arange(shape[0]) * shape[1] if offsets is None else value(offsets._a)
+    index, rows = alike(input._a, "embedding_bag").ravel(), weight._a.shape[0]
+    starts = np.arange(shape[0]) * shape[1] if offsets is None else alike(offsets._a, "embedding_bag")
     ends = starts[1:] if include_last_offset and offsets is not None else np.append(starts[1:], index.size)
     if starts.size and starts[0]:
         raise RuntimeError(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from functrace.torch._tensor import Tensor
+from functrace.torch._views import type_name
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.parameter import Parameter
 
@@ -77,7 +78,7 @@ class _List(_Named):
     def insert(self, index: int, x: Any) -> Any:
         """Add before the item at `index`."""
         if not isinstance(x, Module):
-            raise TypeError(f"{type(x).__name__} is not a Module subclass")
+            raise TypeError(f"{type_name(x)} is not a Module subclass")
         items = list(self)
         items.insert(index, x)
         self._refill(items)
@@ -243,46 +244,66 @@ def _parameter(x: Any) -> Any:
     return Parameter(x) if isinstance(x, Tensor) and not isinstance(x, Parameter) else x
 
 
-def _described(x: Any, kind: str) -> str:
-    return f"{'Parameter' if isinstance(x, Parameter) else 'Tensor'} containing: [{kind} of size {'x'.join(map(str, x.shape))}]"
+def _described(x: Any, kind: Callable[[Any], str]) -> str:
+    if not isinstance(x, Tensor):
+        return f"Object of type: {type(x).__name__}"
+    return f"{'Parameter' if isinstance(x, Parameter) else 'Tensor'} containing: [{kind(x)} of size {'x'.join(map(str, x.shape))}]"
 
 
 class ParameterList(_List):
-    """Parameters in a list; tensors become parameters."""
+    """Parameters in a list; tensors become parameters, and other objects stay what they are."""
 
     __module__ = "torch.nn.modules.container"
 
     def __init__(self, values: Any = None) -> None:
         super().__init__()
+        self._size = 0
         self.extend(values or ())
 
     def _store(self) -> dict[str, Any]:
-        return self._parameters  # type: ignore[no-any-return]
+        return {str(k): getattr(self, str(k)) for k in range(self._size)}
 
     def __setattr__(self, name: str, x: Any) -> None:
         super().__setattr__(name, _parameter(x))
 
     def _add(self, name: str, x: Any) -> None:
-        if not isinstance(x, Tensor):
-            raise NotImplementedError("ParameterList: only tensors here; keep other objects in a plain list beside it.")
         setattr(self, name, x)
+        self._size += 1
+
+    def _refill(self, items: Iterable[Any]) -> None:
+        items = list(items)
+        super()._refill(items)
+        self._size = len(items)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({k}): {_described(p, str(p.dtype))}" for k, p in enumerate(self))
+        return "\n".join(f"  ({k}): {_described(x, lambda p: str(p.dtype))}" for k, x in enumerate(self))
 
 
 class ParameterDict(_Dict):
-    """Parameters by key; tensors become parameters."""
+    """Parameters by key; tensors become parameters, and other objects stay what they are."""
 
     __module__ = "torch.nn.modules.container"
 
+    def __init__(self, items: Any = None) -> None:
+        Module.__init__(self)
+        self._keys: dict[str, None] = {}
+        self.update(() if items is None else items)
+
     def _store(self) -> dict[str, Any]:
-        return self._parameters  # type: ignore[no-any-return]
+        return {key: getattr(self, key) for key in self._keys}
 
     def __setitem__(self, key: str, x: Any) -> None:
-        if not isinstance(x, Tensor):
-            raise NotImplementedError("ParameterDict: only tensors here; keep other objects in a plain dict beside it.")
+        self._keys[key] = None
         setattr(self, key, _parameter(x))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        self._forget(key)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        for key in list(self):
+            del self[key]
 
     def update(self, items: Any) -> None:
         """Add the parameters of a mapping, or pairs. Those of a plain dict are sorted by key."""
@@ -318,4 +339,4 @@ class ParameterDict(_Dict):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_described(p, 'torch.' + p.dtype.storage)}" for key, p in self.items())
+        return "\n".join(f"  ({key}): {_described(x, lambda p: 'torch.' + p.dtype.storage)}" for key, x in self.items())

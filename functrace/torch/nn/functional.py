@@ -42,18 +42,27 @@ sigmoid, tanh = _activations.sigmoid, _activations.tanh
 for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
     globals()[_name + "_"] = functools.partial(getattr(_activations, _name), inplace=True)
 linear, conv1d, cross_entropy = _attention.linear, _windows.conv1d, _losses.cross_entropy
-for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"):
+_WITH_INDICES = [f"{kind}max_pool{d}d" for kind in ("", "adaptive_", "fractional_") for d in (1, 2, 3) if kind != "fractional_" or d > 1]
+for _name in _WITH_INDICES:
     globals()[_name + "_with_indices"] = functools.partial(getattr(_pooling, _name), return_indices=True)
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """`input1 @ weight[k] @ input2` for each output k."""
-    lead = input1._a.shape[:-1]
-    for k, x in enumerate((input1, input2), 1):
-        if x._a.shape != (*lead, n := weight._a.shape[k]):
-            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {list(x.shape)} but expected {[*lead, n]}")
+    first, second, (outputs, *sizes) = input1._a.shape, input2._a.shape, weight._a.shape
+    *lead, _ = first
+    if len(first) != len(second):
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(first)} and {len(second)}")
+    for k, (m, n) in enumerate(zip(first[:-1], second)):
+        if m != n:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {k}: got {m} and {n}")
+    for k, (x, n) in enumerate(zip((first, second), sizes), 1):
+        if x[-1] != n:
+            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x[-1]} but expected {n}")
+    if bias is not None and bias._a.shape != (outputs,):
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._a.shape[0]} but expected {outputs}")
     x, y = input1.reshape(-1, input1._a.shape[-1]), input2.reshape(-1, input2._a.shape[-1])
-    out = call(_BILINEAR, (x, y, weight)).reshape(*lead, weight._a.shape[0])
+    out = call(_BILINEAR, (x, y, weight)).reshape(*lead, outputs)
     return out if bias is None else out + bias
 
 

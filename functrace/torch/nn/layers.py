@@ -74,6 +74,12 @@ def _rows(where: str, base: type[Module], rows: dict[str, Any]) -> None:
         titled(name, where, base, {"_options": options, "_fun": staticmethod(fun), "_passed": passed, "_shown": shown})
 
 
+def _softmax2d(x: Any) -> Any:
+    if x.ndim not in (3, 4):
+        raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {x.ndim}D instead")
+    return F.softmax(x, -3)
+
+
 _IN = {"inplace": False}
 _rows(
     "activation",
@@ -96,7 +102,6 @@ _rows(
         "Softshrink": ("softshrink", {"lambd": 0.5}, "{lambd}"),
         "Hardshrink": ("hardshrink", {"lambd": 0.5}, "{lambd}"),
         "Tanhshrink": ("tanhshrink", {}),
-        "Hardtanh": ("hardtanh", {"min_val": -1.0, "max_val": 1.0, **_IN}),
         "Hardsigmoid": ("hardsigmoid", _IN, ()),
         "Hardswish": ("hardswish", _IN, ()),
         "Threshold": ("threshold", {"threshold": _NONE, "value": _NONE, **_IN}),
@@ -104,9 +109,18 @@ _rows(
         "Softmax": ("softmax", {"dim": None}),
         "Softmin": ("softmin", {"dim": None}),
         "LogSoftmax": ("log_softmax", {"dim": None}),
-        "Softmax2d": (lambda x: F.softmax(x, -3), {}),
+        "Softmax2d": (_softmax2d, {}),
     },
 )
+
+
+class _Bounded(_Function):
+    def _setup(self) -> None:
+        if self.max_val <= self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+
+
+_rows("activation", _Bounded, {"Hardtanh": ("hardtanh", {"min_val": -1.0, "max_val": 1.0, **_IN})})
 
 
 class _Training(_Function):
@@ -183,6 +197,26 @@ for _d in (1, 2, 3):
             f"LPPool{_d}d": (f"lp_pool{_d}d", {"norm_type": _NONE, "kernel_size": _NONE, "stride": None, "ceil_mode": False}),
         },
     )
+
+
+class _Fractional(_Function):
+    output_ratio: Any
+
+    def _setup(self) -> None:
+        name = type(self).__name__
+        if self.output_size is None and self.output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if self.output_size is not None and self.output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None:
+            ratios = self.output_ratio if isinstance(self.output_ratio, (tuple, list)) else (self.output_ratio,) * int(name[-2])
+            if not all(0 < r < 1 for r in ratios):
+                raise ValueError(f"output_ratio must be between 0 and 1 (got {self.output_ratio})")
+            self.output_ratio = ratios
+
+
+_FRACTION = {"kernel_size": _NONE, "output_size": None, "output_ratio": None, "return_indices": False, "_random_samples": None}
+_rows("pooling", _Fractional, {f"FractionalMaxPool{_d}d": (f"fractional_max_pool{_d}d", _FRACTION, ()) for _d in (2, 3)})
 
 
 class _Pad(_Function):

@@ -12,6 +12,7 @@ from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._leaves import forget
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._views import type_name
 from functrace.torch.nn.hooks import Hooked
 from functrace.torch.nn.parameter import Buffer, Parameter
 
@@ -169,7 +170,7 @@ class Module(Hooked):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a module, which can then be reached as an attribute."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
         self._modules[name] = module
 

@@ -29,7 +29,7 @@ class _Affine(Module):
                 self._parameters[name]._a[...] = value
 
 
-class _BatchNorm(_Affine):
+class _NormBase(_Affine):
     """What batch and instance normalisation share: running statistics, in buffers."""
 
     _version = 2
@@ -73,6 +73,14 @@ class _BatchNorm(_Affine):
             wanted = " or ".join(f"{k}D" for k in self._dims)
             raise ValueError(f"expected {wanted} input (got {n}D input)")
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
     def forward(self, input: Any) -> Any:
         self._check(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -84,14 +92,8 @@ class _BatchNorm(_Affine):
         mean, var = (self.running_mean, self.running_var) if not self.training or self.track_running_stats else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, own, factor, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
 
-
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,

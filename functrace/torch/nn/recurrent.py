@@ -27,7 +27,7 @@ def _zeros(*shape: int, like: Any) -> Any:
     return wrap(np.zeros(shape, like._a.dtype))
 
 
-class _RNNBase(Module):
+class RNNBase(Module):
     """Layers of cells, in one or both directions."""
 
     __module__ = "torch.nn.modules.rnn"
@@ -185,7 +185,7 @@ def _taken(states: Any, order: Any) -> Any:
     return tuple(h.index_select(1, order) for h in states) if isinstance(states, tuple) else states.index_select(1, order)
 
 
-class RNN(_RNNBase):
+class RNN(RNNBase):
     """Layers with h' = tanh(W x + U h), or relu."""
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
@@ -197,19 +197,21 @@ class RNN(_RNNBase):
         super().__init__(*args, **kwargs)
 
 
-class LSTM(_RNNBase):
+class LSTM(RNNBase):
     """Layers of long short-term memory (Hochreiter and Schmidhuber 1997)."""
 
     mode = "LSTM"
 
 
-class GRU(_RNNBase):
+class GRU(RNNBase):
     """Layers of gated recurrent units (Cho et al. 2014)."""
 
     mode = "GRU"
 
 
-class _Cell(Module):
+class RNNCellBase(Module):
+    """One step of a recurrent network."""
+
     __module__ = "torch.nn.modules.rnn"
     mode = ""
 
@@ -254,7 +256,7 @@ class _Cell(Module):
         return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """One step of `RNN`."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **options: Any) -> None:
@@ -264,13 +266,13 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, **options)
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """One step of `LSTM`."""
 
     mode = "LSTM"
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """One step of `GRU`."""
 
     mode = "GRU"

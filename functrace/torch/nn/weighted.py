@@ -73,7 +73,8 @@ class Linear(Module):
 
     def forward(self, input: Any) -> Any:
         parts = self._parameters
-        return F.linear(input, parts["weight"], parts["bias"]) if "weight" in parts else F.linear(input, self.weight, self.bias)
+        plain = "weight" in parts and "bias" in parts  # neither is pruned, or parametrised
+        return F.linear(input, parts["weight"], parts["bias"]) if plain else F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
@@ -224,7 +225,7 @@ class EmbeddingBag(Embedding):
 # convolutions
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     __module__ = "torch.nn.modules.conv"
     _d = 1
     _transposed = False
@@ -314,7 +315,7 @@ class _Conv(Module):
         return ", ".join(parts + ([f"padding_mode={self.padding_mode}"] if self.padding_mode != "zeros" else []))
 
 
-class _ConvTranspose(_Conv):
+class _ConvTransposeNd(_ConvNd):
     _transposed = True
 
     def __init__(
@@ -338,5 +339,5 @@ class _ConvTranspose(_Conv):
 
 
 for _d in (1, 2, 3):
-    titled(f"Conv{_d}d", "conv", _Conv, {"_d": _d})
-    titled(f"ConvTranspose{_d}d", "conv", _ConvTranspose, {"_d": _d})
+    titled(f"Conv{_d}d", "conv", _ConvNd, {"_d": _d})
+    titled(f"ConvTranspose{_d}d", "conv", _ConvTransposeNd, {"_d": _d})

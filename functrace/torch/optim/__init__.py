@@ -8,6 +8,7 @@ from functrace.torch.optim import lr_scheduler as lr_scheduler
 from functrace.torch.optim.algorithms import ASGD as ASGD
 from functrace.torch.optim.algorithms import SGD as SGD
 from functrace.torch.optim.algorithms import Adadelta as Adadelta
+from functrace.torch.optim.algorithms import Adafactor as Adafactor
 from functrace.torch.optim.algorithms import Adagrad as Adagrad
 from functrace.torch.optim.algorithms import Adam as Adam
 from functrace.torch.optim.algorithms import Adamax as Adamax

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._contact import buffer
-from functrace.torch._tensor import wrap
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number, real
 
 _FLAGS: dict[str, Any] = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
@@ -281,3 +281,57 @@ class Rprop(Optimizer):
         g = np.where(way < 0, 0, g).astype(p.dtype)
         p -= np.sign(g) * size
         before[...] = g
+
+
+class Adafactor(Optimizer):
+    """Adafactor (Shazeer and Stern 2018): of a matrix of mean squares, the means over rows and columns are remembered."""
+
+    __module__ = "torch.optim"
+    _defaults = {
+        "lr": 1e-2, "beta2_decay": -0.8, "eps": (None, 1e-3), "d": 1.0, "weight_decay": 0.0, "foreach": None, "maximize": False,
+    }  # fmt: skip
+    _positional = ("lr", "beta2_decay", "eps", "d", "weight_decay")
+
+    def _check(self, o: dict[str, Any]) -> None:
+        if isinstance(o["lr"], Tensor) and o["lr"].numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        least = {"Learning rate": (number(o["lr"]), 0), "epsilon1": (o["eps"][0] or 0, 0), "epsilon2": (o["eps"][1], 0)}
+        least |= {"Clipping threshold d": (o["d"], 1), "weight_decay": (o["weight_decay"], 0)}
+        if o["beta2_decay"] > 0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {o['beta2_decay']}")
+        for what, (x, low) in least.items():
+            if not x >= low:
+                raise ValueError(f"{what} should be >= {low} but is: {x}")
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        if any(p.is_complex() for p in self.param_groups[-1]["params"]):
+            raise RuntimeError("Adafactor does not support complex parameters")
+
+    def _decayed(self, o: dict[str, Any], p: Array, g: Array) -> Array:
+        return g  # after the size of the step is known, which depends on that of the parameter
+
+    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+        k = count(s)
+        weight = k ** o["beta2_decay"]
+        low = np.finfo(p.dtype).eps if o["eps"][0] is None else o["eps"][0]
+        size = max(o["eps"][1], _root_mean_square(p)) * min(number(o["lr"]), 1 / math.sqrt(k))
+        if o["weight_decay"]:
+            p *= 1 - number(o["lr"]) * o["weight_decay"]
+        if p.ndim > 1:
+            means = []
+            for name, axis in (("row_var", -1), ("col_var", -2)):
+                s.setdefault(name, wrap(np.zeros_like(np.sum(p, axis, keepdims=True))))
+                means.append(s[name]._a)
+                _toward(means[-1], np.sum(g * g, axis, keepdims=True) / g.shape[axis], weight)
+            rows, columns = means
+            squares = np.matmul(rows, columns) / np.maximum(np.mean(rows, -2, keepdims=True), low)
+        else:
+            squares = moment(s, "variance", p)
+            _toward(squares, g * g, weight)
+        step = g / np.sqrt(np.maximum(squares, p.dtype.type(low * low)))
+        p -= size / max(1.0, _root_mean_square(step) / o["d"]) * step
+
+
+def _root_mean_square(x: Array) -> float:
+    return float(np.sqrt(np.sum(x * x))) / math.sqrt(x.size)

@@ -45,16 +45,6 @@ def real(a: Array) -> Array:
     return a if a.dtype.kind != "c" else a[..., None].view(a.real.dtype)
 
 
-def _decayed(o: dict[str, Any], p: Array, g: Array) -> Array:
-    """The gradient with weight decay; decoupled, the parameter shrinks instead."""
-    if not o.get("weight_decay"):
-        return g
-    if o.get("decoupled_weight_decay"):
-        p *= 1 - number(o["lr"]) * o["weight_decay"]
-        return g
-    return g + o["weight_decay"] * p
-
-
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A step that calls the optimiser's hooks, and lets schedulers know of it; within another step, the step alone."""
 
@@ -227,6 +217,8 @@ class Optimizer:
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change each parameter that has a gradient. `closure` computes the loss, and the gradients, first."""
+        if type(self)._update is Optimizer._update:
+            raise NotImplementedError
         loss = None
         if closure is not None:
             with enable_grad():
@@ -236,9 +228,18 @@ class Optimizer:
                 g = p._grad
                 if g is not None:
                     a, change = real(p._a), real(g._a)
-                    self._update(group, a, _decayed(group, a, -change if group.get("maximize") else change), self.state[p])
+                    self._update(group, a, self._decayed(group, a, -change if group.get("maximize") else change), self.state[p])
                     p._ver[0] += 1
         return loss
+
+    def _decayed(self, o: dict[str, Any], p: Array, g: Array) -> Array:
+        """The gradient with weight decay; decoupled, the parameter shrinks instead."""
+        if not o.get("weight_decay"):
+            return g
+        if o.get("decoupled_weight_decay"):
+            p *= 1 - number(o["lr"]) * o["weight_decay"]
+            return g
+        return g + o["weight_decay"] * p
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         """Change an array by a gradient, decay of weights included; `s` is what is remembered of it."""

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from functrace.torch import nn
-from functrace.torch.nn import hooks, layers, parameter
+from functrace.torch.nn import hooks, layers, normalization, parameter, weighted
 from functrace.torch.nn import module as _module
 
 _FILES = (
@@ -29,6 +29,9 @@ _OTHERS: dict[str, Any] = {
     "_pair": _repeated(2),
     "_triple": _repeated(3),
     "_quadruple": _repeated(4),
+    "_ntuple": lambda n, name="parse": _repeated(n),
+    **{name: getattr(normalization, name) for name in ("_NormBase", "_BatchNorm", "_InstanceNorm")},
+    **{name: getattr(weighted, name) for name in ("_ConvNd", "_ConvTransposeNd", "NonDynamicallyQuantizableLinear")},
 }
 
 

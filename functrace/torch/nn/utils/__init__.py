@@ -77,7 +77,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     """Write the elements of a vector into the parameters."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: torch.{type(vec).__name__}")
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     values: Any = vec
     start = 0
     for p in parameters:
@@ -92,4 +92,4 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 clip_grad = convert_parameters = sys.modules[__name__]  # PyTorch has a module for each
 _OLD = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
-__getattr__ = missing("torch.nn.utils", names(parametrize="", parametrizations="", _norms=_OLD))
+__getattr__ = missing("torch.nn.utils", names(parametrize="", parametrizations="", prune="", _norms=_OLD))

@@ -8,6 +8,7 @@ from functrace.torch import linalg
 from functrace.torch._create import empty, eye
 from functrace.torch._index import cat
 from functrace.torch._modes import no_grad
+from functrace.torch._shape import axis
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.utils.parametrize import register_parametrization
@@ -15,12 +16,12 @@ from functrace.torch.nn.utils.parametrize import register_parametrization
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
-def norm_except(v: Any, dim: int) -> Any:
-    """The length of each slice along an axis; of the whole if it is -1."""
+def norm_except(v: Any, dim: int, p: float = 2) -> Any:
+    """The p-norm of each slice along an axis; of the whole if it is -1."""
     if dim == -1:
-        return v.norm()
-    others = [k for k in range(v.ndim) if k != dim % v.ndim]
-    return v.norm(2, others, True) if others else v.abs()
+        return v.norm(p)
+    others = [k for k in range(v.ndim) if k != axis(dim, v.ndim)]
+    return v.norm(p, others, True) if others else v.abs()
 
 
 def positive(times: int) -> int:

@@ -6,17 +6,19 @@ A loader works in the calling process: `num_workers` other than 0 is taken with 
 from __future__ import annotations
 
 import bisect
+import copy
 import itertools
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from functrace.torch import _random
 from functrace.torch._create import as_tensor, tensor
+from functrace.torch._dtypes import float64
 from functrace.torch._index import stack
 from functrace.torch._missing import missing
 from functrace.torch._tensor import Tensor, wrap
@@ -267,7 +269,7 @@ class WeightedRandomSampler(Sampler):
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
-        self.weights = as_tensor(weights).double()
+        self.weights = as_tensor(weights, dtype=float64)
         if self.weights.ndim != 1:
             raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
@@ -306,6 +308,18 @@ class BatchSampler(Sampler):
 # loaders
 
 
+def _mapping(like: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    """The items in a mapping of a kind, in a plain dict where its class can't be made of them."""
+    if not isinstance(like, MutableMapping):
+        try:
+            return type(like)(items)  # type: ignore[call-arg]
+        except TypeError:
+            return items
+    found = copy.copy(like)
+    found.update(items)
+    return found
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """Examples as one batch: tensors and numbers are stacked, containers keep their form."""
     first = batch[0]
@@ -316,13 +330,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
             raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
         return stack([as_tensor(np.asarray(x)) for x in batch], 0) if first.shape else as_tensor(np.asarray(batch))
     if isinstance(first, float):
-        return tensor(list(batch)).double()
+        return tensor(list(batch), dtype=float64)
     if isinstance(first, int):
         return tensor(list(batch))
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return {k: default_collate([x[k] for x in batch]) for k in first}
+        return _mapping(first, {k: default_collate([x[k] for x in batch]) for k in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(default_collate(column) for column in zip(*batch)))
     if isinstance(first, Sequence):
@@ -337,7 +351,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "SUO":
         return as_tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        return {k: default_convert(x) for k, x in data.items()}
+        return _mapping(data, {k: default_convert(x) for k, x in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*map(default_convert, data))
     return [default_convert(x) for x in data] if isinstance(data, (list, tuple)) else data
@@ -386,6 +400,19 @@ class DataLoader(Generic[T_co]):
     ) -> None:
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if not num_workers and prefetch_factor is not None:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, "
+                "otherwise set prefetch_factor to None."
+            )
+        if not num_workers and persistent_workers:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        if not num_workers and multiprocessing_context is not None:
+            raise ValueError(
+                f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}"
+            )
         if num_workers:
             warnings.warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.", stacklevel=2)
         streamed = isinstance(dataset, IterableDataset)
