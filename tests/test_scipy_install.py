@@ -1,6 +1,8 @@
 """After `install()`: SciPy's own distributions and functions take traced values, also where their names were imported before."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -23,6 +25,14 @@ def installed(stats):
     fsp.install()
     yield stats
     fsp.uninstall()
+
+
+def test_submodules_are_attributes():
+    """Of a fresh interpreter: no other test has imported them."""
+    code = "import functrace as ft; print(ft.grad(ft.scipy.special.gammaln)(1.0), 'special' in dir(ft.scipy), hasattr(ft.scipy, 'specail'))"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert float(out[0]) == pytest.approx(-np.euler_gamma)
+    assert out[1:] == ["True", "False"]
 
 
 def test_frozen_distributions_and_names_imported_before(installed):

@@ -1,4 +1,4 @@
-"""What solves: implicit differentiation, SciPy's root finders and minimisers, quadrature, differential equations; splines; gauges."""
+"""What solves: implicit differentiation, SciPy's root finders and minimisers, quadrature; splines; gauges."""
 
 import warnings
 
@@ -43,6 +43,13 @@ def test_implicit_root_is_right_to_third_order_in_both_modes_and_batched():
         f = ft.grad(f)
     assert np.isclose(ft.jvp(ft.grad(cube_root), (8.0,), (1.0,))[1], orders[2])
     assert np.isclose(ft.grad(lambda a: ft.vmap(lambda b: cube_root(a * b))(np.array([1.0, 2.0])).sum())(8.0), (1 + 2 ** (1 / 3)) / 12)
+
+
+def test_a_linear_solver_may_differentiate_its_matvec():
+    dense = lambda matvec, b: np.linalg.solve(ft.jacobian(matvec)(b), b)
+    cube = lambda a: ft.implicit_root(lambda x: x**3 - a, np.ones(2), solver=lambda g, _: np.cbrt([8.0, 27.0]), linear_solver=dense)
+    assert np.allclose(ft.jacobian(cube)(np.array([8.0, 27.0])), np.diag([1 / 12, 1 / 27]))
+    assert np.allclose(ft.grad(lambda s: ft.linear_solve(lambda x: s * x, np.ones(2), solver=dense).sum())(2.0), -0.5)
 
 
 @pytest.mark.parametrize("linear_solver", [None, matrix_solver])
@@ -151,8 +158,6 @@ def test_what_has_no_solution_or_no_rule_raises():
     with pytest.raises(ArithmeticError, match="no solution"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         ft.grad(lambda p: o.root(lambda x: x**2 + p, np.ones(1)).x[0])(1.0)
-    with pytest.raises(errors.UnsupportedError, match="constraints"):
-        ft.grad(lambda p: o.minimize(BOWL, np.zeros(2), (p,), constraints={"type": "eq", "fun": np.sum}).fun)(P)
 
 
 # scipy.integrate
@@ -183,65 +188,95 @@ def test_nested_quadrature_agrees_with_scipy():
     check_grads(lambda p, a: m.quad_vec(lambda x: np.exp(-p * x * np.arange(3.0)), 0.0, a)[0], 0.8, 1.3)
 
 
-def volterra(t, y, p):
-    return np.stack([p[0] * y[0] - p[1] * y[0] * y[1], -y[1] + 0.5 * y[0] * y[1]])
+INSIDE_OF = [
+    lambda r: [{"type": "ineq", "fun": lambda x, r: r - x @ x, "args": (r,)}, {"type": "ineq", "fun": lambda x: x[0] + 5}],
+    lambda r: so.NonlinearConstraint(lambda x: np.stack([x @ x / r, x[0] - x[1]]), [-np.inf, -9.0], [1.0, 9.0]),
+    lambda r: {"type": "eq", "fun": lambda x: x @ x - r},
+    lambda r: (so.LinearConstraint(np.eye(2), -9.0, 9.0), {"type": "ineq", "fun": lambda x: np.sqrt(r) - np.linalg.norm(x)}),
+]
 
 
-Y0, RATES = np.array([1.0, 2.0]), np.array([1.1, 0.7])
-TIGHT = {"rtol": 1e-11, "atol": 1e-12, "method": "DOP853"}
+@pytest.mark.parametrize("constraints", INSIDE_OF)
+def test_minima_under_constraints(constraints):
+    o, goal = module("optimize"), np.array([1.5, 2.0])
+    nearest = lambda p, r: o.minimize(lambda x: np.sum((x - p) ** 2), np.array([0.3, 0.4]), method="SLSQP", constraints=constraints(r)).x
+    exact = lambda p, r: p * np.sqrt(r) / np.linalg.norm(p)
+    assert np.allclose(nearest(goal, 1.2), exact(goal, 1.2), atol=1e-5)  # SciPy's own
+    for transform in (lambda f: ft.jacobian(f, (0, 1)), lambda f: ft.jit(ft.jacfwd(f, (0, 1))), lambda f: ft.hessian(f, 0)):
+        for got, want in zip(transform(nearest)(goal, 1.2), transform(exact)(goal, 1.2)):
+            assert np.allclose(got, want, atol=1e-8)
+    each = ft.vmap(ft.jacobian(nearest))(np.stack([goal, goal[::-1]]), np.array([1.2, 2.0]))
+    assert np.allclose(each, ft.vmap(ft.jacobian(exact))(np.stack([goal, goal[::-1]]), np.array([1.2, 2.0])), atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853"])
-@pytest.mark.parametrize("t_eval", [None, np.array([0.0, 0.5, 1.7, 2.0])])
-def test_solve_ivp_takes_scipys_steps(method, t_eval):
-    m = module("integrate")
-    call = lambda solve, p: solve(volterra, (0.0, 2.0), Y0, method=method, t_eval=t_eval, args=(p,))
-    want = call(si.solve_ivp, RATES)
-    got = []
-    ft.vjp(lambda p: got.append(call(m.solve_ivp, p)) or ft.stop_gradient(p), RATES)
-    assert np.allclose(ft.value(got[0].y), want.y, rtol=1e-9)
-    assert np.allclose(got[0].t, want.t, rtol=1e-9)
+@pytest.mark.parametrize("method", ["SLSQP", "COBYLA"])
+def test_a_constraint_that_does_not_bind_changes_nothing(method):
+    o = module("optimize")
+    best = lambda p, **more: o.minimize(lambda x: np.sum((x - p) ** 4 + (x - p) ** 2) + x[0] * x[1] / 9, np.zeros(2), tol=1e-9, **more).x
+    bound = lambda p: best(p, method=method, constraints={"type": "ineq", "fun": lambda x: p[0] + 9 - x @ x})
+    assert np.allclose(ft.jacobian(bound)(P), ft.jacobian(best)(P), atol=1e-9)
 
 
-def test_solve_ivp_in_initial_values_parameters_and_times():
-    m = module("integrate")
-    check_grads(lambda y, p: m.solve_ivp(volterra, (0.0, 2.0), y, args=(p,), t_eval=np.array([0.5, 1.5]), **TIGHT).y, Y0, RATES)
-    check_grads(lambda y, p, t0, t1: m.solve_ivp(lambda t, y: volterra(t, y, p), (t0, t1), y, **TIGHT).y[:, -1], Y0, RATES, 0.1, 2.0)
-    back = lambda y: m.solve_ivp(volterra, (2.0, 0.0), y, args=(RATES,), **TIGHT).y[:, -1]
-    check_grads(back, Y0, order=1)
-    with pytest.raises(errors.UnsupportedError, match="method"):
-        ft.vjp(lambda p: m.solve_ivp(volterra, (0.0, 2.0), Y0, method="BDF", args=(p,)).y, RATES)
+def test_a_portfolio_with_assets_that_are_not_held():
+    o, factors = module("optimize"), RNG.normal(size=(9, 4))
+    cov, mu, free = factors.T @ factors / 9 + np.eye(4) / 9, np.array([0.1, 0.9, -2.0, 0.4]), [0, 1, 3]
+
+    def weights(mu, cov):
+        options = {"bounds": [(0.0, None)] * 4, "constraints": so.LinearConstraint(np.ones((1, 4)), 1.0, 1.0)}
+        return o.minimize(lambda w: w @ cov @ w - mu @ w, np.full(4, 0.25), **options).x
+
+    def held(mu, cov):
+        matrix = np.block([[(cov + cov.T)[free][:, free], -np.ones((3, 1))], [np.ones((1, 3)), np.zeros((1, 1))]])
+        return np.linalg.solve(matrix, np.concatenate([mu[free], np.ones(1)]))[:3]
+
+    assert np.all(held(mu, cov) > 0)
+    jacobian, want = ft.jacobian(weights, (0, 1))(mu, cov), ft.jacobian(held, (0, 1))(mu, cov)
+    for got, expected in zip(jacobian, want):
+        assert np.allclose(got[free], expected, atol=1e-8)
+        assert not np.any(got[2])
 
 
-def test_the_solution_between_the_steps_of_solve_ivp():
-    m = module("integrate")
-    call = lambda solve, p: solve(volterra, (0.0, 2.0), Y0, dense_output=True, args=(p,)).sol
-    want, found = call(si.solve_ivp, RATES), []
-    ft.vjp(lambda p: found.append([ft.value(call(m.solve_ivp, p)(np.array(t))) for t in (0.0, 0.7, [0.1, 1.9, 2.2])]) or p, RATES)
-    for got, t in zip(found[0], (0.0, 0.7, [0.1, 1.9, 2.2])):
-        assert got.shape == want(t).shape and np.allclose(got, want(t), rtol=1e-9)
-    at = lambda y, p, t: m.solve_ivp(volterra, (2.0, 0.0), y, args=(p,), dense_output=True, **TIGHT).sol(t)
-    check_grads(at, Y0 / 9, RATES, np.array([1.7, 0.4]))
+def test_constraints_that_depend_on_each_other_raise():
+    o = module("optimize")
+    twice = lambda p: [{"type": "eq", "fun": lambda x: x[0] - p}, {"type": "eq", "fun": lambda x: 2 * x[0] - 2 * p}]
+    with pytest.raises((ArithmeticError, np.linalg.LinAlgError)):
+        ft.grad(lambda p: o.minimize(lambda x: np.sum((x - p) ** 2), np.zeros(2), constraints=twice(p)).x[1])(1.0)
+    with pytest.raises(ValueError, match="'eq' nor 'ineq'"):
+        ft.grad(lambda p: o.minimize(lambda x: np.sum((x - p) ** 2), np.zeros(2), constraints={"type": "le", "fun": np.sum}).fun)(1.0)
 
 
-def test_solve_ivp_for_a_batch_of_times():
-    m = module("integrate")
-    last = lambda t: m.solve_ivp(volterra, (0.1 * t, t), Y0, args=(RATES,), **TIGHT).y[:, -1]
-    ends = np.array([0.5, -1.0, 2.0])
-    assert np.allclose(ft.vmap(last)(ends), [last(t) for t in ends], rtol=1e-9)
-    assert np.allclose(ft.vmap(ft.jacfwd(last))(ends), [ft.jacfwd(last)(t) for t in ends], rtol=1e-8)
-    with pytest.raises(errors.UnsupportedError, match="batch of times"):
-        ft.vmap(lambda t: m.solve_ivp(volterra, (0.0, t), Y0, args=(RATES,), t_eval=[0.1]).y)(ends)
+def test_linear_least_squares_within_bounds():
+    o, low, high = module("optimize"), [-np.inf, 0.1, -9.0], [0.2, np.inf, 9.0]
+    a, b = RNG.normal(size=(5, 3)), RNG.normal(size=5)
+    fit = lambda a, b: o.lsq_linear(a, b, so.Bounds(low, high)).x
+    want = so.lsq_linear(a, b, (low, high), tol=1e-14).x
+    free = ~np.isclose(want, low) & ~np.isclose(want, high)
+    assert np.allclose(ft.vjp(fit, a, b)[0], want, atol=1e-9) and 0 < np.sum(free) < 3
+    check_grads(fit, a, b)
 
 
-def test_odeint_at_traced_times_and_under_vmap():
-    m = module("integrate")
-    t = np.linspace(0, 2, 5)
-    f = lambda p, t: m.odeint(lambda y, t: volterra(t, y, p), Y0, t, rtol=1e-11, atol=1e-12)
-    assert np.allclose(ft.vjp(f, RATES, t)[0], si.odeint(lambda y, t: volterra(t, y, RATES), Y0, t, rtol=1e-11, atol=1e-12), atol=1e-8)
-    check_grads(f, RATES, t, order=1)
-    batch = ft.vmap(lambda p: f(p, t))(np.stack([RATES, RATES + 0.1]))
-    assert np.allclose(batch[1], f(RATES + 0.1, t), atol=1e-9)
+def test_least_squares_finds_its_jacobian_only_when_it_is_asked_for():
+    o, times = module("optimize"), np.arange(4.0)
+
+    def entries(read):
+        def fit(y):
+            found = o.least_squares(lambda p: p[0] * np.exp(p[1] * times) - y, np.array([1.0, 0.2]))
+            return np.sum(read(found))
+
+        return len(ft.trace(fit)(np.array([1.0, 1.3, 2.0, 2.6])).entries)
+
+    assert entries(lambda r: r.x) == entries(lambda r: r["x"]) < entries(lambda r: r.jac)
+    plain = so.least_squares(lambda p: p[0] * np.exp(p[1] * times) - DATA, np.array([1.0, 0.2]), jac="cs", xtol=1e-15, ftol=1e-15)
+    pulled = []
+    ft.vjp(
+        lambda y: (
+            pulled.append([ft.value(v) for v in (lambda r: (r.jac, r.grad))(o.least_squares(CURVE, np.array([1.0, 0.2]), args=(y,)))]) or y
+        ),
+        DATA,
+    )
+    assert pulled[0][0].shape == plain.jac.shape and np.allclose(pulled[0][1], 0, atol=1e-10)
+    with pytest.raises(AttributeError):
+        ft.grad(lambda y: o.least_squares(lambda p: p - y, np.zeros(4)).optimality)(DATA)
 
 
 def test_integrals_of_samples_in_the_abscissae():
@@ -274,6 +309,13 @@ CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a
         *((lambda m, x, y, k=k: m.Akima1DInterpolator(x, y, method=k), (X, Y), INSIDE) for k in ("akima", "makima")),
         *((lambda m, x, y, k=k: m.make_interp_spline(x, y, k), (X, Y), INSIDE) for k in (1, 2, 3, 4, 5)),
         *((lambda m, x, y, bc=bc: m.make_interp_spline(x, y, bc_type=bc), (X, Y), INSIDE) for bc in ("natural", "clamped")),
+        (lambda m, x, y: m.make_interp_spline(x, y).antiderivative(2), (X, Y), INSIDE),
+        *((lambda m, x, y, k=k: m.InterpolatedUnivariateSpline(x, y, k=k), (X, Y), Q) for k in (1, 2, 3, 4)),
+        *((lambda m, x, y, e=e: m.UnivariateSpline(x, y, s=0, ext=e).derivative(), (X, Y), Q) for e in (0, "zeros", "const")),
+        (lambda m, x, y: m.UnivariateSpline(x, y, s=0).antiderivative(), (X, Y), INSIDE),
+        (lambda m, x, y: lambda at: m.splev(at, m.splrep(x, y, s=0), der=1), (X, Y), Q),
+        *((lambda m, x, v, k=k: lambda at: m.RectBivariateSpline(x, X[:4], v, kx=3, ky=k).ev(at, at[::-1] / 2), (X, RNG.normal(size=(6, 4))), INSIDE)
+          for k in (1, 3)),
         (lambda m, x, y: m.make_lsq_spline(x, y, T), (X, Y), INSIDE),
         (lambda m, c: m.BSpline(T, c, 3), (Y[:5],), Q),
         (lambda m, c: m.BSpline(T, c, 3).derivative(), (Y[:5],), Q),
@@ -290,6 +332,48 @@ def test_interpolants_are_scipys_and_differentiated_in_points_values_and_places(
     m = module("interpolate")
     assert np.allclose(make(m, *args)(points), make(sp, *args)(points), rtol=1e-10, atol=1e-12, equal_nan=True)
     check_grads(lambda at, *a: make(m, *a)(at), points, *args, step=1e-3)
+
+
+def test_fitpacks_splines_are_scipys():
+    m, z = module("interpolate"), RNG.normal(size=(6, 5))
+    for call in (
+        lambda m: m.splint(0.3, 3.9, m.splrep(X, Y)),
+        lambda m: m.splint(-1.0, 9.0, m.splrep(X, Y)),
+        lambda m: m.UnivariateSpline(X, Y, s=0).integral(-1.0, 2.0),
+        lambda m: m.UnivariateSpline(X, Y, s=0).derivatives(1.2),
+        lambda m: m.RectBivariateSpline(X, X[:5], z)([0.4, 3.3], [-0.7, 1.2, 2.0], dx=1),
+        lambda m: m.RectBivariateSpline(X, X[:5], z)([0.4, 3.3], [0.7, 1.2], grid=False),
+    ):
+        np.testing.assert_allclose(call(m), call(sp), rtol=1e-9, atol=1e-12)
+    check_grads(lambda a, b, y: m.splint(a, b, m.splrep(X, y)), 0.3, 3.9, Y)
+    with pytest.raises(errors.UnsupportedError, match="s="):
+        ft.vjp(lambda y: m.UnivariateSpline(X, y)(1.0), Y)
+    with pytest.raises(ValueError, match="ext=2"):
+        ft.vjp(lambda y: m.InterpolatedUnivariateSpline(X, y, ext="raise")(9.0), Y)
+    with pytest.raises(ValueError, match="Schoenberg"):
+        m.make_interp_spline(np.arange(5.0), Y[:5], 1, t=np.array([0.0, 0.0, 0.1, 0.2, 0.3, 4.0, 4.0]))
+
+
+@pytest.mark.parametrize("method, k", [("slinear", 1), ("cubic", 3), ("quintic", 5)])
+def test_splines_on_grids(method, k):
+    m, grid, values = module("interpolate"), (X, np.array([0.0, 1.0, 1.5, 2.5, 3.0, 4.2])), RNG.normal(size=(6, 6, 2))
+    at = lambda grid, values, points: m.RegularGridInterpolator(grid, values, method, False, None)(points)
+    points = np.array([[0.4, 1.3], [3.3, 2.6], [5.3, 4.0]])
+    assert np.allclose(at(grid, values, points), sp.RegularGridInterpolator(grid, values, method, False, None)(points), atol=1e-3)
+    inside = points[:2]
+    for j in (0, 1):
+        want = sp.RectBivariateSpline(*grid, values[..., j], kx=k, ky=k).ev(*inside.T)
+        assert np.allclose(at(grid, values, inside)[:, j], want, rtol=1e-10)
+    check_grads(at, grid, values, points, step=1e-3)
+
+
+def test_splines_through_many_points_are_found_in_bands():
+    m, x = module("interpolate"), np.cumsum(RNG.uniform(0.5, 1.0, 4000))
+    for k, bc in ((3, None), (5, None), (2, None), (3, "natural")):
+        ours, theirs = m.make_interp_spline(x, np.sin(x), k, bc_type=bc), sp.make_interp_spline(x, np.sin(x), k, bc_type=bc)
+        np.testing.assert_allclose(ours.c, theirs.c, rtol=1e-9, atol=1e-10)
+    jacobian = ft.jacfwd(lambda s: m.make_interp_spline(x, np.sin(s * x))(2.0))
+    np.testing.assert_allclose(jacobian(1.0), ft.grad(lambda s: m.make_interp_spline(x, np.sin(s * x))(2.0))(1.0), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -295,6 +295,54 @@ class BSpline(_Interpolant):
                 d[j] = d[j - 1] + _after(part, d[j]) * (d[j] - d[j - 1])
         return d[k]
 
+    def antiderivative(self, nu: int = 1) -> BSpline:
+        """The integral from the first knot, a `BSpline`: de Boor 1978, chapter X."""
+        t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
+        for _ in range(nu):
+            total = np.cumsum(c * _after((t[k + 1 :] - t[: -k - 1]) / (k + 1), c), axis=0)
+            c = np.concatenate([0 * total[:1], total], axis=0)
+            t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
+        return BSpline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """The integral from a to b."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if extrapolate == "periodic":
+            refuse("BSpline.integrate", extrapolate=("periodic", None))
+        low, high = self._ends
+        a, b = (lift(v) if extrapolate else np.minimum(np.maximum(v, low), high) for v in (a, b))
+        whole = self.antiderivative()
+        whole.extrapolate = True
+        return whole(b) - whole(a)
+
+
+def _basis(x: Any, t: Any, k: int) -> tuple[Any, Any]:
+    """The number of the first B-spline that is not zero at each point, and that and the next k: de Boor 1978, chapter X."""
+    i = np.clip(np.searchsorted(t, x, side="right") - 1, k, t.shape[0] - k - 2)
+    rows = [1.0 + 0 * x]
+    for r in range(1, k + 1):
+        new: list[Any] = []
+        carried: Any = 0.0
+        for j in range(r):
+            above, below = index(t, i + j + 1) - x, x - index(t, i + 1 - r + j)
+            part = rows[j] / (above + below)
+            new.append(carried + above * part)
+            carried = below * part
+        rows = [*new, carried]
+    return i - k, np.stack(rows)
+
+
+def _banded(first: Any, rows: Any, k: int) -> Any:
+    """A matrix of rows of k + 1 neighbours that begin at the columns `first`, as `solve_banded` takes it."""
+    column = np.arange(rows.shape[1])
+    if bool(np.any((column < first) | (column > first + k))):
+        raise ValueError("the spline has no values at some points, or no point for some coefficients: Schoenberg-Whitney condition")
+    row = column + np.arange(-k, k + 1)[:, None]
+    nearest = np.clip(row, 0, len(column) - 1)
+    j = column - index(first, nearest)
+    inside = (row == nearest) & (j >= 0) & (j <= k)
+    return np.where(inside, index(rows, (np.clip(j, 0, k), nearest)), 0.0)
+
 
 def _design(x: Any, t: Any, k: int, nu: int = 0) -> Any:
     """The matrix of all B-splines at all points."""
@@ -312,11 +360,14 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
         inner = x[1:-1] if conditions else between[half : between.shape[0] - half]
         t = np.concatenate([np.repeat(x[:1], k + 1), inner, np.repeat(x[-1:], k + 1)])
     t = double(t)
-    rows, right = _design(x, t, k), np.reshape(y, (y.shape[0], -1))
+    (first, rows), right = _basis(x, t, k), np.reshape(y, (y.shape[0], -1))
     if conditions:
         ends = _design(np.stack([x[0], x[-1]]), t, k, conditions)
-        rows, right = np.concatenate([ends[:1], rows, ends[1:]], axis=0), np.pad(right, [(1, 1), (0, 0)])
-    c = np.reshape(np.linalg.solve(rows, right), (rows.shape[0], *y.shape[1:]))
+        rows = np.concatenate([ends[:1, : k + 1].T, rows, ends[1:, -k - 1 :].T], axis=1)
+        first, right = np.pad(first, 1, mode="edge"), np.pad(right, [(1, 1), (0, 0)])
+    if rows.shape[1] != t.shape[0] - k - 1:
+        raise ValueError(f"{rows.shape[1]} points and conditions, but {t.shape[0] - k - 1} coefficients: as many are wanted")
+    c = np.reshape(solve_banded((k, k), _banded(first, rows, k), right), (rows.shape[1], *y.shape[1:]))
     return BSpline(t, np.moveaxis(c, 0, axis), k, axis=axis)
 
 

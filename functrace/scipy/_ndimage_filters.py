@@ -10,6 +10,7 @@ import numpy as np
 import scipy.ndimage as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
+from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
@@ -44,16 +45,25 @@ def _all_axes(x: Any, axes: Any) -> tuple[int, ...]:
 # filters along one axis at a time
 
 
-def _along(name: str, x: Any, axis: int, mode: str, cval: Any, sign: int, **params: Any) -> Any:
-    """A filter of SciPy's along one axis: linear, but for what `cval` adds. `sign` is 1 or -1 if the kernel is even or odd, else 0."""
+def _along(name: str, x: Any, axis: int, mode: str, cval: Any, reach: int, given: Any, mirrored: Any = None, sign: int = 1) -> Any:
+    """A filter of SciPy's along one axis, linear but for what `cval` adds, whose kernel reaches that far. The parameters `mirrored` give
+    the kernel mirrored, without them it is even or, if `sign` is -1, odd: that is the transpose, if nothing or the other end lies
+    beyond the ends; else the ends are continued first.
+    """
     own = getattr(_scipy, name)
-    only_first(name, *params.values())
-    mirrored = mode in ("reflect", "grid-mirror")  # where the matrix of an odd kernel is not antisymmetric
-    alike = mirrored and sign == 1 or mode in ("constant", "grid-constant", "wrap", "grid-wrap")
-    out = along(x, axis, lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **params), sign * alike)
+    only_first(name, *given.values())
+    made: Any = lambda mode, more: lambda y, k: own(y, axis=k, mode=mode, cval=0.0, **more)
+    pair: Any = lambda mode: (made(mode, given), made(mode, {**given, **(mirrored or {})}))
+    odd: Any = lambda f, back: (f, (lambda y, k: -back(y, k)) if sign < 0 else back)
+    axis = normalize_axis_index(axis, x.ndim)
+    if mode in ("constant", "grid-constant", "wrap", "grid-wrap") or _PADS[mode] == "symmetric" and sign == 1 and mirrored is None:
+        out = along(x, axis, *odd(*pair(mode)))
+    else:
+        continued = _pad(x, [(reach * (k == axis),) * 2 for k in range(x.ndim)], mode=_PADS[mode])
+        out = along(continued, axis, *odd(*pair("constant")))[(slice(None),) * axis + (slice(reach, reach + x.shape[axis]),)]
     if mode not in ("constant", "grid-constant") or cval == 0:
         return out
-    return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **params)
+    return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **given)
 
 
 def _no_output(name: str, output: Any) -> None:
@@ -71,8 +81,10 @@ def gaussian_filter1d(
     truncate: float = 4.0, *, radius: Any = None,
 ) -> Any:  # fmt: skip
     _no_output("gaussian_filter1d", output)
+    only_first("gaussian_filter1d", sigma, truncate)
     named = {"sigma": sigma, "order": order, "truncate": truncate, "radius": radius}
-    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, -1 if order % 2 else 1, **named)
+    reach = int(truncate * sigma + 0.5) if radius is None else radius
+    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, reach, named, sign=-1 if order % 2 else 1)
 
 
 @_declared("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
@@ -80,7 +92,9 @@ def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
     _no_output("uniform_filter1d", output)
-    return _along("uniform_filter1d", as_float(input), axis, mode, cval, int(size % 2 == 1 and not origin), size=size, origin=origin)
+    mirrored = None if size % 2 == 1 and not origin else {"origin": -origin - (size + 1) % 2}
+    named = {"size": size, "origin": origin}
+    return _along("uniform_filter1d", as_float(input), axis, mode, cval, size // 2 + abs(origin), named, mirrored)
 
 
 @_declared("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2))
@@ -89,7 +103,19 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
         raise RuntimeError("spline order not supported")
     x = lift(input)
     x = x.astype(np.complex128 if x.dtype.kind == "c" else float)
-    return along(x, axis, lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)) if order > 1 else x
+    f: Any = lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)
+
+    def mirrored(y: Any, k: int) -> Any:
+        ends = as_line(np.where(np.arange(n) % (n - 1) == 0, 0.5, 1.0), k % y.ndim, y.ndim)
+        return ends * f(y / ends, k)
+
+    if order < 2:
+        return x
+    n = x.shape[axis]
+    if n < 30:  # SciPy is not accurate there at the ends, so that only its matrix has its transpose
+        return along(x, axis, f)
+    # The matrix is symmetric; where ends are mirrored but not repeated, it is so once the rows of the ends are halved.
+    return along(x, axis, f, f if mode in ("reflect", "grid-mirror", "nearest", "grid-wrap") else mirrored)
 
 
 @_declared("spline_filter", one(4, 5), one(4, 5, order=2, mode="reflect"))
@@ -137,9 +163,9 @@ def _edge_filter(name: str, smooth: list[float]) -> Any:
         x = as_float(input)
         axis = normalize_axis_index(axis, x.ndim)
         modes = _each(mode, range(x.ndim))
-        out = _along("correlate1d", x, axis, modes[axis], cval, -1, weights=[-1, 0, 1])
+        out = _along("correlate1d", x, axis, modes[axis], cval, 1, {"weights": [-1, 0, 1]}, sign=-1)
         for k in range(x.ndim):
-            out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, 1, weights=smooth)
+            out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, 1, {"weights": smooth})
         return out
 
     return _declared(name, *(one(4, 5, mode=m) for m in _MODES), one(4, 5, axis=0))(function)
@@ -157,7 +183,7 @@ def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) ->
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     _no_output("laplace", output)
     x = as_float(input)
-    return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, 1, weights=[1, -2, 1]))
+    return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, 1, {"weights": [1, -2, 1]}))
 
 
 @_declared("gaussian_laplace", one(4, 5, sigma=0.9))

@@ -90,26 +90,27 @@ def root(x: Any) -> Any:
     return number(np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x))))
 
 
-def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any, sign: int) -> Any:
-    if sign:
-        return fit(sign * _along(g, axis, f, sign), x)
+def _transposed_along(g: Any, _ans: Any, x: Any, axis: int, f: Any, adjoint: Any) -> Any:
+    if adjoint is not None:
+        return fit(_along(g, axis, adjoint, f), x)
     matrix = f(np.eye(x.shape[axis]), 0)
     return fit(np.moveaxis(np.tensordot(matrix, g, axes=(0, axis)), 0, axis), x)
 
 
 _along: Any = linear(
     "scipy.along",
-    lambda x, axis, f, _sign: f(x, axis),
+    lambda x, axis, f, _adjoint: f(x, axis),
     _transposed_along,
-    batch=lambda _size, x, axis, f, sign: _along(x, axis, f, sign),  # axis is negative
+    batch=lambda _size, x, axis, f, adjoint: _along(x, axis, f, adjoint),  # axis is negative
 )
+Map = Callable[[Any, int], Any]
 
 
-def along(x: Any, axis: int, f: Callable[[Any, int], Any], sign: int = 0) -> Any:
-    """`f(x, axis)` for any code `f` that is linear along one axis: its transpose is that of its matrix, of a square of the length; but
-    `f` itself where the matrix is symmetric (`sign` 1), and -f where it is antisymmetric (-1).
+def along(x: Any, axis: int, f: Map, adjoint: Map | None = None) -> Any:
+    """`f(x, axis)` for any code `f` that is linear along one axis, with the code of its transpose; without that it is that of the
+    matrix of `f`, of a square of the length.
     """
-    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f, sign)
+    return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f, adjoint)
 
 
 def only_first(name: str, *others: Any) -> None:
@@ -118,8 +119,10 @@ def only_first(name: str, *others: Any) -> None:
         raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}.")
 
 
-def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., None] | None = None, sign: int = 0) -> None:
-    """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants."""
+def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[..., Map]) -> None:
+    """Declare a function of SciPy that is linear in its first argument, along the axis `axis`; the others are constants, of which, and of
+    the function and the length, `adjoint` makes the transpose.
+    """
     own = getattr(module, name)
     signature = inspect.signature(own)
 
@@ -128,12 +131,11 @@ def linear_along(module: Any, name: str, *samples: Sample, check: Callable[..., 
         given.apply_defaults()
         (_, x), *others = given.arguments.items()
         rest = {k: False if k.startswith("overwrite") else v for k, v in others}  # what is recorded stays as it is
-        axis = rest.pop("axis", -1)
+        axis = rest.pop("axis")
         only_first(name, *rest.values())
-        if check is not None:
-            check(**rest)
-        named = "axis" in signature.parameters
-        return along(lift(x), axis, lambda y, k: own(y, **rest, **({"axis": k} if named else {})), sign)
+        x = lift(x)
+        f: Map = lambda y, k: own(y, **rest, axis=k)
+        return along(x, axis, f, adjoint(f, x.shape[axis], **rest))
 
     function.__doc__ = f"`{module.__name__}.{name}`, linear in its first argument."
     function.__signature__ = signature  # type: ignore[attr-defined]

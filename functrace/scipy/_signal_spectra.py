@@ -18,6 +18,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import along, bound, declarer
+from functrace.scipy._signal_linear import pad_first, pad_last
 from functrace.transforms.arguments import zeros_like
 
 _declared = declarer(_scipy)
@@ -50,9 +51,11 @@ def _segments(
     window = np.asarray(window).astype(x.real.dtype)
     n = window.shape[0]
     step = n - (n // 2 if noverlap is None else int(noverlap))
-    parts: Any = np.lib.stride_tricks.sliding_window_view(x, n, axis=-1)[..., ::step, :]
+    starts = np.arange(0, x.shape[-1] - n + 1, step)
+    parts: Any = x[..., starts[:, None] + np.arange(n)]
     if detrend:
-        parts = along(parts, -1, lambda y, k: _scipy.detrend(y, k, detrend), 1)
+        straight: Any = lambda y, k: _scipy.detrend(y, k, detrend)
+        parts = along(parts, -1, straight, straight)
     return (np.fft.rfft if onesided else np.fft.fft)(parts * window, nfft), window
 
 
@@ -187,3 +190,45 @@ def _stft(x: Any, nperseg: Any, noverlap: Any, boundary: Any, padded: bool, axis
     if padded:
         x = ends(x, 0, -(x.shape[-1] - n) % step % n)
     return frequencies, times, _placed(_transform(x, -1, nperseg=n, noverlap=noverlap, **options), axis)
+
+
+def _joined(parts: Any, step: int) -> Any:
+    """The sum of segments (..., segment, place), each `step` after the one before."""
+    count, n = parts.shape[-2:]
+    total: Any = 0.0
+    pieces = -(-n // step)
+    parts = pad_last(parts, pieces * step - n)
+    for k in range(pieces):  # what of each segment falls on the k-th stretch from its start
+        stretch = np.reshape(parts[..., k * step : (k + 1) * step], (*parts.shape[:-2], count * step))
+        total = total + pad_first(pad_last(stretch, (pieces - 1 - k) * step), k * step)
+    return total[..., : n + (count - 1) * step]
+
+
+_SPECTRA: Any = lambda *shape, **kwargs: Sample(lambda rng: (rng.normal(size=shape) + 1j * rng.normal(size=shape),), kwargs)
+
+
+@_spectral(
+    "istft",
+    _SPECTRA(5, 4),
+    _SPECTRA(4, 2, 6, noverlap=4, input_onesided=False, time_axis=0, freq_axis=2, scaling="psd", window="hamming"),
+    _SPECTRA(5, 4, nperseg=7, nfft=8, boundary=False, window="boxcar"),
+)
+def _istft(Zxx: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, time_axis: int, freq_axis: int, **options: Any) -> Any:
+    spectra = as_float(Zxx)
+    times, like = _scipy.istft(
+        zeros_like(spectra), fs, window, nperseg, noverlap, nfft, time_axis=time_axis, freq_axis=freq_axis, **options
+    )
+    onesided = options["input_onesided"]
+    frequency, segment = freq_axis % spectra.ndim, time_axis % spectra.ndim
+    spectra = np.moveaxis(spectra, (frequency, segment), (-1, -2))
+    usual = 2 * (spectra.shape[-1] - 1) if onesided else spectra.shape[-1]
+    n = usual if nperseg is None else int(nperseg)
+    size = int(nfft) if nfft is not None else n if onesided and n == usual + 1 else usual
+    step = n - (n // 2 if noverlap is None else int(noverlap))
+    window = np.asarray(_scipy.get_window(window, n) if isinstance(window, (str, tuple)) else window)
+    scale = np.sum(window) if options["scaling"] == "spectrum" else np.sqrt(fs * np.sum(window**2))
+    parts = (np.fft.irfft if onesided else np.fft.ifft)(spectra, size)[..., :n] * (window * scale)
+    norm = _joined(np.broadcast_to(window**2, (spectra.shape[-2], n)), step)
+    out = _joined(parts, step) / np.where(norm > 1e-10, norm, 1.0)
+    out = out[..., n // 2 : -(n // 2)] if options["boundary"] else out
+    return times, np.moveaxis(out, -1, segment - (frequency < segment)).astype(like.dtype)

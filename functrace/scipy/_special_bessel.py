@@ -13,7 +13,7 @@ from functrace.ops.create import lift
 from functrace.ops.elementwise import safe
 from functrace.ops.registry import Sample
 from functrace.scipy._shared import declarer
-from functrace.scipy._special_kinds import INTEGER, POSITIVE, UNIT, WIDE, Map, along, along_each, drawn, hidden, multi, op
+from functrace.scipy._special_kinds import INTEGER, POSITIVE, UNIT, WIDE, Map, along, along_each, drawn, hidden, multi, op, rarely
 
 _declared = declarer(s)
 _PI, _SQRT_PI = float(np.pi), float(np.sqrt(np.pi))
@@ -93,7 +93,31 @@ def _sided(x: Any) -> Any:
 
 
 def _i1e(_v: Any, x: Any) -> Any:
-    return 0.5 * (s.i0e(x) + s.ive(2, x)) - np.sign(x) * s.i1e(x)
+    return _first(s.i0e, s.i1e, _i1e_near)(x) - np.sign(x) * s.i1e(x)
+
+
+def _i1e_near(x: Any) -> Any:
+    return 0.5 * (s.i0e(x) + s.ive(2, x))
+
+
+def _first(f0: Any, f1: Any, near: Map) -> Map:
+    """f0(x) - f1(x) / x, the derivative of a function of order 1 by DLMF 10.6.2 or 10.29.2, and that of `near` 0, where it cancels in
+    the next derivatives.
+    """
+
+    def slope(x: Any) -> Any:
+        small = abs(x) < 1
+        z = safe(x, small, 1.0)
+        return np.where(small, rarely(near, small, x), f0(z) - f1(z) / z)
+
+    return slope
+
+
+_j1 = _first(s.j0, s.j1, lambda x: 0.5 * (s.j0(x) - s.jv(2, x)))
+_y1 = _first(s.y0, s.y1, lambda x: 0.5 * (s.y0(x) - s.yv(2, x)))
+_i1 = _first(s.i0, s.i1, lambda x: 0.5 * (s.i0(x) + s.iv(2, x)))
+_k1 = _first(lambda x: -s.k0(x), s.k1, lambda x: -0.5 * (s.k0(x) + s.kv(2, x)))
+_k1e = _first(lambda x: -s.k0e(x), s.k1e, lambda x: -0.5 * (s.k0e(x) + s.kve(2, x)))
 
 
 for _name in ("jv", "yv", "hankel1", "hankel2"):
@@ -109,17 +133,17 @@ _damped("ive", 0.5, np.real, 1.0)
 op("kn", INTEGER, lambda t, _ans, n, x: -0.5 * t * (s.kv(n - 1, x) + s.kv(n + 1, x)), domain=((0, 3), POSITIVE))
 op("yn", INTEGER, lambda t, _ans, n, x: 0.5 * t * (s.yv(n - 1, x) - s.yv(n + 1, x)), domain=((0, 3), POSITIVE))
 op("j0", lambda t, _ans, x: -t * s.j1(x))
-op("j1", lambda t, _ans, x: t * 0.5 * (s.j0(x) - s.jv(2, x)))
+op("j1", lambda t, _ans, x: t * _j1(x))
 op("y0", lambda t, _ans, x: -t * s.y1(x), domain=POSITIVE)
-op("y1", lambda t, _ans, x: t * 0.5 * (s.y0(x) - s.yv(2, x)), domain=POSITIVE)
+op("y1", lambda t, _ans, x: t * _y1(x), domain=POSITIVE)
 op("i0", lambda t, _ans, x: t * s.i1(x))
 op("i0e", lambda t, _ans, x: t * _sided(x) * _scaled(-1, _HALF, 0.0, x * _sided(x), lambda v, x: s.i1e(x) - np.sign(x) * s.i0e(x)))
-op("i1", lambda t, _ans, x: t * 0.5 * (s.i0(x) + s.iv(2, x)))
+op("i1", lambda t, _ans, x: t * _i1(x))
 op("i1e", lambda t, _ans, x: t * _scaled(-1, _HALF, 1.0, x * _sided(x), _i1e))
 op("k0", lambda t, _ans, x: -t * s.k1(x), domain=POSITIVE)
 op("k0e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 0.0, x, lambda v, x: s.k0e(x) - s.k1e(x)), domain=POSITIVE)
-op("k1", lambda t, _ans, x: -t * 0.5 * (s.k0(x) + s.kv(2, x)), domain=POSITIVE)
-op("k1e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 1.0, x, lambda v, x: s.k1e(x) - 0.5 * (s.k0e(x) + s.kve(2, x))), domain=POSITIVE)
+op("k1", lambda t, _ans, x: t * _k1(x), domain=POSITIVE)
+op("k1e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 1.0, x, lambda v, x: s.k1e(x) + _k1e(x)), domain=POSITIVE)
 
 
 def _nth(name: str, f: Any, phase: int = -1, sign: int = 1) -> None:

@@ -13,7 +13,22 @@ from functrace.core.tracer import value
 from functrace.ops.elementwise import safe
 from functrace.ops.functions import refuse
 from functrace.scipy._shared import declarer
-from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, UNIT, WIDE, Map, along, drawn, hidden, multi, op, pole_rate
+from functrace.scipy._special_kinds import (
+    INTEGER,
+    MAPS,
+    POSITIVE,
+    PROBABILITY,
+    UNIT,
+    WIDE,
+    Map,
+    along,
+    drawn,
+    hidden,
+    multi,
+    op,
+    pole_rate,
+    rarely,
+)
 from functrace.transforms.custom import stop_gradient
 
 _declared = declarer(s)
@@ -90,9 +105,31 @@ def _legendre_m(c: float, one: int) -> Any:
 
 
 _f_m, _e_m = _legendre_m(0.5, 1), _legendre_m(-0.5, 2)
-op("ellipk", lambda t, _ans, m: t * s.elliprd(0.0, 1.0, 1 - m) / 6, domain=UNIT)
+
+
+def _carlsons_k(m: Any) -> Any:
+    return s.elliprd(0.0, 1.0, 1 - m) / 6
+
+
+def _carlsons_e(m: Any) -> Any:
+    return -s.elliprd(0.0, 1 - m, 1.0) / 6
+
+
+def _complete(carlsons: Map, legendres: Map) -> Map:
+    """A derivative of a complete integral by those of Legendre, DLMF 19.4.1 and 19.4.2, where nothing cancels."""
+
+    def slope(m: Any) -> Any:
+        near = (abs(m) < 0.3) | (m == 1)
+        return np.where(near, rarely(carlsons, near, m), legendres(safe(m, near, 0.5)))
+
+    return slope
+
+
+_k_slope = _complete(_carlsons_k, lambda m: (s.ellipe(m) / (1 - m) - s.ellipk(m)) / (2 * m))
+_e_slope = _complete(_carlsons_e, lambda m: (s.ellipe(m) - s.ellipk(m)) / (2 * m))
+op("ellipk", lambda t, _ans, m: t * _k_slope(m), domain=UNIT)
 op("ellipkm1", lambda t, _ans, p: -t * s.elliprd(0.0, 1.0, p) / 6, domain=POSITIVE)
-op("ellipe", lambda t, _ans, m: -t * s.elliprd(0.0, 1 - m, 1.0) / 6, domain=UNIT)
+op("ellipe", lambda t, _ans, m: t * _e_slope(m), domain=UNIT)
 op(
     "ellipkinc",
     lambda t, _ans, phi, m: t / np.sqrt(1 - m * np.sin(phi) ** 2),

@@ -26,6 +26,7 @@ from functrace.scipy._special_kinds import (
     op,
     pole_rate,
     powers,
+    rarely,
     slope,
 )
 
@@ -35,8 +36,31 @@ _LN2, _LN10, _DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 18
 
 
 # gamma functions: DLMF 5.2, 5.5, 5.15
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
+
+
+def _second(x: Any) -> Any:
+    """polygamma(1, x), of positive numbers ten times faster than SciPy's: DLMF 5.15.8 after eight steps of 5.15.5."""
+    if not np.all(x > 0):
+        return s.polygamma(1, x)
+    with np.errstate(all="ignore"):
+        z = 1 / (x + 8)
+        square = z * z
+        total: Any = 0.0
+        for b in reversed(_BERNOULLI):
+            total = total * square + b
+        total = z + square * (0.5 + z * total)
+        for k in range(8):
+            step = 1 / (x + k)
+            total += step * step
+    return total
+
+
+_trigamma = hidden("trigamma", _second, lambda t, _ans, x: t * polygamma_(2, x))
+
+
 def _psi1(t: Any, _ans: Any, x: Any) -> Any:
-    return t * (slope(s.psi, 0, pole_rate, x) if x.dtype.kind == "c" else polygamma_(1, x))
+    return t * (slope(s.psi, 0, pole_rate, x) if x.dtype.kind == "c" else _trigamma(x))
 
 
 def _rgamma(t: Any, ans: Any, x: Any) -> Any:
@@ -60,7 +84,11 @@ def _mirrored(x: Any, m: Any) -> Any:
     return (x < 0.5) & (x + m < 0.5) & (m == np.round(m))
 
 
-_NODES = [((1 + node) / 2, weight / 2) for node, weight in np.transpose(np.polynomial.legendre.leggauss(5)).tolist()]
+_QUADRATURE = [((1 + node) / 2, weight / 2) for node, weight in np.transpose(np.polynomial.legendre.leggauss(5)).tolist()]
+
+
+def _small_rise(x: Any, d: Any) -> Any:
+    return d * sum(weight * polygamma_(1, x + node * d) for node, weight in _QUADRATURE)
 
 
 def _rise(x: Any, d: Any) -> Any:
@@ -68,22 +96,27 @@ def _rise(x: Any, d: Any) -> Any:
     left = _mirrored(x, d)
     x = np.where(left, 1 - x - d, x)
     close = abs(d) < 0.01 * x
-    y, e, z = safe(x, ~close, 1.0), safe(d, ~close, 0.0), safe(x, close, 1.0)
-    rise = np.where(close, e * sum(weight * polygamma_(1, y + node * e) for node, weight in _NODES), s.psi(z + d) - s.psi(z))
+    z = safe(x, close, 1.0)
+    rise = np.where(close, rarely(_small_rise, close, x, d), s.psi(z + d) - s.psi(z))
     return np.where(left, -rise, rise)
 
 
 def _poch_x(t: Any, ans: Any, x: Any, m: Any) -> Any:
     odd = (x < 0.5) & ~_mirrored(x, m)  # where psi(x) may have a pole that ans cancels
-    z, u, v = safe(x, ~odd, 0.25), safe(x, odd, 1.0), safe(m, odd, 1.0)
-    return t * np.where(odd, ans * s.psi(safe(x + m, ~odd, 1.0)) + s.gamma(z + m) * _drgamma(z), ans * _rise(u, v))
+    return t * np.where(odd, rarely(_poch_odd, odd, ans, x, m), ans * _rise(safe(x, odd, 1.0), safe(m, odd, 1.0)))
+
+
+def _poch_odd(ans: Any, x: Any, m: Any) -> Any:
+    return ans * s.psi(x + m) + s.gamma(x + m) * _drgamma(x)
 
 
 def _beta_slope(t: Any, ans: Any, a: Any, b: Any) -> Any:
     zero = (ans == 0) & (a + b <= 0)  # a pole of psi(a + b), which ans cancels
-    u, v = safe(a, ~zero, 0.25), safe(b, ~zero, -0.25)
-    pole = ans * s.psi(u) + s.gamma(u) * s.gamma(v) * _drgamma(u + v)
-    return t * np.where(zero, pole, -ans * _rise(safe(a, zero, 1.0), safe(b, zero, 1.0)))
+    return t * np.where(zero, rarely(_beta_pole, zero, ans, a, b), -ans * _rise(safe(a, zero, 1.0), safe(b, zero, 1.0)))
+
+
+def _beta_pole(ans: Any, a: Any, b: Any) -> Any:
+    return ans * s.psi(a) + s.gamma(a) * s.gamma(b) * _drgamma(a + b)
 
 
 def _binom_beyond(n: Any, k: Any) -> tuple[Any, Any]:
@@ -99,25 +132,30 @@ def _binom_beyond(n: Any, k: Any) -> tuple[Any, Any]:
     return np.where(below, at_gap, at_gap - by_gap), np.where(below, -by_gap, by_gap)
 
 
-def _binom(in_n: bool) -> Any:
+def _odd_in_n(ans: Any, n: Any, k: Any) -> Any:
+    return s.psi(n + 1) * ans + s.gamma(n + 1) * s.rgamma(k + 1) * _drgamma(n - k + 1)
+
+
+def _odd_in_k(_ans: Any, n: Any, k: Any) -> Any:
+    return s.gamma(n + 1) * (_drgamma(k + 1) * s.rgamma(n - k + 1) - s.rgamma(k + 1) * _drgamma(n - k + 1))
+
+
+def _binom(odd_one: Any, far_one: Any, regular: Any) -> Any:
     """binom(n, k) = gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1), of which the last two may have poles."""
 
     def rule(t: Any, ans: Any, n: Any, k: Any) -> Any:
         odd = (k < -0.5) | (n - k < -0.5)
         far = odd & ((n > -1) | (abs(k) > 30) & (n != np.round(n)))
-        p, q = safe(n, odd, 1.0), safe(k, odd, 0.0)
-        u, v = safe(n, ~odd | far, 1.0), safe(k, ~odd | far, 0.25)
-        x, y = safe(n, ~far, 1.0), safe(k, ~far, 2.5)
-        by_n, by_k = _binom_beyond(x, y)
-        if in_n:
-            regular = _rise(p - q + 1, q)
-            direct = s.psi(u + 1) * ans + s.gamma(u + 1) * s.rgamma(v + 1) * _drgamma(u - v + 1)
-        else:
-            regular = _rise(q + 1, p - 2 * q)
-            direct = s.gamma(u + 1) * (_drgamma(v + 1) * s.rgamma(u - v + 1) - s.rgamma(v + 1) * _drgamma(u - v + 1))
-        return t * np.where(far, by_n if in_n else by_k, np.where(odd, direct, ans * regular))
+        rare = rarely(far_one, far, n, k) + rarely(odd_one, odd & ~far, ans, n, k)
+        return t * np.where(odd, rare, ans * regular(safe(n, odd, 1.0), safe(k, odd, 0.0)))
 
     return rule
+
+
+_BINOM = (
+    _binom(_odd_in_n, lambda n, k: _binom_beyond(n, k)[0], lambda n, k: _rise(n - k + 1, k)),
+    _binom(_odd_in_k, lambda n, k: _binom_beyond(n, k)[1], lambda n, k: _rise(k + 1, n - 2 * k)),
+)
 
 
 op("gamma", lambda t, ans, x: t * ans * s.psi(x), domain=POSITIVE)
@@ -130,7 +168,7 @@ flat("gammasgn")
 op("poch", _poch_x, lambda t, ans, x, m: t * ans * s.psi(x + m), domain=POSITIVE, samples=[_whole((0.0, 2.0), (-1.0, 3.0))])
 op("beta", _beta_slope, lambda t, ans, a, b: _beta_slope(t, ans, b, a), domain=POSITIVE)
 op("betaln", lambda t, _ans, a, b: -t * _rise(a, b), lambda t, _ans, a, b: -t * _rise(b, a), domain=POSITIVE)
-op("binom", _binom(True), _binom(False), domain=((4.0, 6.0), POSITIVE), samples=[_whole((3.0, 5.0), (4.0, -1.0))])
+op("binom", *_BINOM, domain=((4.0, 6.0), POSITIVE), samples=[_whole((3.0, 5.0), (4.0, -1.0))])
 
 
 # Incomplete gamma and beta functions: DLMF 8.2, 8.17. In a parameter, the smaller of the function and its complement is differenced.
@@ -156,10 +194,14 @@ def _gamma_x(t: Any, _ans: Any, a: Any, x: Any) -> Any:
     # about the mode of a large a by Stirling's series, DLMF 5.11.1, and log(1 + u) - u = -u**2 / 2 F(1, 2; 3; -u), DLMF 15.4: no two
     # large terms cancel
     mode = (a > 100) & (abs(x - a) < 0.5 * a)
-    b, y, c, z = safe(a, ~mode, 200.0), safe(x, ~mode, 200.0), safe(a, mode, 1.0), safe(x, mode, 1.0)
-    u, v = (y - b) / b, 1 / (b * b)
-    exponent = -b * u * u / 2 * s.hyp2f1(1, 2, 3, -u) - (1 / 12 - v * (1 / 360 - v / 1260)) / b
-    return t * np.where(mode, np.exp(exponent) * np.sqrt(b / (2 * _PI)) / y, powers(-z - s.gammaln(c), (c - 1, z)))
+    c, z = safe(a, mode, 1.0), safe(x, mode, 1.0)
+    return t * np.where(mode, rarely(_about_mode, mode, a, x), powers(-z - s.gammaln(c), (c - 1, z)))
+
+
+def _about_mode(a: Any, x: Any) -> Any:
+    u, v = (x - a) / a, 1 / (a * a)
+    exponent = -a * u * u / 2 * s.hyp2f1(1, 2, 3, -u) - (1 / 12 - v * (1 / 360 - v / 1260)) / a
+    return np.exp(exponent) * np.sqrt(a / (2 * _PI)) / x
 
 
 def _smaller(a: Any, b: Any, x: Any, low: Any) -> Any:

@@ -6,6 +6,7 @@ function has no closed derivative in a parameter, `along` differentiates it nume
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from math import factorial
@@ -22,6 +23,7 @@ from functrace.ops.elementwise import safe
 from functrace.ops.kinds import align, constant, general, undeclared
 from functrace.ops.registry import Declared, Sample, declare, plain_first, rules
 from functrace.scipy._shared import bound
+from functrace.transforms.derivatives import vjp
 
 Map = Callable[..., Any]
 Domain = Sequence[Any]
@@ -184,6 +186,49 @@ def slope(f: Map, k: int, rate: Map, *args: Any) -> Any:
     columns = [x[..., None] if hasattr(x, "dtype") else x for x in args]
     columns[k] = columns[k] + h * _STEPS
     return np.sum(f(*columns) * (_WEIGHTS / h), axis=-1)
+
+
+def _rarely(mask: Any, *args: Any) -> Any:
+    *xs, f = args
+    mask, *xs = np.broadcast_arrays(mask, *xs)
+    out = np.zeros(mask.shape, np.result_type(*xs, np.float16))
+    if np.any(mask):
+        out[mask] = f(*(x[mask] for x in xs))
+    return out[()]
+
+
+@functools.cache
+def _partial(f: Map, k: int) -> Map:
+    """The derivative of an elementwise function in argument k."""
+
+    def partial(*xs: Any) -> Any:
+        y, pull = vjp(lambda x: f(*xs[:k], x, *xs[k + 1 :]), xs[k])
+        return pull(np.ones(y.shape, y.dtype))[0]
+
+    return partial
+
+
+def _rarely_batch(size: int, flags: Sequence[bool], args: Any, params: Any) -> Any:
+    return bind(_RARELY, tuple(align(size, flags, args)), params)
+
+
+def _rare_rule(k: int, g: Any, ans: Any, *args: Any) -> Any:
+    return g * rarely(_partial(args[-1], k - 1), *args[:-1]) if k else None
+
+
+_RARELY = Primitive(
+    "rarely",
+    _rarely,
+    arity=None,
+    vjps=lambda k, g, ans, *args: fit(_rare_rule(k, g, ans, *args), args[k]) if k else None,
+    jvps=lambda k, t, ans, *args: spread(_rare_rule(k, t, ans, *args), ans),
+    batch=_rarely_batch,
+)
+
+
+def rarely(f: Map, mask: Any, *args: Any) -> Any:
+    """The elementwise `f(*args)` where `mask`, and 0 elsewhere, where it is not computed. `f` is one object for all calls."""
+    return bind(_RARELY, (mask, *args), (f,))
 
 
 def along(f: Map, k: int, rate: Map) -> Map:

@@ -22,19 +22,17 @@ from typing import Any
 
 import numpy as np
 import scipy.integrate as _scipy
-from scipy.optimize import OptimizeResult
 
-from functrace import errors
 from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, one
 from functrace.ops.statistics import as_float
+from functrace.scipy._integrate_equations import _face
 from functrace.scipy._shared import by_name, declarer, late
-from functrace.scipy.optimize import as_args, face
+from functrace.scipy.optimize import as_args
 
 _declared = declarer(_scipy)
-_face = functools.partial(face, _scipy)
 
 
 def _xy(*shape: int, **kwargs: Any) -> Sample:
@@ -273,184 +271,9 @@ def nquad(func: Any, ranges: Any, args: Any = (), opts: Any = None, full_output:
     return _nested(lambda *x: func(*x, *args), spans, {})
 
 
-# differential equations
-
-
-_METHODS = {m.__name__: m for m in (_scipy.RK45, _scipy.RK23, _scipy.DOP853)}
-
-
-def _rms(x: Any) -> float:
-    """The root mean square over the components; the largest of a batch."""
-    return float(np.max(np.sqrt(np.mean(np.abs(value(x)) ** 2, axis=-1)), initial=0.0))
-
-
-def _combined(K: Any, row: Any) -> Any:
-    """A combination of the slopes."""
-    total: Any = 0.0
-    for c, k in zip(row, K):
-        if c != 0:
-            total = total + float(c) * k
-    return total
-
-
-def _error(method: Any, K: Any, h: float, scale: Any) -> float:
-    if method is not _scipy.DOP853:
-        return _rms(value(_combined(K, method.E)) * h / scale)
-    five, three = (np.linalg.norm(value(_combined(K, e)) / scale, axis=-1) ** 2 for e in (method.E5, method.E3))
-    total = np.sqrt((five + 0.01 * three) * scale.shape[-1])
-    return float(np.max(abs(h) * five / np.where(total > 0, total, 1.0), initial=0.0))
-
-
-def _first_step(f: Any, t0: float, y0: Any, f0: Any, span: float, order: int, rtol: float, atol: Any) -> float:
-    """Hairer, Norsett and Wanner 1993, "Solving ordinary differential equations I", section II.4."""
-    if span == 0:
-        return 0.0
-    scale = atol + np.abs(value(y0)) * rtol
-    d0, d1 = _rms(value(y0) / scale), _rms(value(f0) / scale)
-    h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, abs(span))
-    f1 = f(t0 + h0 * np.sign(span), y0 + h0 * np.sign(span) * f0)
-    d2 = _rms(value(f1 - f0) / scale) / h0
-    h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1 / (order + 1))
-    return min(100 * h0, h1, abs(span))
-
-
-def _interpolant(method: Any, f: Any, t: Any, h: Any, y: Any, new: Any, K: Any) -> Callable[[Any], Any]:
-    """The solution within a step, as a function of the part x of it."""
-    if method is not _scipy.DOP853:
-        Q = [_combined(K, column) for column in method.P.T]
-        return lambda x: y + h * functools.reduce(lambda s, q: (s + q) * x, reversed(Q), 0.0)
-    K = list(K)
-    for a, c in zip(method.A_EXTRA, method.C_EXTRA):
-        K.append(f(t + float(c) * h, y + h * _combined(K, a)))
-    delta = new - y
-    F = [delta, h * K[0] - delta, 2 * delta - h * (K[method.n_stages] + K[0]), *(h * _combined(K, d) for d in method.D)]
-
-    def at(x: Any) -> Any:
-        out: Any = 0.0
-        for i, part in enumerate(reversed(F)):
-            out = (out + part) * (x if i % 2 == 0 else 1 - x)
-        return out + y
-
-    return at
-
-
-@_face(note="explicit methods, without events; the derivative is that of the steps taken, so it is as accurate as the tolerances")
-def solve_ivp(
-    fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None, dense_output: bool = False, events: Any = None,
-    vectorized: bool = False, args: Any = None, rtol: float = 1e-3, atol: Any = 1e-6, max_step: float = np.inf,
-    first_step: Any = None, **options: Any,
-) -> Any:  # fmt: skip
-    """`scipy.integrate.solve_ivp` by RK45, RK23 or DOP853. A batch under `vmap` takes common steps."""
-    refuse("solve_ivp", events=(events, None), **{k: (v, None) for k, v in options.items()})
-    kind = _METHODS.get(method)
-    if kind is None:
-        refuse("solve_ivp with a method other than RK45, RK23 and DOP853", method=(method, None))
-        raise AssertionError
-    f: Any = lambda t, y: _stacked(fun(t, y, *(args or ())))
-    start, stop = t_span
-    t, end = _longest(start, stop, t_eval is not None or dense_output)
-    begin, span, direction = t, end - t, float(np.sign(end - t)) or 1.0
-    clock: Any = lambda s: start + (stop - start) * ((s - begin) / span if span else 0.0)  # traced if the ends are
-    y = as_float(y0)
-    slope = f(start, y)
-    h = _first_step(f, t, y, slope, span, kind.error_estimator_order, rtol, atol) if first_step is None else first_step
-    times, states = ([start], [y]) if t_eval is None else ([], [])
-    wanted = [] if t_eval is None else [lift(t_eval)[k] for k in range(np.shape(lift(t_eval))[0])]
-    pieces: list[tuple[float, Any]] = []
-    while direction * (end - t) > 0:
-        refused = False
-        while True:
-            h = min(max(h, 10 * abs(np.nextafter(t, direction * np.inf) - t)), max_step)
-            new_t = t + h * direction
-            new_t = end if direction * (new_t - end) > 0 else new_t
-            step, tt = new_t - t, clock(t)
-            hh = clock(new_t) - tt
-            h = abs(step)
-            K = [slope]
-            for a, c in zip(kind.A[1:], kind.C[1:]):
-                K.append(f(tt + float(c) * hh, y + hh * _combined(K, a)))
-            new = y + hh * _combined(K, kind.B)
-            K.append(f(tt + hh, new))
-            scale = atol + np.maximum(np.abs(value(y)), np.abs(value(new))) * rtol
-            error = _error(kind, K, step, scale)
-            factor = 10.0 if error == 0 else 0.9 * error ** (-1 / (kind.error_estimator_order + 1))
-            if error < 1:
-                h *= min(1.0 if refused else 10.0, factor)
-                break
-            if not h > 10 * abs(np.nextafter(t, direction * np.inf) - t):
-                raise ArithmeticError(
-                    "solve_ivp: the required step size is less than the spacing between numbers; the problem may be stiff"
-                )
-            h *= max(0.2, factor)
-            refused = True
-        due: Any = lambda last=direction * new_t: wanted and direction * float(value(wanted[0])) <= last
-        at = _interpolant(kind, f, tt, hh, y, new, K) if dense_output or due() else None
-        pieces.append((new_t, lambda s, at=at, tt=tt, hh=hh: at((s - tt) / hh)))
-        if t_eval is None:
-            times.append(clock(new_t))
-            states.append(new)
-        while due():
-            times.append(wanted.pop(0))
-            states.append(pieces[-1][1](times[-1]))
-        t, y, slope = new_t, new, K[-1]
-    out = np.stack(states, axis=-1) if states else np.zeros((y.shape[0], 0))
-    sol = _continuous(pieces, direction, y) if dense_output else None
-    return OptimizeResult(t=_stacked(times), y=out, sol=sol, t_events=None, y_events=None, status=0, message="solved", success=True)
-
-
-def _longest(start: Any, stop: Any, single: bool) -> tuple[float, float]:
-    """The ends of the time; of a batch those of the longest, by which the steps of all are chosen."""
-    starts, stops = np.broadcast_arrays(value(start), value(stop))
-    if starts.size > 1 and single:
-        raise errors.UnsupportedError(
-            f"solve_ivp: a batch of times t_span has no common t_eval= or dense_output=.\n  At {errors.user_line()}.\n"
-            "  Leave these out, or solve over the parts from 0 to 1 of each time, of which the equation is (stop - start) * fun(t, y)."
-        )
-    k = int(np.argmax(np.abs(stops - starts)))
-    return float(starts.flat[k]), float(stops.flat[k])
-
-
-def _continuous(pieces: list[tuple[float, Any]], direction: float, y: Any) -> Callable[[Any], Any]:
-    """The solution as a function of time, a number or a vector, by the piece in which it lies; at the ends the nearest is continued."""
-
-    def sol(t: Any) -> Any:
-        t = lift(t)
-        if t.ndim:
-            return np.stack([sol(t[k]) for k in range(t.shape[0])], axis=-1)
-        piece: Any = next((piece for end, piece in pieces[:-1] if direction * t <= direction * end), pieces[-1][1] if pieces else None)
-        return piece(t) if pieces else y
-
-    return sol
-
-
-def _stacked(x: Any) -> Any:
-    return np.stack([lift(v) for v in x]) if isinstance(x, (list, tuple)) else lift(x)
-
-
-@_face(note="by DOP853 with the same tolerances, so not for stiff equations")
-def odeint(
-    func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None, col_deriv: int = 0, full_output: int = 0, ml: Any = None,
-    mu: Any = None, rtol: Any = None, atol: Any = None, tcrit: Any = None, *_steps: Any, tfirst: bool = False, **_more: Any,
-) -> Any:  # fmt: skip
-    refuse("odeint", full_output=(full_output or None, None), tcrit=(tcrit, None))
-    t = lift(t)
-    f: Any = (lambda s, y: func(s, y, *args)) if tfirst else (lambda s, y: func(y, s, *args))
-    tolerance = 1.49012e-8
-    y = solve_ivp.__wrapped__(
-        f,
-        (t[0], t[-1]),
-        np.atleast_1d(lift(y0)),
-        "DOP853",
-        t,
-        rtol=tolerance if rtol is None else rtol,
-        atol=tolerance if atol is None else atol,
-    ).y
-    return np.swapaxes(y, -1, -2)
-
-
 _REASONS = {
     "a stepping object: use solve_ivp": "ode complex_ode RK23 RK45 DOP853 Radau BDF LSODA OdeSolver DenseOutput OdeSolution",
-    "not covered yet; quad and nquad are": "cubature tanhsinh nsum qmc_quad solve_bvp",
+    "not covered yet; quad and nquad are": "cubature tanhsinh nsum qmc_quad",
 }
 REFUSED = by_name(_REASONS)
 CONSTANT = ("newton_cotes", "lebedev_rule")

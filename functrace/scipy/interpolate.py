@@ -24,6 +24,15 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import Sample
+from functrace.scipy._interpolate_fitpack import (
+    InterpolatedUnivariateSpline,
+    RectBivariateSpline,
+    UnivariateSpline,
+    cardinals,
+    splev,
+    splint,
+    splrep,
+)
 from functrace.scipy._interpolate_splines import (
     Akima1DInterpolator,
     BSpline,
@@ -42,9 +51,10 @@ from functrace.scipy._shared import by_name, declarer, double, late, root
 _declared = declarer(_scipy)
 
 __all__ = [
-    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator", "PPoly",
-    "PchipInterpolator", "RBFInterpolator", "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
-    "krogh_interpolate", "lagrange", "make_interp_spline", "make_lsq_spline", "pchip_interpolate", "splev",
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "InterpolatedUnivariateSpline",
+    "KroghInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator", "RectBivariateSpline", "RegularGridInterpolator",
+    "UnivariateSpline", "barycentric_interpolate", "interp1d", "interpn", "krogh_interpolate", "lagrange", "make_interp_spline",
+    "make_lsq_spline", "pchip_interpolate", "splev", "splint", "splrep",
 ]  # fmt: skip
 
 
@@ -94,12 +104,10 @@ def krogh_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> 
 _KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.3, 2.2, 4.0, 4.0, 4.0, 4.0])
 
 
-@_declared("splev", Sample(lambda rng: (np.array([0.4, 1.7, 3.3]), (_KNOTS, rng.normal(size=6).tolist(), 3)), wrt=(0,)))
-def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """`scipy.interpolate.splev`, of one function."""
-    refuse("splev", ext=(ext or None, None))
-    spline = BSpline(*tck) if isinstance(tck, tuple) else tck
-    return spline(x, der)
+_TCK: Any = lambda rng: (_KNOTS, rng.normal(size=6).tolist(), 3)
+_declared("splev", *(Sample(lambda rng: (np.array([0.4, 1.7, 4.3]), _TCK(rng)), {"ext": ext}, (0,)) for ext in (0, 1, 3)))(splev)
+_declared("splint", Sample(lambda rng: (0.4, 3.1, _TCK(rng)), wrt=(0, 1)))(splint)
+_declared("splrep")(splrep)
 
 
 def interp1d(
@@ -154,15 +162,20 @@ def _joined(xi: Any) -> Any:
     return np.stack(np.broadcast_arrays(*map(lift, xi)), axis=-1) if len(xi) > 1 else xi[0]
 
 
+_DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+
+
 class RegularGridInterpolator:
-    """`scipy.interpolate.RegularGridInterpolator`, linear and nearest; grid, values and points may be traced."""
+    """`scipy.interpolate.RegularGridInterpolator`: nearest, linear, and the splines "slinear", "cubic" and "quintic"; grid, values and
+    points may be traced. The splines go through all values; SciPy's, found by iteration, do so to about 1e-5.
+    """
 
     def __init__(
         self, points: Any, values: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan, **more: Any
     ) -> None:
         refuse(
             "RegularGridInterpolator",
-            method=(None if method in ("linear", "nearest") else method, None),
+            method=(None if method in ("linear", "nearest", *_DEGREES) else method, None),
             **{k: (v, None) for k, v in more.items()},
         )
         self.grid = [double(p) for p in points]
@@ -187,6 +200,22 @@ class RegularGridInterpolator:
         if self.bounds_error and bool(np.any(outside)):
             raise ValueError("One of the requested xi is out of bounds")
         rest = self.values.shape[d:]
+        total = self._by_splines(xi, _DEGREES[method]) if method in _DEGREES else self._by_corners(corners, method)
+        if self.bounds_error or self.fill_value is None:
+            return total
+        return np.where(np.reshape(outside, (*outside.shape, *(1,) * len(rest))), self.fill_value, total)
+
+    def _by_splines(self, xi: Any, k: int) -> Any:
+        """A product of splines along the axes."""
+        flat = np.reshape(xi, (-1, xi.shape[-1]))
+        out: Any = None
+        for axis, grid in enumerate(self.grid):
+            weights = cardinals(grid, k, flat[:, axis])
+            out = np.tensordot(weights, self.values, 1) if out is None else np.einsum("pn,pn...->p...", weights, out)
+        return np.reshape(out, (*xi.shape[:-1], *out.shape[1:]))
+
+    def _by_corners(self, corners: Any, method: str) -> Any:
+        rest = self.values.shape[len(self.grid) :]
         flat = np.reshape(self.values, (-1, *rest))
         total: Any = 0.0
         for corner in itertools.product(*corners):
@@ -195,10 +224,7 @@ class RegularGridInterpolator:
             for (i, w), g in zip(corner, self.grid):
                 position, weight = position * g.shape[0] + i, weight if w is None else weight * w
             total = total + np.reshape(weight, (*np.shape(weight), *(1,) * len(rest))) * index(flat, position)
-        total = total if method == "linear" else total.astype(self.dtype)
-        if self.bounds_error or self.fill_value is None:
-            return total
-        return np.where(np.reshape(outside, (*outside.shape, *(1,) * len(rest))), self.fill_value, total)
+        return total if method == "linear" else total.astype(self.dtype)
 
 
 _GRID: Any = lambda rng: (
@@ -210,7 +236,7 @@ _GRID: Any = lambda rng: (
 
 @_declared("interpn", Sample(_GRID, wrt=(1, 2)), Sample(_GRID, {"method": "nearest"}, (1, 2)))
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
-    """`scipy.interpolate.interpn`, linear and nearest."""
+    """`scipy.interpolate.interpn`, nearest, linear, and by splines."""
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(_joined(xi))
 
 
@@ -269,9 +295,9 @@ def lagrange(x: Any, w: Any) -> Any:
 
 
 _REASONS = {
-    "FITPACK's smoothing and knot search have no rule, use make_interp_spline or make_lsq_spline": "splrep splprep bisplrep bisplev "
-    "splint sproot spalde splder splantider insert UnivariateSpline InterpolatedUnivariateSpline LSQUnivariateSpline "
-    "SmoothBivariateSpline LSQBivariateSpline RectBivariateSpline SmoothSphereBivariateSpline LSQSphereBivariateSpline "
+    "FITPACK's smoothing and knot search have no rule, use make_interp_spline or make_lsq_spline": "splprep bisplrep bisplev "
+    "sproot spalde splder splantider insert LSQUnivariateSpline "
+    "SmoothBivariateSpline LSQBivariateSpline SmoothSphereBivariateSpline LSQSphereBivariateSpline "
     "RectSphereBivariateSpline BivariateSpline make_smoothing_spline make_splrep make_splprep generate_knots",
     "triangulations jump, use RBFInterpolator": "griddata LinearNDInterpolator NearestNDInterpolator CloughTocher2DInterpolator",
     "not covered yet": "AAA FloaterHormannInterpolator BPoly NdBSpline NdPPoly Rbf interp2d pade approximate_taylor_polynomial",

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.ndimage as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
+from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
@@ -237,7 +238,8 @@ def _variance(x: Any, mask: Any) -> Any:
     return _mean((x - _mean(x, mask)) ** 2, mask)
 
 
-_measure("sum_labels", lambda x, mask: np.sum(x * mask))
+for _name in ("sum_labels", "sum"):
+    _measure(_name, lambda x, mask: np.sum(x * mask))
 _measure("mean", _mean)
 _measure("variance", _variance)
 _measure("standard_deviation", lambda x, mask: np.sqrt(_variance(x, mask)))
@@ -253,6 +255,22 @@ def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
     x = as_float(input)
     total = np.sum(x)
     return tuple(np.sum(x * g) / total for g in _grid(x.shape))
+
+
+_WAVES: Any = lambda rng: (rng.normal(size=(4, 5)) + 1j * rng.normal(size=(4, 5)), np.array([0.6, -1.3]))
+
+
+@_declared("fourier_shift", Sample(_WAVES, {}, (0, 1)), Sample(_WAVES, {"n": 8}, (0, 1)))
+def fourier_shift(input: Any, shift: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+    """`scipy.ndimage.fourier_shift`; the shift may be traced too."""
+    _no_output("fourier_shift", output)
+    x, s = as_float(input), lift(shift)
+    phase: Any = 0.0
+    for k, size in enumerate(x.shape):
+        half = n >= 0 and k == axis % x.ndim  # of a real transform of length n: no negative frequencies
+        turns = np.arange(size) / n if half else np.fft.fftfreq(size)
+        phase = phase + as_line(turns, k, x.ndim) * (s[k] if s.ndim else s)
+    return x * np.exp(-2j * np.pi * phase)
 
 
 def _spectral(name: str, parameter: float) -> None:
@@ -279,7 +297,6 @@ _REASONS = {
     "it looks at which elements are zero, so it is piecewise constant": "distance_transform_bf distance_transform_cdt "
     "distance_transform_edt binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening "
     "binary_propagation",
-    "not covered yet": "fourier_shift sum",
 }
 REFUSED = by_name(_REASONS)
 CONSTANT = ("generate_binary_structure", "iterate_structure")

@@ -26,7 +26,8 @@ from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Declared, Sample, declare, each, one
 from functrace.optimize import fixed_point as _fixed_point
-from functrace.optimize import opaque, ravel_pytree, solution
+from functrace.optimize import opaque, solution
+from functrace.scipy._optimize_constrained import constrained, polished
 from functrace.scipy._shared import by_name, declarer, late
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
@@ -75,25 +76,6 @@ def as_args(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def _polished(equation: Callable[[Any], Any], x: Any, found: Any = None) -> Any:
-    """A solution after Newton steps, as long as they help. If the solver says that it `found` none, the equation must hold now."""
-    flat, unravel = ravel_pytree(x)
-    f: Any = lambda v: ravel_pytree(equation(unravel(v)))[0]
-    rest = f(flat)
-    for _ in range(4):
-        try:
-            new = flat - np.linalg.solve(jacobian(f)(flat), rest)
-        except np.linalg.LinAlgError:
-            break
-        left = f(new)
-        if not np.linalg.norm(left) < np.linalg.norm(rest):
-            break
-        flat, rest = new, left
-    if found is not None and not found.success and not np.linalg.norm(rest) <= 1e-8 * (1 + np.linalg.norm(flat)):
-        raise ArithmeticError(f"no solution found, so it has no derivative: {found.message}")
-    return unravel(flat)
-
-
 # equations
 
 
@@ -104,7 +86,7 @@ def root(
 
     def solver(g: Any, start: Any) -> Any:
         found = _scipy.root(g, start, method=method, tol=tol, options=options)
-        return _polished(g, np.reshape(found.x, np.shape(start)), found)
+        return polished(g, np.reshape(found.x, np.shape(start)), found)
 
     x = solution(fun, lambda g: g, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     return _scipy.OptimizeResult(
@@ -142,7 +124,7 @@ def newton(
     kwargs.pop("disp", None)
     refuse("newton", **{k: (v or None, None) for k, v in kwargs.items()})
     slope: Any = lambda g: grad(lambda y: np.sum(g(y)))
-    solver: Any = lambda g, start: _polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
+    solver: Any = lambda g, start: polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
     return solution(func, lambda g: g, lift(x0) * 1.0, as_args(args), solver, None)
 
 
@@ -158,7 +140,7 @@ def root_scalar(
         found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **kwargs)
         if not found.converged:
             raise ArithmeticError(f"root_scalar: {found.flag}")
-        return _polished(g, np.float64(found.root))
+        return polished(g, np.float64(found.root))
 
     x = solution(f, lambda g: g, start, as_args(args), solver, None)
     return _scipy.OptimizeResult(root=x, converged=True, flag="converged")
@@ -211,20 +193,25 @@ _GRADIENT_FREE = ("Nelder-Mead", "Powell", "COBYLA", "COBYQA")
 _BOWL: Any = lambda x, p: np.sum((x - p) ** 2 * np.arange(1.0, 3.0)) + np.sum(x) ** 4
 
 
-@_face(note="without constraints, but for bounds")
+@_face(note="constraints that hold at the minimum are to be independent")
 def minimize(
     fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None, bounds: Any = None,
     constraints: Any = (), tol: Any = None, callback: Any = None, options: Any = None,
 ) -> Any:  # fmt: skip
-    """`scipy.optimize.minimize`; the gradients that the method needs are found here. No constraints but bounds."""
-    refuse("minimize", constraints=(constraints or None, None), jac=(True if jac is True else None, None))
+    """`scipy.optimize.minimize`; the gradients that the method needs are found here."""
+    refuse("minimize", jac=(True if jac is True else None, None))
     limits = _limits(bounds)
+    if not isinstance(constraints, (tuple, list)) or len(constraints):
+        x = constrained(fun, np.atleast_1d(lift(x0)), as_args(args), limits, constraints, method=method, tol=tol, options=options)
+        return _scipy.OptimizeResult(
+            x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the conditions of Karush, Kuhn and Tucker"
+        )
     make = _stationary(limits)
 
     def solver(g: Any, start: Any) -> Any:
         more = {} if method in _GRADIENT_FREE else {"jac": grad(g)}
         found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, options=options, **more)
-        return _polished(make(g), np.reshape(found.x, np.shape(start)), found)
+        return polished(make(g), np.reshape(found.x, np.shape(start)), found)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     return _scipy.OptimizeResult(
@@ -240,7 +227,7 @@ def minimize_scalar(
 
     def solver(g: Any, _start: Any) -> Any:
         found = _scipy.minimize_scalar(g, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options)
-        return _polished(grad(g), np.float64(found.x), found)
+        return polished(grad(g), np.float64(found.x), found)
 
     x = solution(fun, grad, 0.0, as_args(args), solver, None)
     return _scipy.OptimizeResult(x=x, fun=fun(x, *as_args(args)), success=True)
@@ -254,7 +241,7 @@ def _scalar_minimum(name: str, positions: int) -> Any:
         ends, rest = given[:positions], given[positions:]
         args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
         refuse(name, full_output=((rest[2] if len(rest) > 2 else kwargs.pop("full_output", None)) or None, None))
-        solver: Any = lambda g, _start: _polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
+        solver: Any = lambda g, _start: polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
         return solution(func, grad, 0.0, as_args(args), solver, None)
 
     function.__doc__ = f"`scipy.optimize.{name}`, where the minimum is not at a bound."
@@ -281,6 +268,20 @@ fmin, fmin_powell, fmin_bfgs, fmin_cg = (
 _HALF_SQUARES: Any = lambda r: np.sum(r * r) / 2
 
 
+class _Fit(_scipy.OptimizeResult):  # type: ignore[misc]
+    """What `least_squares` found; the Jacobian is computed when it is asked for."""
+
+    def __init__(self, slopes: Callable[[], Any], **found: Any) -> None:
+        super().__init__(**found)
+        object.__setattr__(self, "_slopes", slopes)
+
+    def __missing__(self, key: str) -> Any:
+        if key not in ("jac", "grad"):
+            raise KeyError(key)
+        self[key] = self._slopes() if key == "jac" else self["jac"].T @ self["fun"]
+        return self[key]
+
+
 @_face()
 def least_squares(
     fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), method: str = "trf", loss: Any = "linear", args: Any = (),
@@ -294,12 +295,12 @@ def least_squares(
 
     def solver(g: Any, start: Any) -> Any:
         found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, method=method, **more)
-        return _polished(make(g), found.x, found)
+        return polished(make(g), found.x, found)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     residuals: Any = lambda x: fun(x, *as_args(args))
-    rest, slopes = residuals(x), jacobian(residuals)(x)
-    return _scipy.OptimizeResult(x=x, fun=rest, cost=_HALF_SQUARES(rest), jac=slopes, grad=slopes.T @ rest, success=True)
+    rest = residuals(x)
+    return _Fit(lambda: jacobian(residuals)(x), x=x, fun=rest, cost=_HALF_SQUARES(rest), success=True)
 
 
 @_face(
@@ -333,6 +334,15 @@ def curve_fit(
     found = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15)
     cov = np.linalg.inv(found.jac.T @ found.jac)
     return found.x, cov if absolute_sigma else cov * (2 * found.cost / (found.fun.shape[0] - count))
+
+
+@_declared("lsq_linear")
+def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *_how: Any, **_more: Any) -> Any:
+    """`scipy.optimize.lsq_linear`; bounds may be active."""
+    a, b = lift(A) * 1.0, lift(b) * 1.0
+    low, high = (np.broadcast_to(v, a.shape[1:]) for v in ((bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds))
+    inside = np.where(np.isfinite(low), low + np.minimum(1.0, (high - low) / 2), np.where(np.isfinite(high), high - 1.0, 0.0))
+    return least_squares.__wrapped__(lambda x, a, b: a @ x - b, inside, bounds=(low, high), args=(a, b))
 
 
 @_declared("nnls", Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1)))
@@ -383,7 +393,7 @@ _REASONS = {
     "use root, minimize or least_squares, which find derivatives themselves": "anderson broyden1 broyden2 diagbroyden excitingmixing "
     "linearmixing newton_krylov fmin_cobyla fmin_l_bfgs_b fmin_ncg fmin_slsqp fmin_tnc line_search bracket",
     "numerical derivatives: use functrace.grad and functrace.check_grads": "approx_fprime check_grad",
-    "the active constraints are not tracked, use functrace.optimize.implicit_root on the optimality conditions": "linprog lsq_linear",
+    "the active constraints are not tracked, use functrace.optimize.implicit_root on the optimality conditions": "linprog",
 }
 REFUSED = by_name(_REASONS)
 

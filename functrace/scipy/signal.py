@@ -8,7 +8,6 @@ array([6., 3.])
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,14 +15,14 @@ import numpy as np
 import scipy.signal as _scipy
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
-from functrace.ops.registry import TABLE, Sample, each, given, normal, one
+from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
-from functrace.scipy._shared import by_name, declarer, late, linear_along, one_of, single
+from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single
+from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
@@ -179,16 +178,12 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
 # recursive filters: 1 / A has rules of its own, B / A is that of a convolution
 
 
-def _pad_first(x: Any, count: int) -> Any:
-    return np.concatenate([np.zeros((*x.shape[:-1], count), x.dtype), x], axis=-1)
-
-
 def _delayed(a: Any, y: Any) -> Any:
     """The convolution of a[1:], one step late, with y along its last axis."""
     n = y.shape[-1]
     out = 0 * y
     for k in range(1, min(a.shape[0], n)):
-        out = out + _pad_first(a[k] * y[..., : n - k], k)
+        out = out + pad_first(a[k] * y[..., : n - k], k)
     return out
 
 
@@ -214,20 +209,16 @@ _pole: Any = general(
 )
 
 
-def _pad_last(x: Any, count: int) -> Any:
-    return np.concatenate([x, np.zeros((*x.shape[:-1], count), x.dtype)], axis=-1) if count else x
-
-
 def _filter(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     """The filtered signal along the last axis, and the final state (direct form II transposed)."""
     order, n = max(a.shape[0], b.shape[0]) - 1, x.shape[-1]
-    b, a = _pad_last(b, order + 1 - b.shape[0]) / a[0], _pad_last(a, order + 1 - a.shape[0]) / a[0]
-    long = _pad_last(x, order)
+    b, a = pad_last(b, order + 1 - b.shape[0]) / a[0], pad_last(a, order + 1 - a.shape[0]) / a[0]
+    long = pad_last(x, order)
     driven = b[0] * long + _delayed(b, long)
     if zi is not None:
-        driven = driven + _pad_last(np.broadcast_to(zi, (*x.shape[:-1], order)), n)
+        driven = driven + pad_last(np.broadcast_to(zi, (*x.shape[:-1], order)), n)
     y = _pole(a, driven[..., :n])
-    return y, (driven - _delayed(a, _pad_last(y, order)))[..., n:]
+    return y, (driven - _delayed(a, pad_last(y, order)))[..., n:]
 
 
 _FILTERS = [
@@ -256,7 +247,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 def lfilter_zi(b: Any, a: Any) -> Any:
     b, a = as_float(b), as_float(a)
     n = max(a.shape[0], b.shape[0])
-    b, a = _pad_last(b, n - b.shape[0]) / a[0], _pad_last(a, n - a.shape[0]) / a[0]
+    b, a = pad_last(b, n - b.shape[0]) / a[0], pad_last(a, n - a.shape[0]) / a[0]
     eye = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
     companion = eye[:, :1] * -a[1:] + np.eye(n - 1, k=-1, dtype=eye.dtype)
     return np.linalg.solve(eye - companion.T, b[1:] - a[1:] * b[0])
@@ -359,23 +350,6 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
 
 
 @_declared(
-    "upfirdn",
-    *(Sample(normal((4,), (6,)), kw, (0, 1)) for kw in ({}, {"up": 3, "down": 2})),
-    each((3,), (5, 2), up=2, axis=0),
-)
-def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
-    """`scipy.signal.upfirdn`, with zeros outside of the signal."""
-    refuse("upfirdn", mode=(mode, "constant"), cval=(cval or 0, 0))
-    h, x = single(as_float(h)), single(np.moveaxis(as_float(x), axis, -1))
-    n = x.shape[-1] * up
-    total: Any = 0
-    for k in range(0, h.shape[0], up):  # products are padded, never factors: a NaN stays in its place
-        part = _pad_last(x[..., None] * h[k : k + up], up - min(up, h.shape[0] - k))
-        total = total + _pad_first(_pad_last(np.reshape(part, (*x.shape[:-1], n)), h.shape[0] - 1 - k), k)
-    return np.moveaxis(total[..., : n - up + h.shape[0] : down], -1, axis)
-
-
-@_declared(
     "freqz",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
     note="of vectors of coefficients",
@@ -392,48 +366,81 @@ def freqz(
     return w, at(b) / at(a)
 
 
-# linear in the signal
-
-
-_signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
-
-
-@_declared("hilbert", _signal(), one(9, 2, axis=0), one(2, 5, N=6))
-def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
-    x = single(x)
-    if x.dtype.kind == "c":
-        raise ValueError("x must be real.")
-    n = x.shape[axis] if N is None else N
-    if n <= 0:
-        raise ValueError("N must be positive.")
-    spectrum: Any = np.fft.fft(x, n, axis)
-    weights = np.zeros(n, spectrum.real.dtype)
-    weights[: n // 2 + 1] = 1.0
-    weights[1 : (n + 1) // 2] = 2.0
-    return np.fft.ifft(spectrum * as_line(weights, axis % x.ndim, x.ndim), axis=axis)
-
-
-def _no_cval(**kwargs: Any) -> None:
-    if kwargs.get("mode") == "constant":
-        refuse("savgol_filter with mode='constant'", cval=(kwargs["cval"] or 0, 0))
-
-
-_linear = functools.partial(linear_along, _scipy)
-_linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]), sign=1)
-_linear("resample", _signal(7), one(6, 2, num=9))
-_linear("resample_poly", _signal(3, 2))
-_linear(
-    "savgol_filter",
-    _signal(5, 2),
-    one(2, 9, window_length=5, polyorder=3, deriv=1, mode="nearest"),
-    check=_no_cval,
+@_declared(
+    "decimate",
+    *(Sample(lambda rng: (rng.normal(size=(2, 40)), 2), kw) for kw in ({}, {"zero_phase": False}, {"n": 3})),
+    one(30, q=2, ftype="fir"),
+    one(31, 2, q=3, ftype="fir", axis=0, zero_phase=False),
+    Sample(lambda rng: (rng.normal(size=30), 2), {"ftype": _scipy.dlti([1.0, 0.4], [1.0, 0.3, 0.2])}),
 )
-_linear("decimate", Sample(lambda rng: (rng.normal(size=(2, 40)), 2)), one(30, q=2, ftype="fir"))
-_linear("czt", _signal(5))
-_linear("zoom_fft", _signal([0.1, 0.4], 5))
+def decimate(x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, zero_phase: bool = True) -> Any:
+    x = as_float(x)
+    every = (slice(None),) * (axis % x.ndim) + (slice(None, None, int(q)),)
+    kind = x.dtype if x.dtype != np.float16 else np.float64
+    if isinstance(ftype, _scipy.dlti):
+        system = ftype.to_tf()
+        b, a = np.atleast_1d(system.num), np.atleast_1d(system.den)
+        if len(a) > 1:
+            return (filtfilt if zero_phase else lfilter)(b, a, x, axis=axis)[every]
+        taps = b / a
+    elif ftype == "fir":
+        taps = _scipy.firwin((20 * q if n is None else n) + 1, 1.0 / q, window="hamming").astype(kind)
+    else:
+        one_of("ftype", ftype, "iir", "fir")
+        sos = _scipy.cheby1(8 if n is None else n, 0.05, 0.8 / q, output="sos").astype(kind)
+        return (sosfiltfilt if zero_phase else sosfilt)(sos, x, axis=axis)[every]
+    if zero_phase:
+        return resample_poly(x, 1, q, axis, taps)
+    return upfirdn(taps, x, 1, q, axis)[every[:-1] + (slice(0, -(-x.shape[axis] // q)),)]
+
+
+@_declared(
+    "freqs",
+    Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
+    note="at given frequencies",
+)
+def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> Any:
+    """`scipy.signal.freqs` at given frequencies."""
+    refuse("freqs", plot=(plot, None), worN=(worN if np.ndim(worN) == 0 else None, None))
+    w = np.asarray(worN)
+    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    return w, np.polyval(b, 1j * w) / np.polyval(a, 1j * w)
+
+
+def _ranked(a: Any, domain: Any, rank: Any) -> Any:
+    """The element of that rank among those in the window `domain` round each, with zeros beyond the ends."""
+    from functrace.scipy.ndimage import rank_filter  # it is built on this module
+
+    only_first("order_filter", domain)
+    return rank_filter(single(as_float(a)), rank, footprint=np.asarray(domain) != 0, mode="constant")
+
+
+def _median(volume: Any, kernel_size: Any = None) -> Any:
+    x = lift(volume)
+    sizes = np.broadcast_to(3 if kernel_size is None else kernel_size, (x.ndim,)).astype(int)
+    if np.any(sizes % 2 != 1):
+        raise ValueError("Each element of kernel_size should be odd.")
+    return _ranked(x, np.ones(sizes), int(np.prod(sizes)) // 2)
+
+
+_SPREAD: Any = lambda rng: (rng.permutation(20).reshape(4, 5) + 0.1 * rng.random((4, 5)),)
+_declared("medfilt", Sample(_SPREAD), Sample(_SPREAD, {"kernel_size": (1, 3)}))(_median)
+_declared("medfilt2d", Sample(_SPREAD))(lambda input, kernel_size=3: _median(input, kernel_size))
+_declared("order_filter", Sample(lambda rng: (*_SPREAD(rng), np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]]), 2)))(_ranked)
+
+
+@_declared("wiener", one(4, 5), one(9, mysize=5, noise=0.4), one(4, 5, mysize=(1, 3)))
+def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
+    x = real(im, "wiener")
+    ones = np.ones(np.broadcast_to(3 if mysize is None else mysize, (x.ndim,)).astype(int))
+    mean, square = (_product(y, ones, "same", "auto") / ones.size for y in (x, x * x))
+    spread = square - mean * mean
+    noise = np.mean(spread) if noise is None else noise
+    quiet = spread < noise
+    return np.where(quiet, mean, mean + (x - mean) * (1 - noise / np.where(quiet, 1.0, spread)))
+
 
 _REASONS = {
-    "use functrace.scipy.ndimage.median_filter or rank_filter": "medfilt medfilt2d order_filter",
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
     "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
     "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",

@@ -1,0 +1,226 @@
+"""What is linear in a signal: smoothing, other rates of sampling, spectra on parts of the circle, of `scipy.signal`."""
+
+from __future__ import annotations
+
+import functools
+from math import gcd
+from typing import Any
+
+import numpy as np
+import scipy.ndimage as _ndimage
+import scipy.signal as _scipy
+
+from functrace.ops.arrange import as_line
+from functrace.ops.functions import refuse
+from functrace.ops.registry import Sample, each, holds_tracer, normal, one
+from functrace.ops.statistics import as_float
+from functrace.scipy._shared import Map, along, declarer, linear_along, one_of, only_first, real, single
+
+_declared = declarer(_scipy)
+_signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
+_linear = functools.partial(linear_along, _scipy)
+
+
+def pad_first(x: Any, count: int) -> Any:
+    """`x` with zeros before it, along its last axis."""
+    return np.concatenate([np.zeros((*x.shape[:-1], count), x.dtype), x], axis=-1)
+
+
+def pad_last(x: Any, count: int) -> Any:
+    """`x` with zeros after it, along its last axis."""
+    return np.concatenate([x, np.zeros((*x.shape[:-1], count), x.dtype)], axis=-1) if count else x
+
+
+@_declared("hilbert", _signal(), one(9, 2, axis=0), one(2, 5, N=6))
+def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
+    x = single(x)
+    if x.dtype.kind == "c":
+        raise ValueError("x must be real.")
+    n = x.shape[axis] if N is None else N
+    if n <= 0:
+        raise ValueError("N must be positive.")
+    spectrum: Any = np.fft.fft(x, n, axis)
+    weights = np.zeros(n, spectrum.real.dtype)
+    weights[: n // 2 + 1] = 1.0
+    weights[1 : (n + 1) // 2] = 2.0
+    return np.fft.ifft(spectrum * as_line(weights, axis % x.ndim, x.ndim), axis=axis)
+
+
+_linear("detrend", _signal(), _signal(0, "constant"), _signal(-1, "linear", [5]), adjoint=lambda f, _n, **_rest: f)
+
+
+# smoothing
+
+_ENDS = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
+
+
+@_declared(
+    "savgol_filter",
+    _signal(5, 2),
+    one(9, window_length=4, polyorder=2),
+    one(2, 9, window_length=5, polyorder=3, deriv=1, mode="nearest"),
+    *(one(7, 2, window_length=5, polyorder=2, axis=0, mode=mode, cval=0.3) for mode in _ENDS),
+)
+def savgol_filter(
+    x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: Any = 1.0, axis: int = -1, mode: str = "interp", cval: Any = 0.0
+) -> Any:
+    only_first("savgol_filter", delta)
+    one_of("mode", mode, "interp", *_ENDS)
+    x = np.moveaxis(as_float(x), axis, -1)
+    x = x if x.dtype == np.float32 else real(x, "savgol_filter")
+    n, half = x.shape[-1], window_length // 2
+    weights = _scipy.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    f: Map = lambda y, k: _ndimage.convolve1d(y, weights, k, mode="constant")
+    back: Map = lambda y, k: _ndimage.correlate1d(y, weights, k, mode="constant")
+    if mode != "interp":
+        more = {"constant_values": cval} if mode == "constant" else {}
+        continued: Any = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)], mode=_ENDS[mode], **more)  # type: ignore[call-overload]
+        return np.moveaxis(along(continued, -1, f, back)[..., half : half + n], -1, axis)
+    if window_length > n:
+        raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x.")
+    fits = _scipy.savgol_filter(np.eye(window_length), window_length, polyorder, deriv, delta, axis=0).astype(x.dtype)
+    ends = x[..., :window_length] @ fits[:half].T, x[..., n - window_length :] @ fits[window_length - half :].T
+    return np.moveaxis(np.concatenate([ends[0], along(x, -1, f, back)[..., half : n - half], ends[1]], axis=-1), -1, axis)
+
+
+# other rates
+
+
+def _window(window: Any, n: int) -> Any:
+    """The weights of the frequencies, as SciPy's resampling at the same rate shows them: how it shifts windows depends on its version."""
+    return np.fft.fft(_scipy.resample(np.eye(1, n, dtype=complex)[0], n, window=window))
+
+
+@_declared(
+    "resample",
+    _signal(7),
+    one(6, 2, num=9),
+    one(6, 2, num=4),
+    one(6, num=6),
+    one(7, num=12, window="hann"),
+    Sample(lambda rng: (rng.normal(size=(6, 2)) + 1j * rng.normal(size=(6, 2)), 4), {"domain": "freq"}),
+)
+def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
+    """`scipy.signal.resample`, of the frequencies that both rates have; the highest stands for itself and its negative."""
+    one_of("domain", domain, "time", "freq")
+    only_first("resample", window)
+    x = np.moveaxis(single(as_float(x)), axis, -1)
+    n, is_real = x.shape[-1], domain == "time" and x.dtype.kind != "c"
+    spectrum: Any = np.fft.fft(x) if domain == "time" else x + 0j
+    kind = x.dtype if domain == "time" else spectrum.dtype
+    if window is not None:
+        spectrum = spectrum * _window(window, n)
+    places, most = np.rint(np.fft.fftfreq(num, 1 / num)).astype(int), min(n, num)
+    ends = (2 * abs(places) == most) & (n != num)
+    weights = np.where(2 * abs(places) <= most, num / n, 0.0)
+    if num > n:
+        weights[ends] /= 2
+    scaled = spectrum[..., places % n] * weights.astype(spectrum.real.dtype)
+    if num < n:
+        scaled = scaled + np.where(ends, spectrum[..., -places % n] * weights.astype(spectrum.real.dtype), 0)
+    out: Any = np.fft.ifft(scaled)
+    like = _scipy.resample(np.zeros(n, kind), num, window=window, domain=domain)
+    out = np.moveaxis((np.real(out) if is_real else out).astype(like.dtype), -1, axis)
+    return out if t is None else (out, t[0] + (t[1] - t[0]) * (n / num) * np.arange(num))
+
+
+def _filtered(h: Any, up: int, down: int, n: int) -> Map:
+    """The transpose of `upfirdn(h, x, up, down)` for n elements, which is that with the filter backwards and the rates exchanged."""
+    late = -(len(h) - 1) % up  # zeros before the filter, so that the first element falls on a sample
+    first, back = (len(h) - 1 + late) // up, np.concatenate([np.zeros(late, h.dtype), h[::-1]])
+
+    def adjoint(g: Any, axis: int) -> Any:
+        out = np.moveaxis(_scipy.upfirdn(back, g, down, up, axis), axis, -1)[..., first : first + n]
+        return np.moveaxis(pad_last(out, n - out.shape[-1]), -1, axis)
+
+    return adjoint
+
+
+@_declared(
+    "upfirdn",
+    *(Sample(normal((4,), (6,)), kw, (0, 1)) for kw in ({}, {"up": 3, "down": 2})),
+    each((3,), (5, 2), up=2, axis=0),
+    *(
+        Sample(lambda rng: (np.array([0.3, 1.0, -0.5, 0.2, 0.4]), rng.normal(size=6)), kw, (1,))
+        for kw in ({"up": 2, "down": 5}, {"up": 4, "down": 3}, {"mode": "line"}, {"cval": 2.0})
+    ),
+)
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
+    """`scipy.signal.upfirdn`; of traced filters with zeros outside of the signal."""
+    h, x = single(as_float(h)), single(as_float(x))
+    if not holds_tracer([h]):
+        f: Map = lambda y, k: _scipy.upfirdn(h, y, up, down, k, mode)
+        out = along(x, axis, f, _filtered(h, up, down, x.shape[axis]) if mode == "constant" else None)
+        return out + _scipy.upfirdn(h, np.zeros(x.shape, x.dtype), up, down, axis, mode, cval) if mode == "constant" and cval else out
+    refuse("upfirdn of a traced filter", mode=(mode, "constant"), cval=(cval or 0, 0))
+    x = np.moveaxis(x, axis, -1)
+    n = x.shape[-1] * up
+    total: Any = 0
+    for k in range(0, h.shape[0], up):  # products are padded, never factors: a NaN stays in its place
+        part = pad_last(x[..., None] * h[k : k + up], up - min(up, h.shape[0] - k))
+        total = total + pad_first(pad_last(np.reshape(part, (*x.shape[:-1], n)), h.shape[0] - 1 - k), k)
+    return np.moveaxis(total[..., : n - up + h.shape[0] : down], -1, axis)
+
+
+_BACKGROUND: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
+
+
+@_declared(
+    "resample_poly",
+    _signal(3, 2),
+    _signal(4, 6),
+    one(11, up=2, down=3, window=np.array([0.2, 1.0, 0.7, 0.1])),
+    *(one(7, 2, up=3, down=4, padtype=kind) for kind in (*_BACKGROUND, "line")),
+    one(7, up=3, down=4, cval=0.6),
+)
+def resample_poly(
+    x: Any, up: int, down: int, axis: int = 0, window: Any = ("kaiser", 5.0), padtype: str = "constant", cval: Any = None
+) -> Any:
+    only_first("resample_poly", window, cval)
+    x = single(as_float(x))
+    if padtype in _BACKGROUND:
+        if cval is not None:
+            raise ValueError("cval has no effect when padtype is ", padtype)
+        level = _BACKGROUND[padtype](x, axis=axis, keepdims=True)
+        return resample_poly(x - level, up, down, axis, window) + level
+    up, down = up // gcd(up, down), down // gcd(up, down)
+    f: Map = lambda y, k: _scipy.resample_poly(y, up, down, k, window, padtype)
+    if padtype != "constant" or up == down:
+        return along(x, axis, f, None if up != down else f)
+    most, n = max(up, down), x.shape[axis]
+    taps: Any = window if isinstance(window, (list, np.ndarray)) else _scipy.firwin(20 * most + 1, 1 / most, window=window)
+    taps = np.concatenate([np.zeros(1 - len(taps) % 2), np.asarray(taps)])[::-1] * (up / down)
+    back: Map = lambda g, k: np.take(_scipy.resample_poly(g, down, up, k, taps.astype(g.dtype)), np.arange(n), k)
+    out = along(x, axis, f, back)
+    return out + _scipy.resample_poly(np.zeros(x.shape, x.dtype), up, down, axis, window, padtype, cval) if cval else out
+
+
+# spectra
+
+
+def _of_czt(_f: Map, n: int, m: Any, w: Any, a: Any) -> Map:
+    def adjoint(g: Any, axis: int) -> Any:
+        if w is None:  # points all round the circle
+            out = np.take(np.fft.fft(g, axis=axis), np.arange(n) % g.shape[axis], axis)
+        else:
+            out = _scipy.czt(g, n, w, axis=axis)
+        return out * as_line((1.0 * a) ** -np.arange(n), axis % g.ndim, g.ndim)
+
+    return adjoint
+
+
+def _of_zoom(_f: Map, n: int, fn: Any, m: Any, fs: Any, endpoint: bool) -> Map:
+    """By the same transform of as many points from frequency 0 on."""
+    m = n if m is None else m
+    first, last = fn if np.size(fn) == 2 else (0.0, float(np.ravel(fn)[0]))
+    step = (last - first) / (m - 1 if endpoint else m)
+
+    def adjoint(g: Any, axis: int) -> Any:
+        out = _scipy.zoom_fft(g, [0.0, n * step], n, fs=fs, axis=axis)
+        return out * as_line(np.exp(-2j * np.pi * first / fs * np.arange(n)), axis % g.ndim, g.ndim)
+
+    return adjoint
+
+
+_linear("czt", _signal(5), _signal(15), _signal(5, 0.9 * np.exp(0.3j), 1.1), one(7, 2, axis=0), adjoint=_of_czt)
+_linear("zoom_fft", _signal([0.1, 0.4], 5), _signal(0.4, 15), one(7, 2, fn=[0.2, 0.7], fs=3, endpoint=True, axis=0), adjoint=_of_zoom)
