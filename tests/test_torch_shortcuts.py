@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import functrace.torch as torch
+from functrace.ops.choice import chosen
 from functrace.torch import _engine
-from functrace.torch._choice import chosen
 from functrace.torch._contact import vjp
 from functrace.torch._reduce import put_in_order
 from functrace.torch.nn import _attention, _compositions
@@ -203,7 +203,7 @@ def test_a_leaf_that_was_used_is_still_a_leaf_and_its_copy_another():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64", "int64"])
-@pytest.mark.parametrize("shape", [(7,), (300,), (20, 30)])
+@pytest.mark.parametrize("shape", [(7,), (3000,), (50, 60)])
 def test_a_choice_by_bits_is_that_of_where(dtype, shape):
     rng = np.random.default_rng(0)
     x, y, mask = rng.normal(size=shape).astype(dtype), rng.normal(size=shape).astype(dtype), rng.random(shape) > 0.5
@@ -214,6 +214,9 @@ def test_a_choice_by_bits_is_that_of_where(dtype, shape):
         assert found.dtype == want.dtype and found.tobytes() == want.tobytes()
     assert chosen(mask, x).tobytes() == np.where(mask, x, np.zeros((), dtype)).tobytes()
     assert chosen(mask.T, x.T, y.T).tobytes() == np.where(mask.T, x.T, y.T).tobytes()
+    for k in (0, 1):  # into one of the two
+        both = [x.copy(), y.copy()]
+        assert chosen(mask, *both, out=both[k]) is both[k] and both[k].tobytes() == np.where(mask, x, y).tobytes()
     assert chosen(mask[::2], x[::2], y[::2]).tobytes() == np.where(mask[::2], x[::2], y[::2]).tobytes()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from functrace.compile.fuse import REDUCTIONS, axes_of
 from functrace.compile.program import GuardError, Kind, same
 from functrace.core.primitive import Primitive
+from functrace.ops.choice import chosen
 from functrace.ops.rows import LONGEST
 from functrace.pool import empty
 
@@ -28,27 +29,15 @@ def targets(names: Sequence[str]) -> str:
     return ", ".join(names) + ("," if len(names) == 1 else "")
 
 
-_BITS = {"f": np.int32, "d": np.int64}
-
-
 def select(condition: Any, x: Any, y: Any, out: Any) -> None:
-    """`np.where` into `out`: by bits, since a branch for each element is slow where the condition goes to and fro."""
+    """`np.where` into `out`."""
     if not condition.any():
         if y is not out:
             np.copyto(out, y)
     elif condition.all():
         np.copyto(out, x)
-    elif out.dtype.char not in _BITS or x.dtype != out.dtype or y.dtype != out.dtype:
-        out[...] = np.where(condition, x, y)
     else:
-        bits = _BITS[out.dtype.char]
-        mask = condition.astype(bits)
-        np.negative(mask, mask)
-        x, y = x.view(bits), y.view(bits)
-        if y.ndim or y:
-            np.bitwise_xor(y, (x ^ y) & mask, out.view(bits))
-        else:
-            np.bitwise_and(x, mask, out.view(bits))
+        chosen(condition, x, y, out)
 
 
 def fail(number: int, found: Any) -> None:

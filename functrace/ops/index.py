@@ -17,6 +17,7 @@ from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.core.tracer import Tracer
+from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
 from functrace.ops.protocol import as_one
@@ -266,13 +267,9 @@ index_add: Op = general(
 )
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)
-
-
 where: Op = general(
     "where",
-    _where,
+    lambda condition, x, y: by_bits(condition, x, y),
     None,
     lambda g, _ans, condition, _x, _y: selected(_truth(condition), g),
     lambda g, _ans, condition, _x, _y: selected(condition == 0, g),

@@ -20,6 +20,7 @@ from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops import index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.calculus import sinc_
+from functrace.ops.choice import chosen
 from functrace.ops.contract import matmul
 from functrace.ops.inplace import View, complex_of, linked, updated
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
@@ -30,7 +31,7 @@ from functrace.pool import product
 
 __all__ = [
     "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View", "alike", "batched", "bind", "buffer", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
+    "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
     "linear", "linked", "looks", "product", "read", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "unread", "value", "vjp",
     "vmap",
 ]  # fmt: skip

@@ -15,8 +15,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._choice import chosen
-from functrace.torch._contact import buffer, rules, sinc_, undeclared
+from functrace.torch._contact import buffer, chosen, rules, sinc_, undeclared
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import LIMITS, refuse

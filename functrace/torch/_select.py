@@ -10,8 +10,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._choice import chosen
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, read, unread
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording

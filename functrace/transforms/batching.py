@@ -28,6 +28,14 @@ def _told(structure: Any, shapes: list[Any]) -> str:
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
+def _batched(asked: bool, *call: Any) -> list[tuple[Any, bool]]:
+    token = inlines.set(asked)
+    try:
+        return batched(*call)
+    finally:
+        inlines.reset(token)
+
+
 class ByLeaf:
     """Axes of all leaves of a tree, in their order: a tree of ints is more than a user's class may take."""
 
@@ -125,11 +133,7 @@ def vmap(
             returns.append(returned)
             return out
 
-        token = inlines.set(asked)
-        try:
-            results = batched(run, values, flags, size, what)
-        finally:
-            inlines.reset(token)
+        results = _batched(asked, run, values, flags, size, what)
         taken = {id(x) for x in leaves}
         outputs = [owned(x, taken) for x, _ in results]
         out_def = returns[0][0]

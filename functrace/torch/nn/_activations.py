@@ -13,7 +13,7 @@ from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._choice import chosen
+from functrace.torch._contact import chosen
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY, logistic
 from functrace.torch._reduce import log_softmax as _log_softmax
