@@ -27,16 +27,16 @@ def test_deep_graph_is_built_run_and_freed_without_recursion():
     def main():
         x = torch.ones(2, requires_grad=True)
         y = x
-        for _ in range(20_000):
+        for _ in range(60_000):
             y = y * 1.0
         y.sum().backward()
         print(x.grad)
         del y
         y = x
-        for _ in range(20_000):
+        for _ in range(60_000):
             y = torch.sin(y) + x[0]
         del y
-    threading.stack_size(1 << 18)  # a frame for each node would not fit, neither of Python's nor of C's
+    threading.stack_size(1 << 20)  # a frame for each node would not fit, neither of Python's nor of C's
     thread = threading.Thread(target=main)
     thread.start()
     thread.join()
