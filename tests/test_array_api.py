@@ -124,7 +124,9 @@ with config_context(array_api_dispatch=True):
 @pytest.mark.parametrize(("module", "code"), [("scipy", CODE), ("sklearn", SKLEARN)])
 @pytest.mark.skipif(not hasattr(np, "unstack"), reason="the standard's names came with NumPy 2.1")
 def test_scipy_and_sklearn_differentiate_through_the_standard(module, code):
-    pytest.importorskip(module)
+    found = pytest.importorskip(module)
+    if module == "scipy" and tuple(map(int, found.__version__.split(".")[:2])) < (1, 16):
+        pytest.skip("SciPy's softmax follows the standard from 1.16 on")
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True, check=False
     )
