@@ -224,11 +224,12 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
         columns = math.prod(x.shape[last:]) if last else 1
         if 1 < columns <= _COLUMNS and last - first == len(axes):
             rows, shape = math.prod(x.shape[first:last]), x.shape[:first] + x.shape[last:]
-            return recycled(np.matmul(_ones(rows, x.dtype), np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
+            ones = _ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
+            return recycled(np.matmul(ones, np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
     return np.add.reduce(x, axes)
 
 
-_MANY, _COLUMNS = 2048, 512
+_MANY, _COLUMNS, _KEPT = 2048, 512, 1024
 
 
 @lru_cache(maxsize=256)
