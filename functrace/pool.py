@@ -224,8 +224,8 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
         columns = math.prod(x.shape[last:]) if last else 1
         if 1 < columns <= _COLUMNS and last - first == len(axes):
             rows, shape = math.prod(x.shape[first:last]), x.shape[:first] + x.shape[last:]
-            ones = _ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
-            return recycled(np.matmul(ones, np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
+            vector = ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
+            return recycled(np.matmul(vector, np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
     return np.add.reduce(x, axes)
 
 
@@ -233,7 +233,8 @@ _MANY, _COLUMNS, _KEPT = 2048, 512, 1024
 
 
 @lru_cache(maxsize=256)
-def _ones(n: int, dtype: Any) -> Any:
+def ones(n: int, dtype: Any) -> Any:
+    """A vector of ones, kept: for sums as products."""
     return np.ones(n, dtype)
 
 

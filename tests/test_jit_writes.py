@@ -141,6 +141,20 @@ def test_donated_arrays_take_the_results(n):
     assert np.all(grads["w"] == 1)
 
 
+def test_a_donated_array_is_read_before_the_limit_of_a_maximum_is_put_in_its_place():
+    def f(x):
+        return fnp.sin(x) * 2, fnp.maximum(x, 0.5)
+
+    x = np.linspace(-1, 2, 60_000, dtype=np.float32)
+    jitted = ft.jit(f, donate_argnums=0)
+    for _ in range(3):
+        given = x.copy()
+        out = jitted(given)
+        for a, b in zip(out, f(x)):
+            np.testing.assert_array_equal(a, b)
+    assert out[1] is given
+
+
 def test_donated_arrays_that_may_not_be_written_to_are_copied():
     jitted = ft.jit(step, donate_argnums=(0,))
     one = {"w": np.ones(4)}

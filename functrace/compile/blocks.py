@@ -59,7 +59,6 @@ class Loop:
         self.owned: dict[int, int] = {}  # the scratch array that a value is in
         self.free: dict[Any, list[int]] = {}
         self.opened: dict[int, str] = {}  # the block's rows of outputs
-        self.early = set(self.outputs)  # what may be written to before the output is made
         self.shared: dict[int, int] = {}  # the input whose memory an output takes
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
@@ -185,17 +184,20 @@ class Loop:
         self.names[v] = f"s{self.owned[v]}"
         return self.names[v]
 
-    def takes(self, v: int, k: int) -> bool:
-        """Whether an output may be written to the memory of an input, which nobody needs after the group."""
+    def share(self, v: int, k: int) -> bool:
+        """Put an output where an input lies that nobody needs after the group, if that is read by then; says whether it is."""
         made = next(index for index, i in enumerate(self.group.instructions) if i.out == v)
-        return self.kinds[v] == self.kinds[k] and self.last[k] <= made and k not in self.shared.values()
+        fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made and k not in self.shared.values()
+        if fits and k in self.inputs:
+            self.shared[v] = k
+        return fits
 
     def _heir(self, v: int, index: int) -> int | None:
         """The output made where a value is read for the last time, if it can be made in place: the value is put into its array."""
         i = self.group.instructions[self.last.get(v, index)]
         alike = v in i.args and self.kinds[i.out] == self.kinds[v]
         below = self.shared.get(i.out)
-        free = i.out in self.early and i.out not in self.opened and (below is None or self.last[below] <= index)
+        free = i.out in self.outputs and i.out not in self.opened and (below is None or self.last[below] <= index)
         return i.out if alike and free and (is_elementwise(i.primitive) or i.primitive.name == "where") else None
 
     def _release(self, v: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from functrace.compile.blocks import Loop
 from functrace.compile.emit import CALLS, Executable
-from functrace.compile.fuse import Group
 from functrace.compile.optimise import optimise
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.compile.source import targets
@@ -76,7 +76,7 @@ class Scan(Executable):
                     self.rows.setdefault(after, k)
         super().__init__(program, "scan")
 
-    def _home(self, v: int, index: int, group: Group | None = None, inplace: bool = True) -> str | None:
+    def _home(self, v: int, index: int, loop: Loop | None = None, inplace: bool = True) -> str | None:
         """The row of the stack that a result goes to."""
         kind = self.program.kinds[v]
         if v not in self.rows or kind is None or kind.form != ARRAY or not kind.shape:

@@ -276,7 +276,7 @@ class Executable:
         plan.release(index)
         return text
 
-    def _home(self, v: int, index: int, group: Group | None = None, inplace: bool = True) -> str | None:
+    def _home(self, v: int, index: int, loop: Loop | None = None, inplace: bool = True) -> str | None:
         """Where else than to a new array a result that leaves the program may be written to. Here: to a donated input of its kind,
         not read after it (nor by it, unless `inplace`), nor needed if a guard fails.
         """
@@ -284,13 +284,8 @@ class Executable:
             return None
         plan, kind = self.plan, self.program.kinds[v]
         for k in self.donated if v in plan.out and self.guarded <= index else ():
-            if self.program.kinds[k] != kind or plan.last.get(k, -1) > index:
+            if self.program.kinds[k] != kind or plan.last.get(k, -1) > index or loop is not None and not self._shares(loop, v, k):
                 continue
-            if group is not None:
-                made = [i.out for i in group.instructions].index(v)
-                late = any(k in i.args for i in group.instructions[made + 1 :])
-                if late or any(k in plan.roots.get(a, ()) for i in group.instructions for a in i.args):  # a view of it, in another order
-                    continue
             self.donated.remove(k)
             self.overwritten.append(k)
             return f"x{k}"
@@ -330,17 +325,14 @@ class Executable:
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":
             return f"{args[0]}.transpose({self.source.name(params[0])})"
-        if name == "sum":
+        if name in REDUCE:
             kind = self.program.kinds[i.args[0]]
-            if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs:
+            if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs and name == "sum":
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
-            if kind is not None and by_products(kind, params[0]) and not self.plan.turns(kind):
+            if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
-        if name in ("sum", "max", "min"):
-            kind = self.program.kinds[i.args[0]]
-            if kind is None or kind.form != ARRAY or short(kind, params[0], name != "sum"):
-                return None
-            return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
+            if kind is not None and kind.form == ARRAY and not short(kind, params[0], name != "sum"):
+                return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
 
     # Groups
@@ -354,9 +346,8 @@ class Executable:
             if v in group.made:
                 kind = self.program.kinds[v]
                 assert kind is not None
-                home = self._home(v, index, group)
+                home = self._home(v, index, emitter)
                 if home is not None:
-                    emitter.early.discard(v)
                     lines.append(f"    {self.variable[v]} = {home}")
                 elif v in self.plan.out:
                     lines.append(f"    {self.variable[v]} = empty({kind.shape}, {self.source.name(kind.dtype)})")
@@ -370,15 +361,17 @@ class Executable:
         assert loop is not None and index >= 0
         return lines
 
+    def _shares(self, loop: Loop, v: int, k: int) -> bool:
+        """Whether a result of a group takes the memory of an argument that ends with it, block by block, of which there is no view."""
+        return not any(k in self.plan.roots.get(a, (a,)) for a in loop.inputs if a != k) and loop.share(v, k)
+
     def _inherited(self, v: int, index: int, loop: Loop) -> str | None:
-        """The buffer of an argument that ends with the group, if a result can take it over, block by block."""
+        """The buffer of an argument that ends with the group, if a result can take it over."""
         plan, kind = self.plan, self.program.kinds[v]
         assert kind is not None
+        spec = kind.shape, kind.dtype, plan.turns(kind)
         for k in loop.inputs:
-            alone = not any(k in plan.roots.get(a, (a,)) for a in loop.inputs if a != k)
-            fits = k in plan.owner and plan.buffers[plan.owner[k]] == (kind.shape, kind.dtype, plan.turns(kind))
-            if fits and alone and plan.last[k] == index and loop.takes(v, k):
-                loop.shared[v] = k
+            if k in plan.owner and plan.last[k] == index and plan.buffers[plan.owner[k]] == spec and self._shares(loop, v, k):
                 plan.owner[v] = plan.owner.pop(k)
                 return f"B{plan.owner[v]}"
         return None

@@ -334,7 +334,7 @@ class Jitted(Wrapped[P, R]):
 
     def _donated(self, treedef: Any, leaves: list[Any], places: list[int]) -> list[int]:
         """The numbers of the inputs that belong to donated arguments."""
-        counts = [tree.structure(x).num_leaves for x in tree.unflatten(treedef, leaves)[0]]
+        counts = [tree.structure(x).num_leaves for x in tree.unflatten(treedef, leaves)[0]] if self.donate_argnums else []
         ends = np.cumsum(counts)
         given = {k for n in self.donate_argnums if -len(counts) <= n < len(counts) for k in range(ends[n] - counts[n], ends[n])}
         return [number for number, k in enumerate(places) if k in given]

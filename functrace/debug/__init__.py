@@ -19,12 +19,11 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import record
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, bare
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Applied, Op, Watch, place, show, watched
 from functrace.transforms.checkpointing import digest
-from functrace.transforms.control_program import number
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
 from functrace.transforms.tracing import replaced
@@ -75,7 +74,7 @@ class _NonFinite(Watch):
 
     def bad(self, x: Any) -> Any:
         """Where a value is bad; None if nowhere, or it holds no floats."""
-        plain = number(x)
+        plain = bare(x)
         if not isinstance(plain, (np.ndarray, np.generic, float, complex)) or np.asarray(plain).dtype.kind not in "fc":
             return None
         found = np.asarray(self.test(plain))
@@ -109,7 +108,7 @@ class _NonFinite(Watch):
             if where is not None:
                 if op.primitive.name == "call" and which == "reverse":
                     call, residuals = op.params
-                    self.inside(op, lambda cts: call.pull(residuals, op.args, op.ans, cts), [number(g) for g in given])
+                    self.inside(op, lambda cts: call.pull(residuals, op.args, op.ans, cts), [bare(g) for g in given])
                 of = f"the cotangent of argument {j if many else k}" if which == "reverse" else "the tangent of the result"
                 seeds = given if isinstance(given, (list, tuple)) else [given]
                 rows = [(f"the {'cotangent of the result' if which == 'reverse' else 'tangent of the argument'}", g) for g in seeds]
@@ -126,7 +125,7 @@ class _NonFinite(Watch):
 
         places = [k for k, x in enumerate(given) if is_float(x)]
         try:
-            record(again, [number(given[k]) for k in places], repr(op.params[0]))
+            record(again, [bare(given[k]) for k in places], repr(op.params[0]))
         except errors.NonFiniteError:
             raise
         except Exception:  # it can't be run again: then the call itself is all that is known
@@ -159,8 +158,8 @@ class _NonFinite(Watch):
             here = ""
             if found is not None:
                 here = f" - it has {self.noun} already" + ("" if "argument" in name else ": where several uses were added")
-            elif where.shape and np.shape(number(a)) == where.shape and np.size(number(a)) > 6:
-                here = f", there {number(a)[index]}"
+            elif where.shape and np.shape(bare(a)) == where.shape and np.size(bare(a)) > 6:
+                here = f", there {bare(a)[index]}"
             shown.append(f"{name}: {show(a)}{here}")
         if sum(map(len, shown)) < 2 * _WIDTH:  # on one line: what is printed of an error should be short
             shown = ["; ".join(shown)] if shown else []
@@ -216,7 +215,7 @@ class _Checks(Watch):
         self.tracers: list[Any] = []
 
     def forward(self, op: Op, seconds: float) -> None:
-        arrays = [number(x) for x in (*op.args, *(op.ans if isinstance(op.ans, tuple) else (op.ans,)))]
+        arrays = [bare(x) for x in (*op.args, *(op.ans if isinstance(op.ans, tuple) else (op.ans,)))]
         op.note = [(a, digest(a)) for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind in "biufc"]
 
     def traced(self, tracer: Tracer) -> None:
@@ -375,7 +374,7 @@ def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
             if not found.entries and any(is_float(x) or type(x) in (float, complex) for x in tree.leaves(args)):
                 start = time.perf_counter()
                 found.result = tree.map(
-                    lambda x: np.array(number(x))[()] if isinstance(x, Tracer) else x, _ones("profile", f, args, kwargs)[0]
+                    lambda x: np.array(bare(x))[()] if isinstance(x, Tracer) else x, _ones("profile", f, args, kwargs)[0]
                 )
         found.seconds = time.perf_counter() - start
         found.finish()

@@ -10,8 +10,8 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.reverse import fit
+from functrace.core.tracer import bare
 from functrace.debug.watch import Op, Watch
-from functrace.transforms.control_program import number
 from functrace.transforms.naming import fresh, stored
 from functrace.transforms.tracing import parameters_of
 
@@ -21,7 +21,7 @@ _SAMPLE = 1 << 14  # elements that a histogram looks at
 
 def _plain(x: Any) -> Any:
     """The array behind a value; None if it is none, or was not kept."""
-    x = number(x)
+    x = bare(x)
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray(x)
     return np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else None
@@ -39,7 +39,7 @@ def brief(x: Any) -> str:
     """A value in a few characters: its numbers if they are few, else shape, dtype, range, and how many are not finite."""
     a = _plain(x)
     if a is None:
-        return errors.describe(number(x))
+        return errors.describe(bare(x))
     if a.size <= 6:
         return np.array2string(a, precision=4, separator=", ", max_line_width=10**6).replace("\n", "")
     odd = _odd(a)
@@ -72,7 +72,7 @@ def full(x: Any) -> str:
 
 def _kept(xs: Any) -> Any:
     """The arrays behind a value, or behind each of several."""
-    return [number(x) for x in xs] if isinstance(xs, (list, tuple)) else number(xs)
+    return [bare(x) for x in xs] if isinstance(xs, (list, tuple)) else bare(xs)
 
 
 def several(xs: Any, how: Callable[[Any], str] = brief) -> str:

@@ -13,8 +13,8 @@ from functrace import tree
 from functrace.compile.emit import Executable
 from functrace.compile.fuse import Group
 from functrace.compile.program import GUARD
+from functrace.core.tracer import bare
 from functrace.debug.watch import Applied, Op, Watch
-from functrace.transforms.control_program import number
 
 _BLOCKS = 12  # of a program that are listed one by one
 _RUNS = 5  # of a jitted program, of which the fastest counts
@@ -182,7 +182,7 @@ class Profile(Watch):
 
 def _bytes(x: Any) -> int:
     """Bytes of a result, or of several."""
-    return sum(_bytes(y) for y in x) if isinstance(x, (tuple, list)) else int(getattr(number(x), "nbytes", 0))
+    return sum(_bytes(y) for y in x) if isinstance(x, (tuple, list)) else int(getattr(bare(x), "nbytes", 0))
 
 
 def _time(seconds: float) -> str:

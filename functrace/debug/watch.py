@@ -25,9 +25,9 @@ from functrace.compile import jit
 from functrace.core.batch import BatchTrace
 from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
 from functrace.core.tape import TapeTrace, record, recorder
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.transforms import masks
-from functrace.transforms.control_program import by_python, number
+from functrace.transforms.control_program import by_python
 from functrace.transforms.custom import is_float
 from functrace.transforms.tracing import replaced
 
@@ -377,7 +377,7 @@ def watched(watch: Watch, masked: bool = False) -> Iterator[Watch]:
 
 def show(x: Any, limit: int = 6) -> str:
     """Shape, dtype, and the numbers if they are few."""
-    plain = number(x)
+    plain = bare(x)
     if not isinstance(plain, (np.ndarray, np.generic, bool, int, float, complex)):
         return f"{errors.describe(plain)}, not kept" if hasattr(plain, "shape") else type(plain).__name__
     a = np.asarray(plain)

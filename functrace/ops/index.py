@@ -269,7 +269,7 @@ index_add: Op = general(
 
 where: Op = general(
     "where",
-    lambda condition, x, y: by_bits(condition, x, y),
+    by_bits,
     None,
     lambda g, _ans, condition, _x, _y: selected(_truth(condition), g),
     lambda g, _ans, condition, _x, _y: selected(condition == 0, g),

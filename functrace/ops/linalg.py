@@ -370,10 +370,9 @@ def cond(x: Any, p: Any = None) -> Any:
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     out = norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
-    return out.astype(x.dtype) if _COMPLEX_COND and x.dtype.kind == "c" else out
-
-
-_COMPLEX_COND = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "c"  # in older versions
+    if x.dtype.kind == "c":  # older versions of NumPy give a complex number
+        out = out.astype(np.linalg.cond(np.ones((1, 1), x.dtype), p).dtype)
+    return out
 
 
 _rank: Any = Primitive(

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import BatchTracer, Tracer
+from functrace.core.tracer import BatchTracer, Tracer, bare
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -187,9 +187,7 @@ def _format(self: BatchTracer, spec: str) -> str:
     if self.shape or not spec:
         return format(self.value, spec)
     format(x := self.value, "")  # which tells those to whom the value belongs that it is printed
-    while isinstance(x, Tracer):
-        x = x.value
-    return np.array2string(x, formatter={"all": lambda number: format(number, spec)})
+    return np.array2string(bare(x), formatter={"all": lambda number: format(number, spec)})
 
 
 BatchTracer.__format__ = _format  # type: ignore[method-assign, assignment]

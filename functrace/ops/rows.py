@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from functrace.pool import empty
+from functrace.pool import empty, ones
 
 _add: Any = np.add.reduce
 _ADDED, _COMPARED = {"f": 16, "d": 16}, {"f": 33, "d": 26}  # NumPy takes longer to compare the elements of a row than to add them
@@ -86,11 +85,6 @@ def checksum(x: Any) -> Any:
     return x.sum() if x.shape else x
 
 
-@lru_cache(maxsize=256)
-def _ones(n: int, dtype: Any) -> Any:
-    return np.ones(n, dtype)
-
-
 def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
     """The sum over the last axis as products with a vector of ones, which BLAS does many times as fast; equal to rounding."""
     n = x.shape[-1]
@@ -98,11 +92,11 @@ def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
         out = np.empty((*x.shape[:-1], 1) if keepdims else x.shape[:-1], x.dtype)
     if not (n and x.flags.c_contiguous and out.flags.c_contiguous):
         return _add(x, -1, None, out, keepdims)
-    ones, count = _ones(n, x.dtype), _ALONE // n
+    vector, count = ones(n, x.dtype), _ALONE // n
     x, flat = x.reshape(-1, n), out.reshape(-1)
     whole = len(x) - len(x) % count
     if whole:
-        np.matmul(x[:whole].reshape(-1, count, n), ones, flat[:whole].reshape(-1, count))
+        np.matmul(x[:whole].reshape(-1, count, n), vector, flat[:whole].reshape(-1, count))
     if whole < len(x):
-        np.dot(x[whole:], ones, flat[whole:])
+        np.dot(x[whole:], vector, flat[whole:])
     return out

@@ -216,7 +216,7 @@ def _rarely_batch(size: int, flags: Sequence[bool], args: Any, params: Any) -> A
 
 
 def _rare_rule(k: int, g: Any, ans: Any, *args: Any) -> Any:
-    return g * rarely(_partial(args[-1], k - 1), *args[:-1]) if k else None
+    return g * rarely(_partial(args[-1], k - 1), *args[:-1])  # of the mask, argument 0, there is none
 
 
 _RARELY = Primitive(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, bare
 
 Key = int | str
 Argnums = int | Sequence[int] | None
@@ -246,15 +246,9 @@ class Flat:
 
 def _as_scalar(g: Any, x: Any) -> Any:
     """The gradient of a number as a number: on its way through arrays it has become an array without axes."""
-    if isinstance(g, np.generic) or not isinstance(_plain(g), np.ndarray) or isinstance(_plain(x), np.ndarray):
+    if isinstance(g, np.generic) or not isinstance(bare(g), np.ndarray) or isinstance(bare(x), np.ndarray):
         return g
     return g[()]
-
-
-def _plain(x: Any) -> Any:
-    while isinstance(x, Tracer):
-        x = x.value
-    return x
 
 
 def zeros_like(x: Any) -> Any:

@@ -19,7 +19,7 @@ from functrace.core.forward import pushforward
 from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, TapeTrace, record
-from functrace.core.tracer import BatchTracer, Tracer
+from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.transforms import masks
@@ -272,7 +272,7 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values are the same, to any depth: of traced ones the numbers."""
     todo = [(a, b)]
     while todo:
-        a, b = (number(x) for x in todo.pop())
+        a, b = (bare(x) for x in todo.pop())
         if a is b:
             continue
         if type(a) is not type(b):
@@ -290,10 +290,3 @@ def same(a: Any, b: Any) -> bool:
         elif a != b:
             return False
     return True
-
-
-def number(x: Any) -> Any:
-    """The plain array behind a value, without telling anyone."""
-    while isinstance(x, Tracer):
-        x = x.value
-    return x
