@@ -93,6 +93,7 @@ DIFFERENCES = (
      "there are no overloads"),
     ("`sin`, `exp`, `tanh` and the like in float32", "the last digit may differ from PyTorch's", "PyTorch takes them from "
      "Intel's library, whose last digit depends on the processor; ours are rounded from float64 up to 16 000 elements"),
+    ("`interpolate` of bytes, bilinear and bicubic", "differs by 1 here and there, rarely by 2", "PyTorch's weights have 16 bits"),
     ("`grad_fn` of RNN, LSTM and GRU", "is the last operation of the unrolled loop; PyTorch has one node for a layer on some processors",
      "they are loops here"),
     ("zeros in Jacobians and Hessians", "may have another sign", "gradients that are structurally zero are not multiplied out"),

@@ -120,7 +120,7 @@ AREAS = {
         "`integrate`, `interpolate`, `linalg`, `ndimage`, `optimize`, `signal`, `spatial`, `special` and `stats`. **[What is supported of "
         "SciPy](../scipy.md)** lists every "
         "function; each has SciPy's signature, so that SciPy's documentation is theirs. Beside them:",
-        {"functrace.scipy": "*"},
+        {"functrace.scipy": "*", "functrace.scipy.spatial.transform": "Rotation"},
     ),
     "errors": Area(
         "Errors",

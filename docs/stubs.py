@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 import importlib
 import inspect
 import pathlib
@@ -182,7 +183,7 @@ def stub(path: str, known: dict[str, str]) -> str:
             lines.append(f"{name}: {'None' if x is None else _builtin(type(x).__name__)}")
         elif name.endswith("Tensor"):
             lines.append(f"{name} = Tensor")
-        elif inspect.isroutine(x):
+        elif inspect.isroutine(x) or isinstance(x, functools.partial):
             kind = _result(f"{path}.{name}" if path == "autograd" else name, known)
             lines.append(f"def {name}({_parameters(x)}) -> {kind}: ...")
         else:

@@ -9,12 +9,58 @@ from pathlib import Path
 from typing import Any
 
 import functrace.scipy
-from functrace.ops.coverage import PLAIN, REFUSED
+from functrace.ops.coverage import REFUSED
 from functrace.ops.protocol import FUNCTIONS, load_late
 from functrace.ops.registry import TABLE, Declared
 
 PAGE = Path(__file__).with_name("support.md")
 SCIPY_PAGE = Path(__file__).with_name("scipy.md")
+
+# of NumPy: what no traced value enters
+PLAIN = {
+    "dtypes and their limits": (
+        "bool bool_ byte bytes_ cdouble character clongdouble complex128 complex192 complex256 complex64 complexfloating csingle "
+        "datetime64 double dtype flexible float128 float16 float32 float64 float96 floating generic half inexact int16 int32 int64 int8 "
+        "int_ intc integer intp long longdouble longlong number object_ record short signedinteger single str_ timedelta64 ubyte uint "
+        "uint16 uint32 uint64 uint8 uintc uintp ulong ulonglong unsignedinteger ushort void finfo iinfo isdtype issubdtype promote_types "
+        "mintypecode ScalarType sctypeDict typecodes typename"
+    ),
+    "constants": "True_ False_ e euler_gamma inf nan newaxis pi little_endian",
+    "arrays made of plain numbers": (
+        "arange bartlett blackman diag_indices eye empty empty_like fromfunction fromstring hamming hanning identity indices "
+        "mask_indices mgrid ndindex ogrid ones ones_like tri tril_indices triu_indices zeros zeros_like polynomial.chebyshev.chebgauss "
+        "polynomial.chebyshev.chebpts1 polynomial.chebyshev.chebpts2 polynomial.legendre.leggauss polynomial.hermite.hermgauss "
+        "polynomial.hermite_e.hermegauss polynomial.laguerre.laggauss broadcast_shapes s_ index_exp lib.array_utils.normalize_axis_index "
+        "lib.array_utils.normalize_axis_tuple"
+    ),
+    "files, dates, text and settings": (
+        "base_repr binary_repr busday_count busday_offset busdaycalendar datetime_as_string datetime_data errstate format_float_positional "
+        "format_float_scientific fromfile fromregex genfromtxt get_include get_printoptions getbufsize geterr geterrcall info is_busday "
+        "load loadtxt printoptions set_printoptions setbufsize seterr seterrcall show_config show_runtime test linalg.test fft.test "
+        "polynomial.test polynomial.set_default_printstyle linalg.LinAlgError"
+    ),
+    "classes, and questions about types": (
+        "isscalar iterable ndarray ufunc ndarray.__class_getitem__ ndarray.__array_finalize__ ndarray.__array_wrap__ ndarray.__setstate__ "
+        "ndarray.__buffer__ ndarray._set_dtype ndarray._set_shape "
+        "ndarray.__dlpack_device__ "
+        + " ".join(f"polynomial.{m}.ABCPolyBase" for m in ("polynomial", "chebyshev", "legendre", "hermite", "hermite_e", "laguerre"))
+    ),
+}
+# of SciPy's subpackages: designs and objects of plain numbers, plots, settings, and SciPy's newer distributions
+CONSTANT = {
+    "fft": "fftfreq rfftfreq fhtoffset next_fast_len prev_fast_len set_workers get_workers set_backend set_global_backend skip_backend "
+    "register_backend",
+    "integrate": "newton_cotes lebedev_rule",
+    "linalg": "find_best_blas_type get_blas_funcs get_lapack_funcs bandwidth dft hadamard helmert hilbert invhilbert invpascal ishermitian "
+    "issymmetric pascal",
+    "ndimage": "generate_binary_structure iterate_structure",
+    "optimize": "BFGS Bounds BroydenFirst HessianUpdateStrategy InverseJacobian KrylovJacobian LbfgsInvHessProduct LinearConstraint "
+    "NonlinearConstraint OptimizeResult RootResults SR1 linprog_verbose_callback show_options",
+    "signal": "CZT ShortTimeFFT ZoomFFT",
+    "stats": "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod Uniform abs exp "
+    "log boxcox_normplot yeojohnson_normplot probplot ppcc_plot make_distribution rv_continuous rv_discrete rv_histogram truncate "
+    "order_statistic",
+}
 
 load_late()
 SUBPACKAGES = {
@@ -138,11 +184,13 @@ def _subpackage(name: str) -> str:
         out += "\n" + _laws(methods)
     theirs = importlib.import_module(f"scipy.{name}")
     shown = {d.name.split(".")[2] for d in rows + methods} | set(module.REFUSED)
-    also = [n for n in sorted(theirs.__all__) if n in vars(module) and n not in shown and vars(module)[n] is not getattr(theirs, n)]
+    ours = {n: v for n, v in vars(module).items() if callable(v)}
+    also = [n for n in sorted(theirs.__all__) if n in ours and n not in shown and ours[n] is not getattr(theirs, n)]
+    also += [f"transform.{n}" for n in module.transform.__all__] if name == "spatial" else []
     if also:
         out += f"\nAlso: {' '.join(f'`{n}`' for n in also)}.\n"
-    if getattr(module, "CONSTANT", ()):
-        out += f"\nWithout an argument to differentiate: {' '.join(f'`{n}`' for n in sorted(module.CONSTANT))}.\n"
+    if name in CONSTANT:
+        out += f"\nWithout an argument to differentiate: {' '.join(f'`{n}`' for n in sorted(CONSTANT[name].split()))}.\n"
     reasons = dict[str, list[str]]()
     for refused, reason in module.REFUSED.items():
         reasons.setdefault(reason, []).append(f"`{refused}`")

@@ -85,12 +85,19 @@ _INSTEAD = {  # what has another name in JAX, autograd or PyTorch
     "grad_and_aux": "functrace.grad(f, has_aux=True)",
     "holomorphic_grad": "functrace.grad(f, holomorphic=True)",
     "grad_and_value": "functrace.value_and_grad(f)",
-    "primitive defvjp defjvp custom_gradient pure_callback Function": "functrace.custom_vjp",
+    "primitive defvjp defjvp extend custom_gradient pure_callback Function": "functrace.custom_vjp",
+    "multigrad_dict grad_named": "functrace.grad(f, argnames=...)",
+    "tensor_jacobian_product linear_transpose": "functrace.vjp(f, x)",
+    "make_ggnvp": "functrace.linearize, hvp and vjp, as in docs/from_autograd.md",
+    "deriv": "functrace.grad",
+    "misc": "functrace.optim and functrace.ravel_pytree",
+    "test_util": "functrace.check_grads",
     "lax": "functrace itself, as in functrace.scan",
     "tree_util tree_map flatten_util": "functrace.tree, as in functrace.tree.map, and functrace.ravel_pytree",
     "make_jaxpr": "functrace.trace(f)(x)",
     "PRNGKey key": "functrace.random.key(seed)",
     "remat": "functrace.checkpoint",
+    "eval_shape device_put device_get block_until_ready": "nothing in its place: functions run on values, arrays are NumPy's",
     "custom_root": "functrace.implicit_root",
     "no_grad detach": "functrace.stop_gradient(x); for tensors functrace.torch",
     "tensor Tensor backward requires_grad": "NumPy's arrays and functrace.grad; for tensors functrace.torch",
@@ -108,8 +115,7 @@ def __getattr__(name: str) -> Any:
             return found
     if name in _MODULES:
         return import_module(f"functrace.{name}")
-    instead = next((f": use {there}" for names, there in _INSTEAD.items() if name in names.split()), "")
-    raise AttributeError(f"module 'functrace' has no attribute {name!r}{instead}", name=name, obj=import_module(__name__))
+    return errors.renamed(__name__, _INSTEAD)(name)
 
 
 def __dir__() -> list[str]:

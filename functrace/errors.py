@@ -192,6 +192,17 @@ def own_names(module: dict[str, Any]) -> Callable[[], list[str]]:
     return lambda: [name for name, x in module.items() if name.startswith("_") or callable(x) and own(name, x)]
 
 
+def renamed(module: str, instead: dict[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that says what names of other libraries are here. `instead` may have several of them in a string."""
+
+    @boundary
+    def missing(name: str) -> Any:
+        there = next((f": use {ours}" for names, ours in instead.items() if name in names.split()), "")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{there}", name=name, obj=sys.modules[module])
+
+    return missing
+
+
 def describe(x: Any) -> str:
     """Shape and dtype of a value in the notation of error messages and tapes, as in `float64[3,2]`."""
     try:

@@ -73,8 +73,8 @@ def safe(x: Any, copy: int = COPY) -> Any:
         return x
     if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
         return Lock(x)
-    if x.nbytes < SMALLEST:
-        return x.copy()
+    if x.nbytes < SMALLEST or not x.flags.c_contiguous:
+        return x.copy("K")  # lying as it does: NumPy's reshape asks
     out = empty(x.shape, x.dtype)
     out[...] = x
     return out

@@ -9,7 +9,6 @@ but the pool refers to it. Each thread has its own pool, of at most `LIMIT` byte
 from __future__ import annotations
 
 import math
-import sys
 import threading
 from functools import lru_cache
 from sys import getrefcount
@@ -19,16 +18,13 @@ import numpy as np
 
 from functrace import threads
 from functrace.later import Products
+from functrace.references import COUNTED, IN_LIST
 
 SMALLEST = 1 << 18  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
 _BESIDE = 4  # how far from the last buffer taken a free one is looked for
 
 np.empty(1 << 20)  # and freed, untouched: glibc gives small blocks back to the system until it has seen a large one freed
-
-_probe = [np.empty(0)]
-UNUSED = getrefcount(_probe[0])  # references to an array that only a list holds
-_counts = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
 
 
 class _Pool(threading.local):
@@ -51,7 +47,7 @@ class _Pool(threading.local):
         last = self.last.get(key, 0)
         for start in (max(last - _BESIDE, 0), 0):
             for k in range(start, min(start + 2 * _BESIDE, len(buffers))):
-                if getrefcount(buffers[k]) == UNUSED:
+                if getrefcount(buffers[k]) == IN_LIST:
                     self.last[key] = last - 1 if start <= k < last else k
                     return buffers[k]
         new = np.empty(shape, dtype)
@@ -68,7 +64,7 @@ class _Pool(threading.local):
     def drop_unused(self) -> None:
         """Give back the buffers that nothing refers to."""
         for buffers in self.buffers.values():
-            buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > UNUSED]
+            buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > IN_LIST]
         self.last.clear()
         self.bytes, self.refused = sum(b.nbytes for buffers in self.buffers.values() for b in buffers), 0
 
@@ -85,7 +81,7 @@ class Recycled(np.ndarray[Any, Any]):
         plain: list[Any] = []
         shape: tuple[int, ...] | None = None
         dtype = self.dtype
-        simple = method == "__call__" and not kwargs and ufunc.nout == 1 and ufunc.signature is None
+        simple = _pooled(dtype) and method == "__call__" and not kwargs and ufunc.nout == 1 and ufunc.signature is None
         for x in inputs:
             kind = type(x)
             if kind is Recycled:
@@ -178,21 +174,25 @@ def _in_pieces(ufunc: np.ufunc, inputs: list[Any], out: Any) -> None:
     threads.run(part, range(0, n, step))
 
 
+def _pooled(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "fc" and dtype.isnative
+
+
 def recycled(x: Any) -> Any:
     """`x`, a view of which computes in the pool if it is a large array; a small part of one that does, as a plain array."""
     if type(x) is np.ndarray:
-        return x.view(Recycled) if x.nbytes >= SMALLEST and x.dtype.kind in "fc" and _counts else x
+        return x.view(Recycled) if x.nbytes >= SMALLEST and _pooled(x.dtype) and COUNTED else x
     return x.view(np.ndarray) if type(x) is Recycled and x.nbytes < SMALLEST else x
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     """A plain array to be filled."""
-    return _pool.take(shape, dtype) if _counts and dtype.itemsize * math.prod(shape) >= SMALLEST else np.empty(shape, dtype)
+    return _pool.take(shape, dtype) if COUNTED and dtype.itemsize * math.prod(shape) >= SMALLEST else np.empty(shape, dtype)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     """A plain array of zeros."""
-    if not _counts or dtype.itemsize * math.prod(shape) < SMALLEST:
+    if not COUNTED or dtype.itemsize * math.prod(shape) < SMALLEST:
         return np.zeros(shape, dtype)
     out = _pool.take(shape, dtype)
     out[...] = 0

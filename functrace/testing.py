@@ -17,7 +17,7 @@ import numpy as np
 from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
-from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, own_names
+from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, note, own_names
 from functrace.errors import level as user_level
 from functrace.locks import plain
 from functrace.ops.registry import Declared, Sample, plain_first
@@ -138,14 +138,19 @@ def check_grads(
     def flat(*xs: Any) -> list[Any]:
         return [x if isinstance(x, Tracer) else np.array(x) for x in tree.leaves(f(*tree.unflatten(treedef, xs)))]
 
-    first, second = flat(*arrays), flat(*arrays)
-    if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second)):
-        raise CheckError("check_grads: the function is not deterministic: two calls gave different results")
-    level, g, primals = f"order 1 of {getattr(f, '__name__', 'f')}", flat, arrays
-    for _ in range(order):
-        _check_first(level, g, primals, modes, rtol, atol, step, rng)
-        g, primals = _derivative(g, primals, modes, rng)
-        level = f"order {int(level.split()[1]) + 1} of {level.split(' of ')[1]}"
+    try:
+        first, second = flat(*arrays), flat(*arrays)
+        if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second)):
+            raise CheckError("check_grads: the function is not deterministic: two calls gave different results")
+        level, g, primals = f"order 1 of {getattr(f, '__name__', 'f')}", flat, arrays
+        for _ in range(order):
+            _check_first(level, g, primals, modes, rtol, atol, step, rng)
+            g, primals = _derivative(g, primals, modes, rng)
+            level = f"order {int(level.split()[1]) + 1} of {level.split(' of ')[1]}"
+    except Exception as error:
+        if len(args) == 1 and type(args[0]) is tuple:
+            note(error, "check_grads was given one argument, a tuple. For the arguments that are in it write check_grads(f, *args).")
+        raise
 
 
 def _check_first(

@@ -363,6 +363,21 @@ def test_while_loop_under_every_transform():
     same(ft.grad(lambda b: while_loop(lambda v: v < 9 * b, lambda v: v * v * b, np.float64(2.0)))(1.5), np.float64(4.0 * 4 * 3 * 1.5**2))
 
 
+@pytest.mark.parametrize("every", [None, 1, 2])
+def test_a_loop_as_often_as_the_step_of_another_counts(every):
+    def body(c, x):
+        h, n = c
+        h = h * x + ft.while_loop(lambda s: s[1] < n % 3, lambda s: (np.sin(s[0]), s[1] + 1), (x, 0))[0]
+        return (h, n + 1), h * n
+
+    f = lambda x: ft.scan(body, (0.5, 0), x, checkpoint_every=every)[1]
+    x = np.array([0.3, -0.8, 1.2, 0.6])
+    ft.check_grads(f, x)
+    want = np.stack([ft.jvp(f, (y,), (x,))[1] for y in (x, 2 * x)])
+    assert np.allclose(want[0], ft.jacrev(f)(x) @ x)
+    assert np.allclose(ft.vmap(lambda y: ft.jvp(f, (y,), (x,))[1])(np.stack([x, 2 * x])), want)
+
+
 def test_fori_loop_counts_and_may_have_traced_bounds():
     same(ft.grad(lambda w: fori_loop(0, 5, lambda i, v: v * w + i, 1.0))(3.0), np.float64(5 * 81 + 3 * 9 + 4 * 3 + 3))
     same(fori_loop(3, 3, lambda i, v: v * 2, 1.0), 1.0)

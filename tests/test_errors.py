@@ -510,6 +510,16 @@ def test_custom_vjp_with_a_wrong_rule():
     raises(errors.CustomRuleError, TypeError, "'times'", "(out, residuals)", call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False)
 
 
+@pytest.mark.parametrize("fixed", [(0,), (-3,)])
+@pytest.mark.parametrize("cotangents, name", [((np.ones(7), np.ones(3)), "x"), ((np.ones(3), np.ones(2)), "y")])
+def test_custom_vjp_counts_the_arguments_without_a_cotangent(fixed, cotangents, name):
+    f = ft.custom_vjp(lambda n, x, y: x * n + y, nondiff_argnums=fixed)
+    f.defvjp(lambda n, x, y: (x * n + y, None), lambda n, _, g: cotangents)
+    for transform in (ft.grad, lambda f: lambda x: ft.vmap(ft.grad(f))(np.stack([x, x]))):
+        with pytest.raises(errors.CustomRuleError, match=rf"argument {1 + (name == 'y')} \('{name}'\)"):
+            transform(lambda x: np.sum(f(2.0, x, x)))(np.ones(3))
+
+
 def test_custom_jvp_with_a_wrong_rule():
     for rule in (lambda p, t: p[0], lambda p, t: (p[0], np.ones(2)), lambda p, t: (p[0], (t[0], t[0])), lambda p, t: None):
         f = ft.custom_jvp(lambda x: x * 1.0)

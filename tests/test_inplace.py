@@ -211,6 +211,30 @@ def test_an_inner_value_written_into_an_outer_array():
         ft.grad(f)(3.0)
 
 
+@pytest.mark.parametrize("step", ["set", "add"])
+def test_an_outer_array_written_to_at_a_place_that_a_loop_counts(step):
+    def body(x, total, n):
+        z = x * np.ones(3)
+        if step == "set":
+            z[n % 3] = 0.5
+        else:
+            z[n % 3] += total[0]
+        return total + z
+
+    def by_python(x):
+        total = np.zeros(3)
+        for n in range(4):
+            total = body(x, total, n)
+        return total
+
+    def scanned(x):
+        return ft.scan(lambda c, n: (body(x, c, n), None), np.zeros(3), np.arange(4))[0]
+
+    assert np.array_equal(scanned(2.0), by_python(2.0))
+    for transform in (ft.jacrev, ft.jacfwd, lambda f: ft.jit(ft.jacrev(f)), ft.hessian):
+        assert np.allclose(transform(scanned)(2.0), transform(by_python)(2.0))
+
+
 def test_integer_and_mixed_dtypes():
     def f(x):
         y = x * np.ones(4, np.float32)

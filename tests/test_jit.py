@@ -111,6 +111,16 @@ def test_static_arguments_by_number_and_by_name():
         h(X, [1])
 
 
+def test_a_static_keyword_is_not_one_of_any_number_of_arguments():
+    f = lambda x, *xs, k=2, **others: k * sum(xs, x) + sum(others.values())
+    jitted = jit(f, static_argnames="k")
+    for x in (X, X + 1):
+        for k in (2, 3):
+            alike(jitted(x, x, x, x, k=k, w=x), f(x, x, x, x, k=k, w=x))
+    alike(jitted(X, X, X, X), f(X, X, X, X))
+    assert jitted.cache_info()["recorded"] == 3
+
+
 def test_jit_as_a_decorator_and_on_methods():
     class Model:
         def __init__(self, w):

@@ -8,13 +8,14 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace import load, save
+from functrace import errors, load, save
 from functrace.compile.export import to_python
 from tests.helpers import alike
 
 X = np.array([0.3, -0.7, 1.1])
 V = np.array([0.5, -1.2, 2.0])
 W, D = np.random.default_rng(0).normal(size=(3, 2)), np.random.default_rng(1).normal(size=(5, 3))
+LARGE = np.random.default_rng(2).normal(size=5000)
 
 
 def f(w, x):
@@ -41,7 +42,16 @@ CASES = {
         (np.outer(X, V) + np.eye(3),),
     ),
     "places": (lambda x: np.searchsorted(np.sort(x), V, side="right"), (X,)),
+    "predicates": (
+        lambda x: (np.isclose(x, V, atol=1.0), np.allclose(x, V), np.argwhere(x > 0), np.digitize(x, V[:2]), np.isreal(x), np.round(x, 1)),
+        (X,),
+    ),
+    "orders": (lambda x: (np.lexsort((x, V)), np.argpartition(x, 1), *np.nonzero(x > 0), np.maximum.accumulate(x)), (X,)),
+    "spread": (ft.grad(lambda x: np.std(x, 0).sum() * np.var(x, axis=(0, 1), ddof=1, keepdims=True).sum()), (D,)),
+    "parts of numbers": (lambda x: (*np.modf(x), *np.frexp(x), np.sinc(x), np.i0(x)), (X,)),
+    "no derivative": (ft.grad(lambda x: (x * ft.stop_gradient(np.sin(x))).sum()), (X,)),
     "large constant": (functools.partial(lambda c, x: x * c, np.random.default_rng(0).normal(size=300)), (2.5,)),
+    "constants that no rule looks into": (lambda x: np.where(LARGE > 0, np.concatenate([x + LARGE])[::-1], LARGE), (2.5,)),
 }
 
 
@@ -88,6 +98,25 @@ def test_a_function_of_another_library_is_not_written():
         to_python(ft.trace(special.erf)(X))
 
 
+@pytest.mark.parametrize("function", [np.sinc, np.i0, lambda x: fnp.kaiser(4, x).sum()])
+def test_a_derivative_that_numpy_has_no_function_for_is_saved_and_not_written(function):
+    tape = ft.trace(ft.grad(function))(0.4)
+    with pytest.raises(errors.UnsupportedError, match="has no form in NumPy source"):
+        to_python(tape)
+    file = io.BytesIO()
+    save(file, tape)
+    file.seek(0)
+    assert load(file)(0.7)[0] == ft.grad(function)(0.7)
+
+
+def test_a_loaded_program_cuts_the_derivative_where_the_function_did():
+    file = io.BytesIO()
+    save(file, ft.trace(lambda x: x * ft.stop_gradient(x) ** 2)(2.0))
+    file.seek(0)
+    program = load(file)
+    assert ft.grad(lambda x: program(x)[0])(2.0) == 4.0
+
+
 def test_the_source_checks_that_it_takes_the_recorded_branch():
     namespace = {}
     exec(to_python(ft.trace(lambda x: x * 2 if x > 0 else -x)(3.0)), namespace)
@@ -132,6 +161,7 @@ LOOKS = {
     "mask": (lambda x: x[x > 0], (V,), (-V,)),
     "text": (lambda x, i: x * {"1": 2.0, "2": 3.0}[str(i)], (V, 1), (V, 2)),
     "round": (lambda x, y: x * round(y), (V, 2.2), (V, 3.3)),
+    "no number": (lambda x: x * (x[0].item() > 0), (V * np.nan,), (V,)),
 }
 
 
@@ -171,6 +201,16 @@ def test_programs_of_python_numbers_are_written_and_saved():
 
 
 # Constants and results
+
+
+@pytest.mark.parametrize("function", [lambda x, y: x / y, lambda x, y: x * np.reshape(y, 1)[0], lambda x, y: x + (y if y > 0 else -y)])
+def test_the_source_takes_python_numbers_as_the_tape_did(function):
+    x = X.astype(np.float32)
+    tape = ft.trace(function)(x, 0.1)
+    namespace = {}
+    exec(to_python(tape), namespace)
+    for y in (0.1, np.float64(0.1), np.array(0.1)):
+        alike(namespace["f"](x, y), tape.outputs[0])
 
 
 def test_a_tape_keeps_the_numbers_of_its_run():

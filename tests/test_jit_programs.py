@@ -201,7 +201,7 @@ def test_blocks_that_write_to_what_they_read_last(seed, small_blocks):
     rng = np.random.default_rng(seed)
     x, w = rng.integers(-3, 4, (40, 5)).astype(float), rng.integers(-2, 3, (5, 5)).astype(float)
     steps = [
-        (rng.choice(IN_PLACE), rng.integers(100), rng.integers(100), rng.integers(100), rng.integers(4)) for _ in range(rng.integers(2, 12))
+        (rng.choice(IN_PLACE), rng.integers(100), rng.integers(100), rng.integers(100), rng.integers(5)) for _ in range(rng.integers(2, 12))
     ]
     used = [*(rng.random(len(steps) - 1) < 0.4), True]
 
@@ -209,13 +209,35 @@ def test_blocks_that_write_to_what_they_read_last(seed, small_blocks):
         values = [x @ w, (x + 1) @ w]  # in buffers, that the elementwise part may take over
         for ufunc, i, j, k, way in steps:
             a, b, c = (values[n % len(values)] for n in (i, j, k))
-            values.append([lambda: ufunc(a, b), lambda: np.where(c > 0, a, b), lambda: ufunc(a, b[:, :1]), lambda: np.sin(a)][way]())
+            values.append(
+                [
+                    lambda: ufunc(a, b),
+                    lambda: np.where(c > 0, a, b),
+                    lambda: ufunc(a, b[:, :1]),
+                    lambda: np.sin(a),
+                    lambda: ufunc(b[:1, :1], a),
+                ][way]()
+            )
         return [np.cumsum(v, axis=1) for v, use in zip(values[2:], used) if use]
 
     g = ft.jit(f)
     for scale in (1.0, 0.5, -1.0):
         for a, b in zip(g(x * scale, w), f(x * scale, w), strict=True):
             agree(a, b, True)
+
+
+@pytest.mark.parametrize("shape", [(2, 90), (1, 2, 90), (3, 8, 8)])
+def test_blocks_take_operands_of_one_element(shape, small_blocks):
+    x, one = np.random.default_rng(1).normal(size=shape), np.full((1,) * len(shape), 0.3)
+    for f in (
+        lambda x: np.sin(x - np.mean(x, keepdims=True)) + one,
+        lambda x: np.where(x > np.max(x * 0.5, keepdims=True), x * one, one) * 2,
+        np.nanstd,
+        ft.grad(np.nanvar),
+    ):
+        g = ft.jit(f)
+        for scale in (1.0, -2.0, 0.5):
+            np.testing.assert_allclose(g(scale * x), f(scale * x), rtol=1e-13)
 
 
 def test_a_block_writes_to_the_buffer_of_an_argument_that_ends_there():

@@ -361,6 +361,27 @@ def test_python_numbers_are_what_they_are_in_python(name):
         alike(jitted(*args), f(*args))
 
 
+@pytest.mark.parametrize("n", [0.5, -1, 2, 2.0, 3])
+def test_powers_of_complex_numbers_are_numpys(n):
+    f = lambda x: x**n
+    x = np.array([complex(-4, -0.0), -4 + 0j, complex(np.inf, 1), 1 + 2j, complex(0, np.inf), 0])
+    with np.errstate(all="ignore"):
+        for got in (ft.jit(f)(x), ft.vjp(f, x)[0], ft.vmap(f)(x), ft.jit(ft.vmap(f))(x)):
+            np.testing.assert_array_equal(got, f(x))
+    ft.check_grads(f, np.array([1 + 2j, -1 + 0.5j, -2 - 1j]))
+
+
+@pytest.mark.parametrize("n", [3, 40_000])
+@pytest.mark.parametrize("condition", [lambda s: s > 0, lambda s: s, lambda s: np.logical_not(s)])
+def test_a_choice_by_a_python_number(n, condition):
+    x = np.linspace(-1.0, 1.0, n)
+    f = lambda s, x: np.where(condition(s), x * 2, -x) + np.where(x > s, s, x)
+    jitted = ft.jit(f)
+    for s in (1.0, 0.0, -0.5, 2, 0):
+        np.testing.assert_array_equal(jitted(s, x), f(s, x))
+    assert jitted.cache_info()["hits"] == 3
+
+
 def test_text_with_a_traced_value_in_it_is_not_frozen():
     jitted = ft.jit(lambda x: (x * 2, f"loss {np.sum(x):.2f}"))
     with pytest.warns(UserWarning, match="returns the text 'loss 1.30'"):

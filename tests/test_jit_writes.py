@@ -170,6 +170,13 @@ def test_donated_arrays_that_may_not_be_written_to_are_copied():
     assert np.all(whole == 1)
 
 
+@pytest.mark.parametrize("make", [np.float64, np.array])
+def test_a_donated_number_has_no_room_for_a_result(make):
+    jitted = ft.jit(np.sin, donate_argnums=0)
+    for x in (1.0, -1.0, 2.0):
+        assert jitted(make(x)) == np.sin(x)
+
+
 def test_what_is_read_later_is_not_overwritten():
     def f(x):
         return x + 1, x * x[::-1]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+import functrace.numpy as fnp
 from functrace.testing import check_grads
 
 RNG = np.random.default_rng(5)
@@ -45,6 +46,27 @@ CALLS = [
     ("np.logaddexp.reduce(x, axis=(0, 2), where=CUBE > 0)", CUBE),
     *((f"np.{f}([x, np.ones(4, int)], {how})", V) for f in ("concatenate", "stack", "hstack", "vstack") for how in
       ("dtype='i8'", "casting='no'", "dtype='f4', casting='safe'", "dtype='f4'")),
+    *((f"np.{f}(x, dtype={d})", P) for f in ("cumsum", "cumprod", "nancumsum", "nancumprod", "prod", "nanprod") for d in ("bool", "np.int8")),
+    *((f"np.{f}(x, 0, dtype={d})", P) for f in ("maximum.accumulate", "multiply.accumulate", "multiply.reduce") for d in ("bool", "int")),
+    *((f"np.{f}.accumulate(x, {axis})", V) for f in ("add", "logaddexp", "subtract") for axis in ("(0,)", "None", "(-1,)", "()")),
+    *((f"np.multiply.reduceat(x, [0, 2], {how})", P) for how in ("(-1,)", "axis=1, dtype=bool", "None")),
+    *((f"np.{f}(x, keepdims=ABSENT)", P) for f in ("argmax", "argmin", "nanargmax", "nanargmin")),
+    *((f"np.{f}, axis={axis})", np.float64(0.3)) for f in ("take(x, [0, 0]", "repeat(x, 2") for axis in (0, -1, 1)),
+    *((f"np.exp(x, casting={how!r})", SINGLE) for how in ("no", "unsafe", "never")),
+    *((f"np.add(x, SINGLE, casting={how!r})", V) for how in ("no", "equiv", "safe")),
+    *((f"np.fft.{f}(x, s=(4, -1), axes=(0, 1))", P) for f in ("irfft2", "irfftn", "rfftn", "fft2")),
+    *((f"np.{f}(x, np.ones(1))", P) for f in ("vecdot", "linalg.vecdot")),
+    *((f"np.{f}(x, np.ones((4, 4)), {how})", V) for f in ("matvec", "vecmat") if hasattr(np, f) for how in ("axis=0", "keepdims=True")),
+    *((f"np.polymul({pair})", V) for pair in ("x, [0.0]", "x, []", "x * 0, x", "x[:, None], x", "x, np.ones((2, 2))")),
+    ("np.bincount([0, 1, 1, 2], x + 1j)", V),
+    ("np.interp(x, x + 1j, x)", V),
+    ("np.searchsorted(np.ones((2, 4)), x, sorter=[0, 1])", V),
+    ("np.cov(COMPLEX, aweights=x + 1j)", abs(V)),
+    ("np.cov(x, rowvar=False, bias=True)", P[:1]),
+    *((f"np.quantile([1, 5, 2, 7], x, {how})", V**2 / 9) for how in ("method='lower'", "method='linear'")),
+    ("np.trapezoid(x, P)", V),
+    *((f"np.linalg.lstsq(x, {b}, rcond=None)[0]", P.astype(np.float32)) for b in ("V[:3]", "SINGLE[:3]", "np.arange(3, dtype='i1')")),
+    ("np.linalg.matrix_power(x * np.inf, 0)", P[:, :3]),
     ("np.take(x, [])", V),
     ("np.gradient(x, edge_order=0)", V),
 ]  # fmt: skip
@@ -66,6 +88,38 @@ def test_a_keyword_gives_what_numpy_gives_or_raises_as_it_does(call, x):
     tangent = ft.jvp(f, (x,), (np.ones_like(x),))[1]
     assert tangent.shape == want.shape
     assert tangent.dtype == want.dtype or want.dtype.kind not in "fc"
+
+
+@pytest.mark.parametrize("cast", [fnp.array, fnp.asarray, np.maximum.accumulate, np.add.accumulate, np.cumprod])
+@pytest.mark.parametrize("dtype", [int, bool, np.int8])
+def test_what_becomes_an_integer_has_no_derivative(cast, dtype):
+    f = lambda x: cast(x, dtype=dtype) * 1.0
+    value, tangent = ft.jvp(f, (V,), (V,))
+    np.testing.assert_array_equal(value, getattr(np, cast.__name__, cast)(V, dtype=dtype) * 1.0)
+    assert not np.any(tangent)
+    assert not np.any(ft.grad(lambda x: f(x).sum())(V))
+
+
+@pytest.mark.parametrize("short", [np.int8, np.uint8, np.int16, np.float16, np.float32])
+@pytest.mark.parametrize("power", [np.power, np.float_power])
+def test_derivatives_of_powers_are_as_precise_as_the_result(power, short):
+    base, exponent, x = np.array([2, 3, 5], short), np.array([3, 2, 1], short) / short(1 if np.dtype(short).kind in "iu" else 7), abs(V[:3])
+    np.testing.assert_allclose(ft.jvp(lambda y: power(base, y), (x,), (x,))[1], x * base**x * np.log(base.astype(float)), rtol=1e-14)
+    n = exponent.astype(float)
+    np.testing.assert_allclose(ft.jvp(lambda y: power(y, exponent), (x,), (x,))[1], n * x**n, rtol=1e-14)
+    np.testing.assert_allclose(ft.grad(lambda y: power(-2.0, y + 0j).real)(0.5 + 0j), (-2 + 0j) ** 0.5 * np.log(-2 + 0j), rtol=1e-14)
+
+
+@pytest.mark.parametrize("transform", [ft.jit, lambda f: lambda x: ft.tree.map(lambda y: y[0], ft.vmap(f)(x[None]))])
+@pytest.mark.parametrize(
+    "call",
+    ["np.nanmax(x)", "np.nanmin(x, axis=0, initial=2)", "np.histogram(x, 3)[1]", "np.pad(x, 2, mode='linear_ramp')", "np.nanmax(x > 0)"],
+)
+def test_traced_integers(call, transform):
+    f, x = eval(f"lambda x: {call}", globals()), np.array([[-7, 3, 0], [5, -2, 9]], np.int8)  # noqa: S307
+    got, want = transform(f)(x), f(x)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-15)
 
 
 def test_a_tangent_has_the_dtype_and_the_shape_of_its_value():

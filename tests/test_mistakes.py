@@ -276,7 +276,7 @@ def test_a_mistake_is_told_in_few_lines_that_end_in_the_users(name, tmp_path):
     line = 1 + next(k for k, source in enumerate(script(name).splitlines()) if source.endswith("# here"))
     if sys.version_info < (3, 11):  # one frame of ours stays, and there are no notes: see `errors.trim`
         files = [f for f in files if f[0] == "mistake.py"]
-    else:
+    elif sys.version_info < (3, 15) or name != "a traced value in an old format":  # there Python says it in its own words
         assert normalised(entry(name, text)).strip() == normalised(snapshots()[name]).strip()
     assert {f for f, _ in files} == {"mistake.py"}, text
     assert int(files[-1][1]) == line, text

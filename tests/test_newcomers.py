@@ -96,6 +96,9 @@ def test_c_code_that_goes_on_after_our_error_tells_it():
         ft.grad(lambda a: solver(lambda x: x * x, a))(2.0)
 
 
+IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from then on Python puts an error of its own in its place")
+
+
 @pytest.mark.parametrize(
     ("run", "remedy"),
     [
@@ -103,7 +106,7 @@ def test_c_code_that_goes_on_after_our_error_tells_it():
         (lambda x: np.full(3, x), "functrace.numpy.full,"),
         (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
         (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
-        (lambda x: "%.3f" % x, 'f"{x:.3f}"'),  # noqa: UP031
+        pytest.param(lambda x: "%.3f" % x, 'f"{x:.3f}"', marks=IN_PYTHONS_WORDS),  # noqa: UP031
         (lambda x: np.array([x, x]), "np.stack"),
         (lambda x: float(x), "np.sin, not math.sin"),
     ],
@@ -210,6 +213,20 @@ def test_a_name_of_another_library_is_told_its_own(name):
         getattr(ft, name)
     for there in re.findall(r"functrace\.([a-z_.]+)", str(caught.value)):
         assert operator.attrgetter(there)(ft)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        (ft.optim, "linear_schedule", r"functrace\.optim\.linear"),
+        (ft.optim, "huber_loss", r"functrace\.nn\.huber"),
+        (ft.random, "PRNGKey", r"functrace\.random\.key"),
+        (ft.scipy, "misc", r"functrace\.scipy\.special"),
+    ],
+)
+def test_a_name_of_another_library_is_told_its_own_in_modules_too(module, name, words):
+    with pytest.raises(AttributeError, match=f"{name}.*{words}"):
+        getattr(module, name)
 
 
 def test_a_traced_value_in_a_function_of_tensors_is_told_the_way():

@@ -155,3 +155,14 @@ def test_a_moment_that_cannot_be_summed_raises(stats):
     with pytest.raises(errors.UnsupportedError, match="var is not summed"):
         ft.grad(lambda df: stats.t.var(df))(2.01)
     assert np.isnan(ft.grad(lambda b: stats.pareto.mean(b))(0.8))  # it is infinite
+
+
+def test_a_spread_or_a_slope_of_zero_in_an_image_has_the_derivative_zero():
+    from functrace.scipy import ndimage
+
+    image = np.arange(12.0).reshape(3, 4)
+    labels = np.where(image == 5, 1, 0)
+    assert np.array_equal(ft.grad(lambda x: ndimage.standard_deviation(x, labels, 1))(image), np.zeros((3, 4)))
+    slope = ft.grad(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0, mode="mirror").sum())
+    assert np.array_equal(slope(np.ones((3, 4))), np.zeros((3, 4)))
+    assert np.isfinite(slope(image)).all()

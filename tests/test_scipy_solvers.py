@@ -317,6 +317,12 @@ CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a
         *((lambda m, x, v, k=k: lambda at: m.RectBivariateSpline(x, X[:4], v, kx=3, ky=k).ev(at, at[::-1] / 2), (X, RNG.normal(size=(6, 4))), INSIDE)
           for k in (1, 3)),
         (lambda m, x, y: m.make_lsq_spline(x, y, T), (X, Y), INSIDE),
+        *((lambda m, x, y, lam, w=w: m.make_smoothing_spline(x, y, w, lam), (X, Y, lam), INSIDE) for lam in (0.05, 30.0) for w in (None, X + 1)),
+        (lambda m, x, y: m.make_smoothing_spline(x, y, lam=0.1).derivative(), (X, Y), INSIDE),
+        *((lambda m, p, d, k=k: lambda at: m.griddata(p, d, at, k), (CENTRES, HEIGHTS), CENTRES[:3] / 2) for k in ("linear", "nearest")),
+        (lambda m, p, d: m.LinearNDInterpolator(p, d, 0.5), (CENTRES, np.stack([HEIGHTS, HEIGHTS**2], 1)), CENTRES[:3] * 1.1),
+        (lambda m, p, d: lambda at: m.griddata(tuple(p.T), d, (at[:, 0], at[:, :1])), (CENTRES, HEIGHTS), CENTRES[:2] / 3),
+        (lambda m, x, y: lambda at: m.griddata(x, y, at, "cubic"), (X[::-1].copy(), Y), INSIDE),
         (lambda m, c: m.BSpline(T, c, 3), (Y[:5],), Q),
         (lambda m, c: m.BSpline(T, c, 3).derivative(), (Y[:5],), Q),
         *((lambda m, x, y, k=k: m.interp1d(x, y, k), (X, Y), INSIDE) for k in ("linear", "nearest", "previous", "next", "quadratic", "cubic")),
@@ -389,6 +395,26 @@ def test_points_on_a_grid_have_scipys_shapes(points):
         assert ft.vjp(lambda v: line(m, v)(x), values)[0].shape == line(sp, values)(x).shape
     with pytest.raises(ValueError, match="2 coordinates"):
         ft.grad(lambda v: m.interpn(GRID, v, np.ones((4, 3))).sum())(values)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda m, y: m.UnivariateSpline(X, y)(0.3), "Pass s=0"),
+        (lambda m, y: m.splrep(X, y, s=0.1)[1][0], "make_smoothing_spline"),
+        (lambda m, y: m.make_smoothing_spline(X, y)(0.3), "Pass lam"),
+        (lambda m, y: m.griddata(CENTRES[:6], y, CENTRES[:1] / 2, "cubic")[0], "RBFInterpolator"),
+    ],
+)
+def test_smoothing_that_is_not_covered_names_what_is(f, words):
+    with pytest.raises(errors.UnsupportedError, match=words):
+        ft.grad(lambda y: f(module("interpolate"), y))(Y)
+
+
+def test_a_smoothing_spline_of_several_functions_is_that_of_each():
+    smooth = module("interpolate").make_smoothing_spline
+    both = smooth(X, np.stack([Y, Y**2]), lam=0.1, axis=1)(Q)
+    assert np.allclose(both, [smooth(X, y, lam=0.1)(Q) for y in (Y, Y**2)])
 
 
 def test_derivatives_and_integrals_of_splines_are_scipys():

@@ -16,8 +16,7 @@ RNG = np.random.default_rng(0)
 
 def laws(stats):
     from functrace.scipy._stats_laws import LAWS
-    from functrace.scipy._stats_masses import MASSES
-    from functrace.scipy._stats_rarer import MORE
+    from functrace.scipy._stats_rarer import MASSES, MORE
 
     return {name: law for name, law in {**LAWS, **MORE, **MASSES}.items() if hasattr(theirs, name)}
 
@@ -232,3 +231,16 @@ def test_a_t_test_has_its_degrees_of_freedom(stats, x, equal_var):
     got, want = ft.vjp(lambda x: call(stats, x), x)[0], call(theirs, x)
     np.testing.assert_allclose([*got, got.df], [*want, want.df], rtol=1e-12)
     assert np.shape(got.df) == np.shape(want.df) and len(got) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s, k: s.vonmises.cdf(0.3, k), r"integrate\.quad"),
+        (lambda s, k: s.norm.rvs(k), r"functrace\.random"),
+        (lambda s, k: s.norm.fit(k * np.ones(2)), r"optimize\.minimize"),
+    ],
+)
+def test_a_method_without_a_rule_names_the_remedy(stats, call, words):
+    with pytest.raises(errors.UnsupportedError, match=words):
+        ft.grad(lambda k: call(stats, k))(0.5)

@@ -26,6 +26,7 @@ NAMES = [str(f.relative_to(PACKAGE)) for f in FILES]
 # Imports run one way: a module may import from its own layer and from those to its left.
 LAYERS = [
     "errors",
+    "references",
     "threads",
     "later",
     "pool",

@@ -10,13 +10,13 @@ import functrace.numpy as fnp
 from docs import support
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.coverage import PLAIN, REFUSED
+from functrace.ops.coverage import REFUSED
 from functrace.ops.polynomials import FAMILIES
 from functrace.ops.protocol import FUNCTIONS, UFUNCS
 from functrace.ops.registry import TABLE
 from tests.helpers import of_numpy
 
-PLAIN_NAMES = {name for names in PLAIN.values() for name in names.split()}
+PLAIN_NAMES = {name for names in support.PLAIN.values() for name in names.split()}
 REFUSED_NAMES = {name for names in REFUSED.values() for name in names.split()}
 CLASSES = {"poly1d", "vectorize", "r_", "c_", "ndenumerate", "fft.fftfreq", "fft.rfftfreq", "polynomial.chebyshev.chebinterpolate"} | {
     f"polynomial.{c}" for c in ("Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre")

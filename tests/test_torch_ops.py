@@ -3,13 +3,14 @@
 Values, shapes, dtypes, names of nodes, gradients, and second derivatives where PyTorch has them, must be PyTorch's.
 """
 
+import random
 import warnings
 
 import numpy as np
 import pytest
 import torch_nn_calls
 from torch_calls import CASES, HOLES, TIES, ZEROS, words
-from torch_oracle import DIFFERS, LOOSE, UNTOLD, call, derivatives, flat, outcome, plain, same, survey
+from torch_oracle import DIFFERS, LOOSE, UNTOLD, call, derivatives, flat, outcome, plain, same, survey, weights
 
 import functrace as ft
 import functrace.torch as ours
@@ -279,6 +280,8 @@ KEYWORDS = {  # the keywords that scripts use
     "sort": lambda t, x: t.sort(x, dim=1, descending=True, stable=True)[1], "reshape": lambda t, x: t.reshape(input=x, shape=(-1,)), "permute": lambda t, x: t.permute(x, dims=(1, 0)), "movedim": lambda t, x: t.movedim(x, source=0, destination=1),
     "tensordot": lambda t, x: t.tensordot(x, x, dims=([0, 1], [0, 1])), "addmm": lambda t, x: t.addmm(input=t.ones(2, 2), mat1=x, mat2=x.t(), beta=0.5), "quantile": lambda t, x: t.quantile(x, q=t.tensor([0.2, 0.5]), dim=0),
     "meshgrid": lambda t, x: t.meshgrid(x[0], x[1], indexing="xy")[0], "div": lambda t, x: t.div(x, 0.3, rounding_mode="floor"), "sub": lambda t, x: t.sub(x, x, alpha=0.5), "full": lambda t, x: t.full(size=(2,), fill_value=3.0),
+    "addmv": lambda t, x: t.addmv(x[:, 0], mat=x, vec=x[0], beta=0.5), "baddbmm": lambda t, x: x[None].baddbmm(batch1=x[None, :, :2], batch2=x[None, :2]), "addbmm": lambda t, x: t.addbmm(x, batch1=x[None, :, :2], batch2=x[None, :2], alpha=2),
+    "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
     "arange": lambda t, x: t.arange(start=1, end=5, step=2), "linspace": lambda t, x: t.linspace(start=0, end=1, steps=5), "solve": lambda t, x: t.linalg.solve(A=2 * t.eye(2), B=x), "windows": lambda t, x: t.cat([t.hann_window(7), t.hamming_window(8, False), t.bartlett_window(6), t.kaiser_window(6, True, 8.0)]),
 }  # fmt: skip
 
@@ -344,3 +347,64 @@ def test_a_batch_of_each_operation_is_a_loop_or_refused(kinds):
                 break
     assert not wrong and taken > 100, wrong
     assert refused <= LOOPS, refused - LOOPS
+
+
+VIEWS = (
+    lambda t, x: x[0], lambda t, x: x[..., ::2], lambda t, x: x.transpose(0, -1), lambda t, x: x.unsqueeze(-1), lambda t, x: x.view(-1),
+    lambda t, x: x.diagonal(), lambda t, x: x.narrow(-1, 0, 1), lambda t, x: x.unfold(-1, 1, 1), lambda t, x: x.detach(),
+    lambda t, x: x.imag, lambda t, x: x.real, lambda t, x: t.view_as_real(x), lambda t, x: t.view_as_complex(x),
+)  # fmt: skip
+TURNS = (
+    lambda x: x.t_(), lambda x: x.transpose_(0, -1), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(), lambda x: x.retain_grad(),
+)  # fmt: skip
+WRITES = (
+    lambda x, y: x.mul_(y), lambda x, y: x.copy_(y), lambda x, y: x.add_(y, alpha=2), lambda x, y: x.sin_(), lambda x, y: x.tanh_(),
+    lambda x, y: x.__setitem__(0, y), lambda x, y: x.__setitem__((..., slice(None, 1)), 0.5), lambda x, y: x.masked_fill_(x.real > 0, 0.3),
+)  # fmt: skip
+
+
+def program(t, seed, steps=7):
+    """A random program of views, writes and in-place moves: what each step gives, and gradients of all in the end."""
+    r, told = random.Random(seed), []
+    data = (
+        np.random.default_rng(seed).normal(size=(2, 3, 3, 2)) @ [1, 1j] if seed % 2 else np.random.default_rng(seed).normal(size=(2, 2, 4))
+    )
+    leaves = [t.from_numpy(a.copy()).requires_grad_() for a in data]
+    pool = [leaves[0] * 1, leaves[1].clone(), leaves[0]]
+    for _ in range(steps):
+        x, y, what = r.choice(pool), r.choice(pool), r.choice(("view", "view", "write", "turn", "product"))
+        view, turn, write = r.choice(VIEWS), r.choice(TURNS), r.choice(WRITES)
+        try:
+            if what == "write":
+                write(x, y)
+            elif what == "turn":
+                (turn if not seed % 2 else TURNS[-1])(x)  # PyTorch reads parts of complex numbers that were turned from the wrong places
+            else:
+                pool.append(view(t, x) if what == "view" else x * y.real)
+            told.append([(tuple(u.shape), u.requires_grad, u.is_leaf, u._version) for u in pool])
+        except (RuntimeError, IndexError, ValueError) as error:
+            told.append(type(error).__name__)
+    try:
+        goal = sum((u * t.from_numpy(weights(plain(u), k))).sum().real for k, u in enumerate(pool) if u.requires_grad)
+        first = t.autograd.grad(goal, leaves, create_graph=True, allow_unused=True)
+        kept = [None if u.grad is None else u.grad.clone() for u in pool if not u.is_leaf and u.retains_grad]
+        second = sum((g * g.conj()).real.sum() for g in first if g is not None and g.requires_grad)
+        second = t.autograd.grad(second, leaves, allow_unused=True) if hasattr(second, "grad_fn") else ()
+    except (RuntimeError, TypeError, AttributeError) as error:  # TypeError: there is nothing to differentiate
+        return told, error
+    return told, [None if g is None else plain(g) for g in (*first, *second, *kept)]
+
+
+@pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs_of_views_and_writes_agree_with_pytorch():
+    differentiated = 0
+    for seed in range(1000):
+        (want, expected), (steps, found) = program(theirs, seed), program(ours, seed)
+        assert steps == want, (seed, next(pair for pair in zip(steps, want) if pair[0] != pair[1]))
+        if isinstance(expected, Exception):
+            assert isinstance(found, Exception) or any(text in str(expected) for text in UNTOLD), (seed, expected)
+        else:
+            same(f"program {seed}", found, expected, 1e-6, 1e-8)
+            differentiated += 1
+    assert differentiated > 700

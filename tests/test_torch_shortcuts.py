@@ -5,7 +5,7 @@ import pytest
 
 import functrace.torch as torch
 from functrace.ops.choice import chosen
-from functrace.torch import _engine
+from functrace.torch import _engine, _moves, _nodes
 from functrace.torch._contact import vjp
 from functrace.torch._reduce import put_in_order
 from functrace.torch.nn import _attention, _compositions
@@ -269,3 +269,82 @@ def test_lengths_written_after_ctc_loss_do_not_reach_its_gradient():
     for t in (steps, lengths, labels):
         t.fill_(1)
     assert torch.equal(torch.autograd.grad(loss, x)[0], want)
+
+
+ROWS, MASK = torch.tensor([2, 0]), torch.tensor([[True, False], [False, True], [True, True]])
+GRID = torch.tensor([[0, 1], [2, 0], [1, 1]])
+RULED = {
+    "prod": lambda x: x.prod(),
+    "prod of an axis": lambda x: x.prod(1),
+    "cumprod": lambda x: x.cumprod(0),
+    "var_mean": lambda x: torch.var_mean(x, 1)[0],
+    "std_mean": lambda x: torch.std_mean(x, 0)[1],
+    "index_fill": lambda x: x.index_fill(0, ROWS, x.sum()),
+    "roll": lambda x: x.roll((1, -1), (0, 1)),
+    "repeat": lambda x: x.repeat(2, 1, 3),
+    "tile": lambda x: x.tile(2),
+    "trace": lambda x: x.trace(),
+    "diag": lambda x: x.diag(-1),
+    "diagonal": lambda x: x.diagonal(1),
+    "scatter": lambda x: x.scatter(0, GRID[:1], x[1:]),
+    "scatter_add": lambda x: x.scatter_add(0, GRID, x.sin()),
+    "index_add": lambda x: x.index_add(0, ROWS, x[:2], alpha=2),
+    "index_copy": lambda x: x.index_copy(0, ROWS, x[:2]),
+    "index_put": lambda x: x.index_put((ROWS,), x[0], accumulate=True),
+    "take": lambda x: x.take(GRID),
+    "masked_select": lambda x: x.masked_select(MASK),
+    "embedding_bag": lambda x: torch.nn.functional.embedding_bag(GRID, x, mode="mean"),
+    "grid_sample": lambda x: torch.nn.functional.grid_sample(x.view(1, 1, 3, 2), torch.zeros(1, 2, 2, 2), align_corners=False),
+}
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_common_operations_are_not_recorded_to_be_differentiated(name, monkeypatch):
+    x = torch.arange(1.0, 7.0).view(3, 2).requires_grad_()
+    y = x.detach().requires_grad_()
+    (pull,) = torch.func.vjp(RULED[name], x.detach())[1:]
+    out = RULED[name](x)
+    weights = torch.arange(1.0, out.numel() + 1).view(out.shape)
+    (want,) = pull(weights)
+
+    def recorded(*_):
+        raise AssertionError(f"{name} is recorded")
+
+    for module in (_nodes, _moves):
+        monkeypatch.setattr(module, "vjp", recorded)
+    RULED[name](y).backward(weights)
+    np.testing.assert_allclose(y.grad.numpy(), want.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("write", [torch.Tensor.index_add, torch.Tensor.index_copy, lambda x, _, i, v: x.index_put((i,), v)])
+def test_rows_that_do_not_fit_are_refused_with_both_shapes(write):
+    with pytest.raises(RuntimeError, match=r"of shape \[2, 3\] cannot be broadcast to indexing result of shape \[2, 2\]"):
+        write(torch.zeros(3, 2, requires_grad=True), 0, ROWS, torch.zeros(2, 3))
+
+
+def test_what_a_later_write_replaced_gets_no_gradient_not_even_of_an_infinite_one():
+    x, v = torch.zeros(2, requires_grad=True), torch.ones(3, requires_grad=True)
+    x.scatter(0, torch.tensor([1, 1, 0]), v).backward(torch.tensor([2.0, np.inf]))
+    assert v.grad.tolist() == [0.0, np.inf, 2.0] and x.grad.tolist() == [0.0, 0.0]
+
+
+def nodes_below(x):
+    found, todo = set(), [x.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            todo.extend(n for n, _ in node.next_functions)
+    return [node.name() for node in found]
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_to_oneself_is_one_product_in_and_one_operation(batch_first):
+    attention = torch.nn.MultiheadAttention(4, 2, batch_first=batch_first)
+    x = torch.rand(3, 5, 4, requires_grad=True)
+    y, z = (attention(x, key, x, need_weights=False)[0] for key in (x, x.clone()))
+    for out, products in ((y, 2), (z, 4)):
+        names = nodes_below(out)
+        assert sum(name in ("AddmmBackward0", "MmBackward0") for name in names) == products
+        assert names.count("ScaledDotProductFlashAttentionForCpuBackward0") == 1
+    torch.testing.assert_close(y, z)

@@ -4,6 +4,8 @@ import collections
 import dataclasses
 import functools
 import inspect
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -1007,6 +1009,23 @@ def test_trace_prints_names_shapes_dtypes_and_lines():
     assert len(tape.entries) == 4
 
 
+def test_trace_names_what_is_stored():
+    def f(x, n):
+        y = fnp.zeros(3)
+        y[0] = x * 2
+        y[n] = x * 3
+        a = x + 1
+        b = x + 2
+        box = types.SimpleNamespace()
+        box.z = a * b
+        for k in range(2):
+            y[k] = y[k] + box.z
+        return y.sum()
+
+    names = [line.partition(" :")[0] for line in str(ft.trace(f)(2.0, 1)).splitlines()]
+    assert {"y[0]", "y[n]", "a", "b", "box.z", "y[k]"} <= {*names}
+
+
 def test_trace_shows_the_ops_of_a_gradient():
     text = str(ft.trace(ft.grad(lambda x: np.sin(x) * 2.0))(1.0))
     assert "cos(" in text and "multiply(" in text
@@ -1091,6 +1110,14 @@ def test_check_grads_rejects_a_function_that_is_not_deterministic():
     rng = np.random.default_rng(0)
     with pytest.raises(errors.CheckError, match="deterministic"):
         ft.check_grads(lambda x: x * rng.normal(), np.ones(2))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take notes from Python 3.11 on")
+@pytest.mark.parametrize("f", [np.sin, lambda x, y: x * y])
+def test_check_grads_given_a_tuple_of_arguments_says_how_it_takes_them(f):
+    with pytest.raises((TypeError, errors.ConversionError)) as caught:
+        ft.check_grads(f, (np.ones(3), np.ones(3)))
+    assert "write check_grads(f, *args)" in caught.value.__notes__[-1]
 
 
 def test_check_grads_is_not_fooled_by_views():

@@ -53,6 +53,49 @@ def test_a_write_to_a_part_reaches_what_numpys_would(expression):
         assert np.allclose(tangent, (a - b) / 2e-3)
 
 
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1]])
+def test_flat_reaches_an_array_however_it_lies(part):
+    def f(x):
+        x = x * 1.0
+        y = part(x)
+        y.flat[0] = 5.0
+        y.flat[1:3] *= y.flat[3]
+        y[0].flat = x[1, 2] * np.array([1.0, 2.0])
+        return x
+
+    want = f(X)
+    assert np.array_equal(ft.vjp(f, X)[0], want)
+    for given in (X, np.asfortranarray(X), np.repeat(X, 2, 1)[:, ::2]):
+        assert np.array_equal(ft.jit(f)(given), want)
+        assert np.array_equal(ft.vmap(f)(np.stack([X + 1, given]))[1], want)
+    ft.check_grads(f, X)
+
+
+def test_a_copy_of_an_argument_with_gaps_stays_one_when_the_argument_is_written_to():
+    def f(x):
+        copies = x.reshape(-1), x[:].ravel()
+        view = x[1:]
+        x[0] = 7.0
+        return *copies, view.ravel(), x
+
+    wide = np.arange(14.0).reshape(2, 7)
+    want = f(wide.copy()[:, :6:2])
+    assert want[0][0] == want[1][0] == 0.0
+    assert same(ft.jit(f)(wide[:, :6:2]), want)
+
+
+def test_an_array_without_axes_is_written_to_in_place_and_a_number_is_not():
+    def f(x):
+        y = x
+        y *= 3.0
+        return x * y
+
+    for x in (np.array(2.0), np.float64(2.0), 2.0):
+        want = f(x.copy() if isinstance(x, np.ndarray) else x)
+        assert ft.vjp(f, x)[0] == ft.jit(f)(x) == ft.jvp(f, (x,), (x,))[0] == want
+        assert ft.grad(f)(x) == 2 * want / 2.0
+
+
 @pytest.mark.parametrize(
     "expression", ["x[:, ::50].reshape(-1)", "x[:, :2].reshape(-1)", "x[:, 5].reshape(10, 4)[0]", "x[:2].reshape(-1)", "x[3].ravel()"]
 )
@@ -60,6 +103,41 @@ def test_small_parts_of_large_arrays(expression):
     f = written(expression)
     assert same(ft.vjp(f, WIDE)[0], f(WIDE))
     assert same(ft.jit(f)(WIDE), f(WIDE))
+
+
+LAYOUTS = {
+    "of Fortran": np.asfortranarray,
+    "backwards": lambda x: x[::-1],
+    "with gaps": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "turned": lambda x: x.swapaxes(-1, 1).copy().swapaxes(-1, 1),
+}
+PARTS = [
+    lambda x: x.reshape(-1),
+    np.ravel,
+    lambda x: x.T.ravel(),
+    lambda x: x.swapaxes(0, 1).reshape(-1),
+    lambda x: x.reshape(-1, order="F"),
+]
+
+
+@pytest.mark.parametrize("lay", LAYOUTS)
+@pytest.mark.parametrize(
+    "make", [lambda x: x * 1, lambda x: x.copy(), np.copy, lambda x: x.copy("F"), lambda x: np.copy(x, "C"), lambda x: x.astype(float)]
+)
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1, 3), (3, 2, 2)])
+def test_arguments_lie_in_memory_as_they_are_given(lay, make, shape):
+    x = LAYOUTS[lay](np.arange(float(np.prod(shape))).reshape(shape))
+    for part in PARTS:
+
+        def f(x):
+            y = make(x)
+            part(y)[1:] = -1.0
+            return y * 1.0  # noqa: B023
+
+        want = f(x)  # noqa: B023
+        for got in (ft.vjp(f, x)[0], ft.jvp(f, (x,), (x,))[0], ft.jit(f)(x), ft.jit(lambda x: ft.vjp(f, x)[0])(x)):  # noqa: B023
+            assert np.array_equal(got, want)
+        assert np.array_equal(ft.vmap(f)(np.stack([x, x]))[0], f(np.stack([x, x])[0]))
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,18 @@ import builtins
 import dis
 import os
 import random
+import re
 import sys
 import types
 import weakref
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import accumulate, islice
 from operator import attrgetter
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from functrace import errors
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
 from functrace.locks import COPY, Lock, writeable
+from functrace.references import IN_LIST, IN_LOCAL
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
@@ -44,7 +47,8 @@ def _elements(x: Any) -> list[Any]:
 
 
 def _keys(x: Any) -> tuple[Any, ...]:
-    return tuple(dict.keys(x) if isinstance(x, dict) else x)  # a subclass may iterate over something else
+    kind = next((kind for kind in (OrderedDict, dict) if isinstance(x, kind)), None)
+    return tuple(kind.keys(x) if kind else x)  # a subclass may iterate over something else
 
 
 class Binding:
@@ -79,7 +83,7 @@ def _unchanged(now: Any, was: Any) -> bool:
     return now is was or isinstance(was, _ATOMS) and same(now, was)
 
 
-_BY_TEXT = frozenset("getattr hasattr vars globals __dict__ modules import_module attrgetter".split())  # what takes a name as text
+_BY_TEXT = frozenset("getattr hasattr vars globals __dict__ modules import_module attrgetter eval exec".split())  # what takes names as text
 
 
 @lru_cache(1024)
@@ -99,8 +103,8 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
             todo += c.co_consts
         elif isinstance(c, (tuple, frozenset)):
             todo += c
-        elif isinstance(c, str) and c.isidentifier():
-            texts[c] = None
+        elif isinstance(c, str):
+            texts.update(dict.fromkeys(re.findall(r"[^\W\d]\w*", c)))
     if not _BY_TEXT.isdisjoint(inner):
         for names in (outer, inner, modules):
             names.update(texts)
@@ -210,10 +214,8 @@ class Bindings:
             members = vars(space)
             for k in [k for k in members if k not in done and (k in self.names or k.startswith("__") and isinstance(space, type))]:
                 done.add(k)
-                if k in self.names:
+                if k in self.names or isinstance(members[k], types.FunctionType):  # an operator, a call
                     todo.append(self._bind(f"{name}.{k}", members.__getitem__, k))
-                elif isinstance(members[k], types.FunctionType):  # an operator, a call
-                    todo.append((f"{name}.{k}", members[k]))
         return bool(todo)
 
     def _members(self, name: str, x: Any) -> list[tuple[str, Any]]:
@@ -320,8 +322,8 @@ def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]]) -> list[W
         if id(sources[k]) not in out:
             root = _root(sources[k])
             own = 1 if sources[k].nbytes <= COPY or sources[k].base is not None else 2  # sources, and the constant itself
-            # Held also by: the name `root`, the call of getrefcount; a view holds its root.
-            alone = root.base is None and sys.getrefcount(root) <= 2 + own and sys.getrefcount(sources[k]) <= 1 + own + (root is sources[k])
+            one = root is sources[k]  # held by the name, too; a view holds its root
+            alone = root.base is None and getrefcount(root) <= IN_LOCAL + own and getrefcount(sources[k]) <= IN_LIST - 1 + own + one
             if not alone or id(root) in known:
                 out[id(sources[k])] = Watched(sources[k], True)
     for key, (_, x) in known.items():

@@ -12,7 +12,7 @@ from functrace import threads
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
 from functrace.compile.layout import empty, tall
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import ARRAY, Instruction, Kind, Program
+from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
 from functrace.ops.rows import extreme, short, summed
 
@@ -147,7 +147,7 @@ class Loop:
         assert kind is not None
         whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
         if not self.group.is_row(a, kind, ndim):
-            return whole
+            return f"{whole}.reshape(-1)" if self.group.flat and len(kind.shape) > 1 else whole
         if a not in self.cut:
             self.cut[a] = f"a{len(self.cut)}"
             flat = ".reshape(-1)" if self.group.flat and len(kind.shape) != 1 and a < 0 else ""
@@ -211,6 +211,8 @@ class Loop:
         if name == "where":
             dtype = self.kinds[i.out].dtype  # type: ignore[union-attr]
             args = [self.source.name(np.array(c, dtype)) if self._is_number(a, dtype) else x for a, x, c in self._consts(i, args)]
+            if self.kinds[i.args[0]].form == NUMBER:  # type: ignore[union-attr]
+                args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
         if name in ("astype", "astype_constant", "broadcast_to"):
             return f"np.copyto({target}, {args[0]}, 'unsafe')"

@@ -280,9 +280,9 @@ class Executable:
         """Where else than to a new array a result that leaves the program may be written to. Here: to a donated input of its kind,
         not read after it (nor by it, unless `inplace`), nor needed if a guard fails.
         """
-        if not inplace:
-            return None
         plan, kind = self.plan, self.program.kinds[v]
+        if not inplace or kind is None or kind.form != ARRAY:
+            return None
         for k in self.donated if v in plan.out and self.guarded <= index else ():
             if self.program.kinds[k] != kind or plan.last.get(k, -1) > index or loop is not None and not self._shares(loop, v, k):
                 continue

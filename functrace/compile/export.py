@@ -24,10 +24,11 @@ import numpy as np
 from functrace import errors
 from functrace.compile.capture import PYTHON, form
 from functrace.compile.passes import dead, expand, is_elementwise
-from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of
+from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
+from functrace.ops.constants import NAMED
 from functrace.ops.index import HOLE, is_basic
 from functrace.transforms.naming import Lines, names_of
 
@@ -94,14 +95,9 @@ def program_of(tape: Tape) -> Program:
 
 # What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p}, {q} and {r} parameters, {rest} all of either.
 _SOURCE = {
-    "reshape": "np.reshape({0}, {p})",
-    "transpose": "np.transpose({0}, {p})",
-    "broadcast_to": "np.broadcast_to({0}, {p})",
     "astype": "np.asarray({0}).astype({p})[()]",
     "astype_constant": "np.asarray({0}).astype({p})[()]",
     "getitem": "{0}[{p}]",
-    "where": "np.where({0}, {1}, {2})",
-    "matmul": "np.matmul({0}, {1})",
     "max": "np.max({0}, axis={p}, keepdims={q})",
     "min": "np.min({0}, axis={p}, keepdims={q})",
     "any": "np.any({0}, axis={p}, keepdims={q})",
@@ -114,8 +110,6 @@ _SOURCE = {
     "cumprod": "np.cumprod({0}, axis={p})",
     "concatenate": "np.concatenate([{rest}], axis={p})",
     "stack": "np.stack([{rest}], axis={p})",
-    "real": "np.real({0})",
-    "imag": "np.imag({0})",
     "complex": "np.stack(np.broadcast_arrays({0}, {1}), -1).view(np.result_type({0}, np.complex64))[..., 0][()]",
     "stop_gradient": "{0}",
     "strong": "np.asarray({0})[()]",
@@ -125,29 +119,23 @@ _SOURCE = {
     "ifft": "np.fft.ifft({0}, {p}, {q}, {r})",
     "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
     "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
-    "searchsorted": "np.searchsorted({0}, {1}, {p})",
-    "linalg.slogdet": "np.linalg.slogdet({0})",
-    "linalg.svd": "np.linalg.svd({0}, {p})",
     "linalg.svdvals": "np.linalg.svd({0}, compute_uv=False)",
-    "linalg.qr": "np.linalg.qr({0}, {p})",
-    "linalg.inv": "np.linalg.inv({0})",
-    "linalg.det": "np.linalg.det({0})",
-    "linalg.solve": "np.linalg.solve({0}, {1})",
-    "linalg.cholesky": "np.linalg.cholesky({0})",
     "logaddexp.reduce": "np.logaddexp.reduce({0}, axis=-1, keepdims=True)",
     "logaddexp2.reduce": "np.logaddexp2.reduce({0}, axis=-1, keepdims=True)",
-    "nonzero": "np.nonzero({0})",
-    "cross": "np.cross({0}, {1})",
-    "add.reduceat": "np.add.reduceat({0}, {p}, {q})",
     "extended": "np.take({0}, {p}, {r})",
-    "roll": "np.roll({0}, {p}, {q})",
-    "repeat": "np.repeat({0}, {p}, {q})",
-    "convolve": "np.convolve({0}, {1})",
+    "modf": "np.modf({0})[0]",
+    "frexp_exponent": "np.frexp({0})[1]",
+    "var": "np.var({0}, axis={p}, ddof={q}, keepdims={r})",
+    "std": "np.std({0}, axis={p}, ddof={q}, keepdims={r})",
     "convolve_within": "np.convolve({0}, {1}, 'valid')",
     "take_along": "np.take_along_axis({0}, {1}, {p})",
     "diagonal": "np.diagonal({0}, {p}, -2, -1)",
     "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
 }
+# NumPy's own functions, of the arguments and then the parameters.
+_PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
+isclose iscomplex isneginf isposinf isreal lexsort linalg.cholesky linalg.det linalg.inv linalg.qr linalg.slogdet linalg.solve
+linalg.svd matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted transpose where""".split()
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
 _OPEN = "Record loops with unroll=True, and branches with Python's if; a while_loop, and a rule of your own, can't be"
@@ -216,7 +204,9 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     if name == "gather":
         rest = iter(args[1:])
         return f"{out} = {args[0]}[{', '.join(next(rest) if p is HOLE else literal(p) for p in i.params[0])},]"
-    source = _SOURCE.get(name)
+    if name in _PLAIN:
+        return f"{out} = np.{name}({', '.join([*args, *params])})"
+    source = None if name in ("sinc", "i0") and i.params[0] else _SOURCE.get(name)  # theirs is the order of the derivative
     if source is None:
         raise errors.UnsupportedError(
             f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
@@ -225,11 +215,16 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     return f"{out} = {source.format(*args, **named)}"
 
 
+def _takes_numbers(i: Instruction, program: Program, kind: Kind) -> bool:
+    """Whether an instruction does with a Python number what it does with NumPy's of that kind."""
+    return is_elementwise(i.primitive) and all((k := program.kinds[a]) and (k.form == NUMBER or k.dtype == kind.dtype) for a in i.args)
+
+
 def _check(x: str, read: Any, found: Any) -> str:
     """What a guard asks of `x`."""
     word = _word(read)
     if isinstance(word, list):
-        return f"{x}.{word[0]}({', '.join(map(literal, word[1:]))}) == {found!r}"
+        return f"repr({x}.{word[0]}({', '.join(map(literal, word[1:]))})) == {repr(found)!r}"
     if word == "type":
         return f"type({x}) is {found.__name__}"
     if word == "form":
@@ -301,6 +296,10 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
     for k in range(program.ninputs):
         names.setdefault(k, next(n for n in (f"x{k}", f"x{k}_", f"input_{k}") if n not in taken))
     lines = [f"def {name}({', '.join(names[k] for k in range(program.ninputs))}):"]
+    for k in range(program.ninputs):
+        kind, readers = program.kinds[k], [i for i in program.instructions if k in i.args]
+        if kind is not None and kind.form == SCALAR and not all(_takes_numbers(i, program, kind) for i in readers):
+            lines.append(f"    {names[k]} = np.{kind.dtype.type.__name__}({names[k]})")
     where = {}
     if isinstance(tape, Tape) and isinstance(tape.frames, Lines):  # without the line that called for the tape
         where = {e[1]: tape.frames.text(row) for row, e in enumerate(tape.entries) if tape.frames.call[row] >= 0}
@@ -328,11 +327,15 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
 # Files
 
 
+_DECLARING = tuple([f"functrace.{layer}" for layer in ("ops", "scipy", "compile", "transforms")])
+
+
 def _primitives() -> dict[str, Primitive]:
     """All declared primitives by name."""
-    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD, **PYTHON}
-    for module in [m for n, m in sys.modules.items() if n.startswith(("functrace.ops", "functrace.scipy", "functrace.compile"))]:
-        for x in list(vars(module).values()):
+    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD, **PYTHON, **NAMED}
+    for module in [m for n, m in sys.modules.items() if n.startswith(_DECLARING)]:
+        members = list(vars(module).values())
+        for x in (*members, *(x for table in members if type(table) is dict for x in table.values())):
             p = x if isinstance(x, Primitive) else getattr(x, "primitive", None)
             if isinstance(p, Primitive):
                 found.setdefault(p.name, p)
@@ -341,6 +344,7 @@ def _primitives() -> dict[str, Primitive]:
     for declared in TABLE.values():
         if declared.primitive is not None:
             found[declared.primitive.name] = declared.primitive
+    found.pop("call", None)  # which has no name of its own
     return found
 
 

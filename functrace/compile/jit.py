@@ -239,12 +239,9 @@ class Jitted(Wrapped[P, R]):
         """The arguments that are not static, and those that are."""
         numbers = {k % len(args) for k in self.static_argnums if -len(args) <= k < len(args)}
         names = set(self.static_argnames)
-        if names:
-            parameters = list(signature(self.fun).parameters)
-            numbers |= {k for k, name in enumerate(parameters[: len(args)]) if name in names}
-        if self.static_argnums:
-            parameters = list(signature(self.fun).parameters)
-            names |= {parameters[k] for k in self.static_argnums if -len(parameters) <= k < len(parameters)}
+        places = [p.name for p in signature(self.fun).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        numbers |= {k for k, name in enumerate(places[: len(args)]) if name in names}
+        names |= {places[k] for k in self.static_argnums if -len(places) <= k < len(places)}
         fixed = [(k, args[k]) for k in sorted(numbers)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
         moving = tuple(None if k in numbers else a for k, a in enumerate(args)), {k: v for k, v in kwargs.items() if k not in names}
         for k, x in fixed:

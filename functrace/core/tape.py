@@ -116,13 +116,13 @@ class Tape:
         self.frames, self.guards, self.locks = trace.frames, trace.guards, trace.locks
         self.inputs = inputs
         self.names: Sequence[str] = ()
-        self.slots = [x.slot if _of(x, trace) else -1 for x in outputs]
-        self.outputs = [x.value if _of(x, trace) else x.kept() if isinstance(x, Tracer) else x for x in outputs]
+        self.slots: list[int] = []
+        self.outputs: list[Any] = []
+        for x in outputs:
+            mine = isinstance(x, Tracer) and x.owner is trace
+            self.slots.append(x.slot if mine else -1)
+            self.outputs.append(x.value if mine else x.kept() if isinstance(x, Tracer) else x)
         self.size = trace.next_slot()
-
-
-def _of(x: Any, trace: Trace) -> bool:
-    return isinstance(x, Tracer) and x.owner is trace
 
 
 recorder: ContextVar[type[TapeTrace]] = ContextVar("recorder", default=TapeTrace)  # another in a debugger's context

@@ -142,9 +142,8 @@ class WatchedTrace(TapeTrace):
         watches = _watches.get()
         if not watches:
             return super().process(primitive, args, params)
-        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
-        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
-        values = tuple(a.value if m else self.constant(a, True) for a, m in zip(args, mine))
+        slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
+        values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
         ans, seconds = _timed(lambda: bind(primitive, values, params))
         op = Op(primitive, values, ans, params, slots, -1, self)
         for watch in watches:
@@ -364,7 +363,7 @@ def watched(watch: Watch, masked: bool = False) -> Iterator[Watch]:
     """Tell `watch` of all that runs in this context. `masked`: cotangents that a selection threw away are nothing from the start."""
     torch = sys.modules.get("functrace.torch._watch")
     variables: list[tuple[ContextVar[Any], Any]] = [(_watches, (*_watches.get(), watch)), (by_python, True), (recorder, WatchedTrace)]
-    variables += [(masks._on, masked or masks.active())] + ([] if torch is None else [(torch._anomaly, True)])
+    variables += [(masks.wanted, masked or masks.active())] + ([] if torch is None else [(torch._anomaly, True)])
     tokens = [(variable, variable.set(x)) for variable, x in variables]
     _switch(1)
     try:

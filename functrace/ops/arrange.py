@@ -16,10 +16,11 @@ from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import all_axes, layout, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, permuted, reshaped, view
+from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, view
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, each, implements, normal, one
+from functrace.ops.shape import along
 from functrace.pool import zeros
 
 _X = one(2, 3)
@@ -33,11 +34,6 @@ def concrete_shape(shape: Any) -> tuple[int, ...]:
 def by_position(a: Any, function: Callable[[Any], Any]) -> Any:
     """What a function that only moves elements makes of `a`: it is shown their positions in place of the elements."""
     return index(reshape(a, (a.size,)), function(np.arange(a.size).reshape(a.shape)))
-
-
-def along(axis: int, part: Any) -> tuple[Any, ...]:
-    """An index of one axis, the others whole."""
-    return (slice(None),) * axis + (part,)
 
 
 def as_line(x: Any, axis: int, ndim: int) -> Any:
@@ -259,7 +255,7 @@ _repeat: Any = linear(
     ],
 )
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    a, axis = on_axis(a, axis)
+    a, axis = on_axis(a, axis, scalars=True)
     repeats = as_numbers(repeats)
     if isinstance(repeats, (int, np.integer)) and repeats >= 0:
         return _repeat(a, int(repeats), axis)
@@ -399,6 +395,11 @@ _KEPT = [_X, one()]
 @implements(np.copy, _KEPT)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     a = lift(a)
+    lies = lying(a).flags
+    if order == "F" and not lies.f_contiguous:
+        return np.transpose(copy(np.transpose(a), "C"))
+    if order == "C" and not lies.c_contiguous:
+        return _shape.reshape(_shape.astype(_shape.reshape(a, (a.size,)), a.dtype), a.shape)
     return _shape.astype(a, a.dtype)
 
 

@@ -9,22 +9,23 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
-from functrace.ops.arrange import along, as_line
-from functrace.ops.create import lift, number, typed
+from functrace.ops.arrange import as_line
+from functrace.ops.create import cast, lift, number, typed
 from functrace.ops.functions import ABSENT, all_axes, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, spread_batch
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, given, implements, one
+from functrace.ops.shape import along
 from functrace.ops.statistics import as_float
 
 
-def _both(f: Any, a: tuple[int, ...], b: tuple[int, ...], **kwargs: Any) -> Sample:
-    return Sample(lambda rng: (rng.normal(size=a), f(rng, b)), kwargs, (0, 1))
+def _increasing(rng: np.random.Generator, n: int) -> Any:
+    return np.cumsum(rng.uniform(0.5, 1.5, size=n))
 
 
-def _increasing(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return np.cumsum(rng.uniform(0.5, 1.5, size=shape), axis=-1)
+def _at_places(shape: tuple[int, ...], n: int, **kwargs: Any) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=shape), _increasing(rng, n)), kwargs, (0, 1))
 
 
 # differences
@@ -80,21 +81,21 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     [
         one(4),
         one(2, 3, dx=0.5, axis=0),
-        _both(_increasing, (4,), (4,)),
-        _both(_increasing, (2, 4), (4,)),
-        Sample(lambda rng: (rng.normal(size=(3, 2)), _increasing(rng, (3,))), {"axis": 0}, (0, 1)),
+        _at_places((4,), 4),
+        _at_places((2, 4), 4),
+        _at_places((3, 2), 3, axis=0),
     ],
 )
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """`np.trapezoid`; the abscissae may be traced too."""
     y = lift(y)
-    axis = single_axis(y, axis)
+    place = single_axis(y, axis)
     if x is None:
         width: Any = dx
     else:
         x = lift(x)
-        width = diff(x, axis=axis) if len(x.shape) != 1 else as_line(diff(x), axis, len(y.shape))
-    pairs = index(y, along(axis, slice(1, None))) + index(y, along(axis, slice(None, -1)))
+        width = diff(x, axis=axis) if len(x.shape) != 1 else as_line(diff(x), place, len(y.shape))
+    pairs = index(y, along(place, slice(1, None))) + index(y, along(place, slice(None, -1)))
     return np.sum(width * pairs / 2.0, axis=axis)
 
 
@@ -106,9 +107,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5), {"axis": 1}),
         Sample(lambda rng: (rng.normal(size=(3, 4)), 0.5, 2.0), wrt=(0, 1, 2)),
         one(3, 4, axis=(1, 0), edge_order=2),
-        _both(_increasing, (5,), (5,)),
-        _both(_increasing, (5,), (5,), edge_order=2),
-        Sample(lambda rng: (rng.normal(size=(3, 4)), _increasing(rng, (3,)), 0.5), {"axis": (0, 1)}, (0, 1)),
+        _at_places((5,), 5),
+        _at_places((5,), 5, edge_order=2),
+        Sample(lambda rng: (rng.normal(size=(3, 4)), _increasing(rng, 3), 0.5), {"axis": (0, 1)}, (0, 1)),
     ],
 )
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -209,7 +210,7 @@ def _interpolated(**kwargs: Any) -> Sample:
 )
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """`np.interp`; all of x, xp, fp may be traced. At a knot the derivative is that of the piece to the right."""
-    x, xp = (as_float(a, np.float64) for a in (x, xp))
+    x, xp = (cast(lift(a), np.float64, "safe") for a in (x, xp))
     fp = lift(fp)
     fp = as_float(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
     if len(xp.shape) != 1 or xp.shape != fp.shape:

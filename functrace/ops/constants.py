@@ -7,7 +7,6 @@ a result whose shape depends on the values (`nonzero`) can't be batched unless t
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops.create import lift
 from functrace.ops.functions import kept, picked, refuse, single_axis
 from functrace.ops.inplace import store
-from functrace.ops.kinds import align, batch_by_loop, negative_axes
+from functrace.ops.kinds import align, batch_by_loop
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, each, given, implements, normal, on, one, reductions
 
@@ -51,15 +50,16 @@ def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
     return rule
 
 
-def _elementwise_rule(primitive: list[Primitive]) -> Callable[..., Any]:
-    return lambda size, flags, args, params: primitive[0].op(*align(size, flags, args), params=params)
+NAMED: dict[str, Primitive] = {}  # what `constant_op` made
 
 
 def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False, multi: bool = False) -> Callable[..., Any]:
     """An op without a derivative, called as `op(*arrays, params=(...))`; `fun(*arrays, *params)` computes it."""
     cell: list[Primitive] = []
-    batch = _elementwise_rule(cell) if elementwise else _one_by_one(name, cell)
+    aligned = lambda size, flags, args, params: cell[0].op(*align(size, flags, args), params=params)
+    batch = aligned if elementwise else _one_by_one(name, cell)
     cell.append(Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch))
+    NAMED[name] = cell[0]
     return cell[0].op
 
 
@@ -122,7 +122,7 @@ _searchsorted = constant_op("searchsorted", lambda a, v, side: np.searchsorted(a
 )
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     """`np.searchsorted`; its derivative is zero."""
-    a = lift(a) if sorter is None else np.take(lift(a), sorter)
+    a = lift(a) if sorter is None else np.take(lift(a), sorter, 0)
     return _searchsorted(a, lift(v), params=(side,))
 
 
@@ -185,7 +185,7 @@ _ARG = [_X, on(0), on(-1, keepdims=True), on(None, keepdims=True), given([1.0, 3
 
 def _arg(op: Any, a: Any, axis: Any, keepdims: bool) -> Any:
     a = lift(a)
-    return op(a, None if not a.shape and axis in (0, -1) else axis, bool(keepdims))
+    return op(a, None if not a.shape and axis in (0, -1) else axis, kept(keepdims))
 
 
 @implements(np.argmax, _ARG, constant=True)
@@ -216,34 +216,17 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
     return _reduce.argsort(a, single_axis(a, axis))
 
 
-_extreme = {
-    name: Primitive(
-        name,
-        lambda x, axis, keepdims, fun=fun: fun(x, axis=axis, keepdims=keepdims),
-        arity=1,
-        constant=True,
-        batch=lambda size, flags, args, params, name=name: _batch_nanarg(name, args[0], *params),
-    ).op
-    for name, fun in (("nanargmax", np.nanargmax), ("nanargmin", np.nanargmin))
-}
-
-
-def _batch_nanarg(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
-    ndim = np.ndim(x) - 1
-    if axis is None:
-        out = _extreme[name](np.reshape(x, (x.shape[0], math.prod(x.shape[1:]))), 1, False)
-        return np.reshape(out, (x.shape[0], *(1,) * ndim)) if keepdims else out
-    return _extreme[name](x, negative_axes(axis, ndim), keepdims)
+_nanargmax, _nanargmin = _reduce.arg_extreme(np.nanargmax), _reduce.arg_extreme(np.nanargmin)
 
 
 @implements(np.nanargmax, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return _arg(_extreme["nanargmax"], a, axis, keepdims)
+    return _arg(_nanargmax, a, axis, keepdims)
 
 
 @implements(np.nanargmin, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return _arg(_extreme["nanargmin"], a, axis, keepdims)
+    return _arg(_nanargmin, a, axis, keepdims)
 
 
 @implements(np.iscomplexobj, [_X], constant=True)

@@ -8,11 +8,10 @@ import numpy as np
 
 from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
-from functrace.ops.create import lift
+from functrace.ops.create import cast, lift
 from functrace.ops.functions import reshape
 from functrace.ops.index import HOLE, index_add, scatter
 from functrace.ops.registry import Sample, implements, one
-from functrace.ops.statistics import as_float
 
 
 @implements(np.bincount, [Sample(lambda rng: (np.array([0, 2, 2, 1]), rng.normal(size=4)), {"minlength": n}, (1,)) for n in (0, 5)])
@@ -23,7 +22,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to dtype('int64') according to the rule 'safe'")
     if x.ndim != 1 or minlength < 0 or not np.all(x >= 0):
         np.bincount(np.full(x.shape, -1), minlength=minlength)  # which says what is wrong
-    weights = np.ones(x.shape, np.intp) if weights is None else as_float(weights, np.float64)
+    weights = np.ones(x.shape, np.intp) if weights is None else cast(lift(weights), np.float64, "safe")
     if x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
     n = minlength if np.all(x < minlength) else int(np.max(x)) + 1
@@ -42,11 +41,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 )
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """`np.histogram`: counts are constant in `a`, linear in `weights`; edges found from the data move with its extremes."""
-    a = reshape(lift(a), -1)
+    a, shape = reshape(lift(a), -1), np.shape(a)
     edges = _edges(a, bins, range)
     if weights is None:
         counts = _counts(a, edges)
     else:
+        if np.shape(weights) != shape:
+            raise ValueError("weights should have the same shape as a.")
         weights, last = reshape(lift(weights), -1), edges.shape[0] - 2
         k = np.where(a == edges[-1], last, np.searchsorted(edges, a, side="right") - 1)
         weights = np.where((k >= 0) & (k <= last), weights, np.zeros((), weights.dtype))
@@ -70,5 +71,5 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     if np.any(value(flat)):
         low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
     steps = np.arange(int(bins) + 1) / int(bins)
-    steps = steps.astype(np.result_type(a.dtype, np.float16))
+    steps = steps.astype(a.dtype if a.dtype.kind in "fc" else np.float64)
     return low * (1 - steps) + high * steps

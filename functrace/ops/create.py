@@ -10,7 +10,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.ops.blank import apart
 from functrace.ops.registry import holds_tracer, implements, one
-from functrace.ops.shape import astype, stack
+from functrace.ops.shape import stack
 
 
 def lift(x: Any) -> Any:
@@ -73,8 +73,7 @@ def array(
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
     out: Any = apart(object) if isinstance(object, Tracer) and copy else lift(object)
-    if dtype is not None and out.dtype != np.dtype(dtype):
-        out = astype(out, np.dtype(dtype))
+    out = typed(out, dtype)
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
 
 

@@ -14,22 +14,17 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.ops import reduce as _reduce
-from functrace.ops import shape as _shape
-from functrace.ops.arrange import along
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.protocol import UFUNC_METHODS
+from functrace.ops.reduce import flipped
 from functrace.ops.registry import Sample, apart, given, giving_out, implements, one
-from functrace.ops.ufuncs import stepwise, unsupported
+from functrace.ops.shape import along
+from functrace.ops.ufuncs import only_axis, stepwise, unsupported
 
 _RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
-
-
-def flipped(x: Any, axis: int) -> Any:
-    """`x` backwards along an axis."""
-    return x[along(axis, slice(None, None, -1))]
 
 
 def shifted(x: Any, axis: int, fill: float) -> Any:
@@ -93,9 +88,7 @@ recurrence: Any = Primitive(
 
 
 def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
-    a = lift(a)
-    if dtype is not None and a.dtype != np.dtype(dtype):
-        a = a.astype(dtype)
+    a = typed(lift(a), dtype)
     if axis is None or not a.shape:
         if axis not in (None, 0, -1):
             single_axis(a, axis)
@@ -106,7 +99,7 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
 @implements(np.cumsum, _RUNNING)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     a, axis = _prepared(a, axis, dtype)
-    return _reduce.cumsum(a, axis)
+    return typed(_reduce.cumsum(a, axis), dtype)
 
 
 def _uncumprod(g: Any, ans: Any, x: Any, axis: int) -> Any:
@@ -126,18 +119,16 @@ _cumprod: Any = general(
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`; right at zeros, to every order."""
     a, axis = _prepared(a, axis, dtype)
-    return _cumprod(a, axis)
+    return typed(_cumprod(a, axis), dtype)
 
 
 def _cumulative(function: Callable[..., Any], first: float, name: str) -> Callable[..., Any]:
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
         x = lift(x)
         x = x if x.shape else reshape(x, (1,))
-        if axis is None:
-            if len(x.shape) != 1:
-                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-            axis = 0
-        axis = single_axis(x, axis)
+        if axis is None and len(x.shape) != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = only_axis(x, axis)
         total = function(x, axis, dtype)
         if not include_initial:
             return total
@@ -226,12 +217,10 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "accumulate")
     running = _ACCUMULATE.get(ufunc) or stepwise(ufunc)
-    array = lift(array)
-    if dtype is not None:
-        array = _shape.astype(array, np.dtype(dtype))
+    array = typed(lift(array), dtype)
     if not array.shape:
         raise TypeError("cannot accumulate on a scalar")
-    return running(array, single_axis(array, axis))
+    return typed(running(array, only_axis(array, axis)), dtype)
 
 
 UFUNC_METHODS["accumulate"] = giving_out("accumulate", _accumulate)

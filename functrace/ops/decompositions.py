@@ -89,7 +89,8 @@ def _gaps(w: Any) -> Any:
     return w[..., None, :] - w[..., :, None]
 
 
-def _eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> Any:
+def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> Any:
+    """The reverse rule of a decomposition of a Hermitian matrix into values and vectors, here and in SciPy."""
     (gw, gv), (w, v) = g, ans
     if gv is None:
         return conj((v * gw[..., None, :]) @ adjoint(v))
@@ -105,8 +106,9 @@ def _eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) ->
     return conj(v @ middle @ adjoint(v))
 
 
-def _eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
-    dw, dv = jvp_from_vjp(_eigh_pull)(t, ans, x, uplo)
+def eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
+    """Its forward rule."""
+    dw, dv = jvp_from_vjp(eigh_pull)(t, ans, x, uplo)
     w, v = ans
     tied = small(_gaps(w), w) & off_diagonal(w.shape[-1])
     if some(tied):
@@ -117,8 +119,8 @@ def _eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
 
 def _eigh_op(of_values: bool) -> Any:
     """Decompositions; `of_values` for the vectors in the slope of a function of the values: with ties more must vanish than a rotation."""
-    pull = lambda g, ans, _x, uplo: _eigh_pull(g, ans, _x, uplo, of_values)
-    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(_eigh_push,), multi=True, stacks=True)
+    pull = lambda g, ans, _x, uplo: eigh_pull(g, ans, _x, uplo, of_values)
+    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(eigh_push,), multi=True, stacks=True)
 
 
 _eigh, _eigh_of_values = _eigh_op(False), _eigh_op(True)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
-from functrace.ops.kinds import constant, elementwise, general, same
+from functrace.ops.kinds import constant, elementwise, general, same, undeclared_constant
 from functrace.ops.registry import Sample, implements
 
 
@@ -50,9 +49,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     return _scaled(lift(x1), lift(x2))
 
 
-_exponent: Any = Primitive(
-    "frexp_exponent", lambda x: np.frexp(x)[1], arity=1, constant=True, batch=lambda _size, _flags, args, _params: _exponent(*args)
-).op
+_exponent = undeclared_constant("frexp_exponent", lambda x: np.frexp(x)[1])
 
 
 def _between_powers(*shape: int) -> Sample:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
+from functrace.ops.create import typed
 from functrace.ops.index import selected, where
 from functrace.ops.kinds import constant, elementwise, same, undeclared
 from functrace.ops.protocol import UFUNCS
@@ -60,17 +61,22 @@ def _product(x: Any, n: Any) -> Any:
     return even * x if n % 2 else even
 
 
+def _wide(x: Any, ans: Any) -> Any:
+    """`x` in the dtype of the result: of short integers a logarithm has few digits, of those beside complex numbers it is real."""
+    return typed(x if hasattr(x, "dtype") else np.asarray(x), ans.dtype)
+
+
 def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
     # y == 0 gives 0, whatever x: d/dx 1. Elsewhere x**(y-1) is right at 0 to every order, as long as y stays a constant.
     if type(y) in (int, float) and y:
         return t * (y * _product(x, y - 1))
-    y = np.asarray(y) if not hasattr(y, "dtype") else y
+    y = _wide(y, _ans)
     zero = y == 0
     return _told(zero, t * np.where(zero, 0, y * x ** safe(y - 1, zero, 1.0)))
 
 
 def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
-    x = np.asarray(x) if not hasattr(x, "dtype") else x
+    x = _wide(x, ans)
     zero = x == 0
     return _told(zero, t * np.where(zero, 0, ans * np.log(safe(x, zero, 1.0))))
 

@@ -116,7 +116,7 @@ def _along_many(name: str, axes_: Any, samples: list[Sample]) -> None:
             raise ValueError("Shape and axes have different lengths.")
         axes = [single_axis(a, k) - a.ndim for k in axes]
         lengths = [a.shape[k] if n in (None, -1) else int(n) for n, k in zip(given, axes)]
-        if real and inverse and given and given[-1] in (None, -1):
+        if real and inverse and given and given[-1] is None:
             lengths[-1] = 2 * (a.shape[axes[-1]] - 1)
         if norm not in _SWAPPED or any(n < 1 for n in lengths) or real and not axes:
             return numpy(np.empty(a.shape), s, axes, norm)  # which says what is wrong

@@ -42,10 +42,10 @@ def single_axis(x: Any, axis: Any) -> int:
     return int(np.lib.array_utils.normalize_axis_index(axis, x.ndim))
 
 
-def on_axis(a: Any, axis: Any) -> tuple[Any, int]:
-    """An array and one axis of it; flat, where `axis` is None."""
+def on_axis(a: Any, axis: Any, scalars: bool = False) -> tuple[Any, int]:
+    """An array and one axis of it; flat, where `axis` is None; with `scalars` they have an axis, 0 or -1."""
     a = lift(a)
-    return (reshape(a, -1), 0) if axis is None else (a, single_axis(a, axis))
+    return (reshape(a, -1), 0) if axis is None or scalars and not a.shape and axis in (0, -1) else (a, single_axis(a, axis))
 
 
 def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:

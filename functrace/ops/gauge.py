@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
-from functrace.ops.kinds import general
+from functrace.ops.kinds import general, undeclared_constant
 
 
 def transposed(x: Any) -> Any:
@@ -166,9 +165,7 @@ def _hermitian_ones(x: Any) -> Any:
 
 
 # an op, so that a program that `jit` records is guarded by the answer, not by the matrix
-_are_hermitian: Any = Primitive(
-    "are_hermitian", _hermitian_ones, arity=1, constant=True, batch=lambda _n, _f, args, _p: _are_hermitian(*args)
-).op
+_are_hermitian = undeclared_constant("are_hermitian", _hermitian_ones)
 
 
 def _where_hermitian(x: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:

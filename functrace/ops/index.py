@@ -21,7 +21,8 @@ from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
 from functrace.ops.protocol import as_one
-from functrace.pool import UNUSED, zeros
+from functrace.pool import zeros
+from functrace.references import IN_LOCAL
 
 Index = Any
 
@@ -66,7 +67,7 @@ def batch_in_front(index: Index) -> tuple[Index, int]:
     if positions[-1] - positions[0] + 1 == len(positions):
         return inside, 0
     arrays: list[Any] = [p if isinstance(p, Tracer) else np.asarray(p) for p in parts if _advanced(p)]
-    shapes = [p.shape if p.dtype != bool else np.nonzero(p)[0].shape for p in arrays]
+    shapes = [p.shape if p.dtype != bool else np.nonzero(np.atleast_1d(p))[0].shape for p in arrays]
     return inside, len(np.broadcast_shapes(*shapes))
 
 
@@ -162,7 +163,7 @@ def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
     if before is None:
         t = zeros(ans.shape, ans.dtype)
     else:  # views of the buffer show in its reference count
-        t = before if i in mine and getrefcount(before) == UNUSED else np.array(before)
+        t = before if i in mine and getrefcount(before) == IN_LOCAL else np.array(before)
     t[index] = 0 if written is None else written
     ts[out] = t
     mine.add(out)
@@ -209,14 +210,13 @@ def _batch_write(which: str) -> Any:
         op = index_set if which == "set" else index_add
         x, v = args
         (index,) = params
-        if flags[1]:
+        inside, axis = batch_in_front(index)
+        if flags[1] or axis:
+            v = v if flags[1] else np.reshape(v, (1, *np.shape(v)))
             part = _ndim_read(np.shape(x)[1:] if flags[0] else np.shape(x), index)
             more = np.ndim(v) - 1 - part  # axes of length 1 that NumPy takes away
-            v = np.reshape(v, (size, *(1,) * -more, *v.shape[1 + max(more, 0) :]))
+            v = np.moveaxis(np.reshape(v, (v.shape[0], *(1,) * -more, *v.shape[1 + max(more, 0) :])), 0, axis)
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))
-        inside, axis = batch_in_front(index)
-        if axis and flags[1]:
-            v = np.moveaxis(v, 0, axis)
         return op(x, v, inside)
 
     return rule
@@ -236,26 +236,10 @@ def _push_written(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     return index_set(np.zeros(_ans.shape, _ans.dtype), t, index)
 
 
-index_set: Op = general(
-    "index_set",
-    _write,
-    _spared,
-    _written,
-    jvps=(_spared, _push_written),
-    batch=_batch_write("set"),
-    linear=True,
-)
+_SET: Any = {"jvps": (_spared, _push_written), "batch": _batch_write("set"), "linear": True}
+index_set: Op = general("index_set", _write, _spared, _written, **_SET)
 # `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
-index_write = Primitive(
-    "index_set",
-    _write,
-    arity=2,
-    vjps=(_spared, _written),
-    jvps=(_spared, _push_written),
-    batch=_batch_write("set"),
-    linear=True,
-    inplace=(_pull_write, _push_write),
-)
+index_write = Primitive("index_set", _write, arity=2, vjps=(_spared, _written), inplace=(_pull_write, _push_write), **_SET)
 index_add: Op = general(
     "index_add",
     _write_add,
@@ -412,7 +396,7 @@ def kept(key: Index) -> Index:
             f"  At {errors.user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
         )
     if not isinstance(key, tuple):
-        return _positions(key)
+        return key if isinstance(key, Tracer) else _positions(key)
     return tuple(_positions(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
 
 

@@ -27,11 +27,12 @@ from functrace.ops.create import lift
 from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.shape import astype
+from functrace.references import COUNTED, IN_SLOT
 
 
 def _complex(real: Any, imag: Any) -> Any:
     out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, imag, np.complex64))
-    out.real, out.imag = real, imag
+    out.real, out.imag = np.real(real), np.real(imag)  # complex cotangents of real numbers come here too
     return out[()]
 
 
@@ -54,6 +55,7 @@ INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"))
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, lambda m, shape_: m.flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
 RAVEL = View(shape.reshape, _back, lambda m, _shape: m.flags.c_contiguous)
+FLAT = View(shape.reshape, _back)  # however it lies
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
@@ -172,28 +174,14 @@ def write(x: Tracer, new: Any) -> None:
         if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
             return
         chain.append((base, how.write(base, chain[-1][1], *params)))
+    done = [node for node, _ in chain]
+    for node in done:  # and the views, as long as all lies in memory as it did
+        node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and shared(v) and v.parent[0] is node]
+        done += [v for r in node.views if (v := r()) is not None and not any(v is k for k in done)]
     for node, now in chain:
         become(node, handle(now))
-    done = [node for node, _ in chain]
-    todo = list(done)
-    while todo:
-        node = todo.pop()
-        node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and shared(v) and v.parent[0] is node]
-        for v in [r() for r in node.views]:
-            if v is not None and not any(v is k for k in done):
-                become(v, handle(v.parent[1].read(node, *v.parent[2])))
-                done.append(v)
-                todo.append(v)
-
-
-class _Probe:
-    __slots__ = ("value",)
-
-
-_probe = _Probe()
-_probe.value = np.empty(0)  # type: ignore[attr-defined]
-_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
-_SOLE = getrefcount(_probe.value)  # type: ignore[attr-defined]  # references to an array that only a handle holds
+    for v in done[len(chain) :]:
+        become(v, handle(v.parent[1].read(v.parent[0], *v.parent[2])))
 
 
 def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bool:
@@ -215,7 +203,7 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
         return False
     if through is not None:
         become(through, v)
-    sole = _COUNTS and type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == _SOLE and x.value.flags.writeable
+    sole = COUNTED and type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == IN_SLOT and x.value.flags.writeable
     if not sole:
         x.value = np.array(x.value)
     x.value[key] = a
@@ -307,12 +295,18 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
     return (index_set if how == "set" else index_add)(x, _cast(x, v), key if is_basic(key) else kept(key))
 
 
+def _scalar(x: Any) -> bool:
+    while isinstance(x, Tracer) and type(x) is not BatchTracer:
+        x = x.value
+    return not isinstance(x, np.ndarray)
+
+
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The method for `x += y`: the handle changes, as an array would. NumPy's scalars are immutable, and so are traced ones."""
 
     def method(self: Any, other: Any) -> Any:
         new = op(self, other)
-        if new is NotImplemented or not self.shape and not (getattr(self, "parent", None) and self.parent[0].shape):
+        if new is NotImplemented or not self.shape and _scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
             return new
         if new.shape != self.shape:
             raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {new.shape}")

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.arrange import along, atleast_1d, atleast_2d, atleast_3d
+from functrace.ops.arrange import atleast_1d, atleast_2d, atleast_3d
 from functrace.ops.create import lift
 from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.inplace import view
 from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, each, implements, one
+from functrace.ops.shape import along
 
 
 def _list(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:

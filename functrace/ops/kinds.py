@@ -38,9 +38,6 @@ def same(t: Any, *_rest: Any) -> Any:
     return t
 
 
-same.saves = ()  # type: ignore[attr-defined]
-
-
 def align(_size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
     """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
     most = 0
@@ -130,6 +127,12 @@ def constant(
     return primitive.op
 
 
+def undeclared_constant(name: str, fun: Op) -> Op:
+    """An op of one array without a derivative, for use in rules, not for users; it does to a batch what it does to an array."""
+    op: Op = Primitive(name, fun, arity=1, constant=True, batch=lambda _size, _flags, args, params: op(*args, *params)).op
+    return op
+
+
 def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], inplace: tuple[Op, Op] | None = None) -> Op:
     """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x."""
     cell: list[Op] = []
@@ -137,7 +140,6 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], in
     def jvp(t: Any, _ans: Any, _x: Any, *params: Any) -> Any:
         return cell[0](t, *params)
 
-    jvp.saves = (False, False)  # type: ignore[attr-defined]
     primitive = Primitive(
         name,
         fun,
@@ -164,7 +166,6 @@ def bilinear(
     def second(t: Any, _ans: Any, x: Any, _y: Any, *params: Any) -> Any:
         return cell[0](x, t, *params)
 
-    first.saves, second.saves = (False, False, True), (False, True, False)  # type: ignore[attr-defined]
     primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, inplace=inplace)
     cell.append(fast(primitive, params))
     return primitive.op

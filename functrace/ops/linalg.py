@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.linalg._linalg import SlogdetResult
 
-from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
 from functrace.ops import products
 from functrace.ops.contract import matmul
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.decompositions import _svd, svd, svdvals
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
-from functrace.ops.kinds import general
+from functrace.ops.kinds import general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, given, implements, normal, one
@@ -94,7 +93,7 @@ def _regular_ones(x: Any) -> Any:
 
 
 # an op, so that a program that `jit` records is guarded by the answer, not by the matrix
-_are_regular: Any = Primitive("are_regular", _regular_ones, arity=1, constant=True, batch=lambda _n, _f, args, _p: _are_regular(*args)).op
+_are_regular = undeclared_constant("are_regular", _regular_ones)
 
 
 def _regular(x: Any) -> bool:
@@ -241,8 +240,10 @@ def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
 )
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     a, b = lift(a), lift(b)
+    dtype = np.result_type(*(x.dtype if x.dtype.kind in "fc" else float for x in (a, b)))
+    a, b = typed(a, dtype), typed(b, dtype)
     m, n = a.shape
-    eps = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps)
+    eps = float(np.finfo(dtype).eps)
     rcond = eps * max(m, n) if rcond is None else eps if rcond == -1 else rcond
     s = svdvals(a)
     rank = np.sum(s > rcond * np.max(s, initial=0)).astype(np.int32)
@@ -289,7 +290,7 @@ def matrix_power(a: Any, n: Any) -> Any:
     if n < 0:
         a, n = _inv(a), -n
     if n == 0:
-        return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape) + 0 * a
+        return np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)
     power, result = a, None
     while True:
         if n % 2:
@@ -375,13 +376,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return out
 
 
-_rank: Any = Primitive(
-    "linalg.matrix_rank",
-    lambda x, tol, symmetric, rtol: np.linalg.matrix_rank(x, tol, symmetric, rtol=rtol),
-    arity=1,
-    constant=True,
-    batch=lambda _size, _flags, args, params: _rank(*args, *params),
-).op
+_rank = undeclared_constant("linalg.matrix_rank", lambda x, tol, symmetric, rtol: np.linalg.matrix_rank(x, tol, symmetric, rtol=rtol))
 
 
 @implements(

@@ -100,6 +100,10 @@ def _pow(x: Any, y: Any) -> Any:
             return e.square(x)
         if y == 1:
             return e.positive(x)
+        if y == -1 and x.dtype.kind == "c":  # where C's power is another, at infinities, and below at the cut
+            return e.reciprocal(x)
+    if type(y) is float and y == 0.5 and isinstance(x, Tracer) and x.dtype.kind == "c":
+        return e.sqrt(x)
     return e.power(x, y)
 
 
@@ -182,11 +186,14 @@ def _part_setter(part: str) -> Callable[[Any, Any], None]:
     return write
 
 
+def _flat(self: Any) -> Any:
+    return _inplace.reshaped(self, (self.size,), _inplace.FLAT)
+
+
 def _set_flat(self: Any, v: Any) -> None:
     """`x.flat = v`: the elements of `v`, again and again."""
-    flat: Any = np.ravel(self)
     v = np.ravel(lift(v))
-    _inplace.setitem(flat, ..., v[np.resize(np.arange(v.size), flat.size)])
+    _inplace.setitem(_flat(self), ..., v[np.resize(np.arange(v.size), self.size)])
 
 
 def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
@@ -228,7 +235,7 @@ for _reason, _names in REFUSED.items():
     for _name in re.findall(r"ndarray\.([a-z]\w+)", _names):
         if not hasattr(Tracer, _name):
             setattr(Tracer, _name, _without(_name, _reason))
-setattr(Tracer, "flat", property(lambda self: np.ravel(self), _set_flat))  # noqa: B010  # without NumPy's docstring
+setattr(Tracer, "flat", property(_flat, _set_flat))  # noqa: B010  # without NumPy's docstring
 for _name, _get in {
     "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,
     "imag": lambda self: linked(e.imag(self), self, IMAG) if self.dtype.kind == "c" else e.imag(self),
@@ -253,7 +260,7 @@ for _name, _function in {
     "sort": lambda self, *args, **kwargs: _inplace.setitem(self, ..., np.sort(self, *args, **kwargs)),
     "partition": lambda self, *args, **kwargs: _inplace.setitem(self, ..., np.partition(self, *args, **kwargs)),
     "compress": lambda self, condition, axis=None, out=None: np.compress(condition, self, axis, out),
-    "copy": lambda self, order="C": _astype(self, self.dtype),
+    "copy": lambda self, order="C": np.copy(self, order),
     "__copy__": lambda self: _astype(self, self.dtype),
     "__deepcopy__": lambda self, memo: _astype(self, self.dtype),
     "flatten": lambda self, order="C": _astype(np.ravel(self, order), self.dtype),
@@ -282,8 +289,8 @@ def _call(
             f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
             "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
-    if dtype is not None or signature is not None:
-        signature = (None,) * ufunc.nin + (_dtype(dtype),) * ufunc.nout if signature is None else signature
+    if dtype is not None or signature is not None or casting != "same_kind":
+        signature = (None,) * ufunc.nin + (None if dtype is None else _dtype(dtype),) * ufunc.nout if signature is None else signature
         inputs = tuple(x if isinstance(x, (int, float, complex)) else lift(x) for x in inputs)
         given = tuple(getattr(x, "dtype", type(x)) for x in inputs) + (None,) * ufunc.nout
         wanted = ufunc.resolve_dtypes(given, signature=signature, casting=casting)

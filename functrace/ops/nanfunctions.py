@@ -53,7 +53,7 @@ def nanprod(
 
 def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Any:
     a = lift(a)
-    filled, chosen = _filled(a, True, fill)
+    filled, chosen = _filled(a, True, fill) if a.dtype.kind in "fc" else (a, np.ones(a.shape, bool))
     extra = {} if where is True or where is ABSENT else {"where": where}
     best = function(filled, axis, None, kept(keepdims), None if initial is ABSENT else initial, **extra)
     empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))

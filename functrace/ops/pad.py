@@ -9,13 +9,14 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import LARGE
-from functrace.ops.arrange import along, as_line
+from functrace.ops.arrange import as_line
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
 from functrace.ops.index import index, index_add, index_set, placed
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, apart, holds_tracer, implements, one
+from functrace.ops.shape import along
 
 
 def _mode(mode: str, width: Any = ((1, 2), (0, 3)), **kwargs: Any) -> Sample:
@@ -151,7 +152,8 @@ def _pair(values: Any, axis: int, ndim: int) -> tuple[Any, Any]:
 
 
 def _ramp(start: Any, edge: Any, axis: int, width: int) -> Any:
-    return as_line(np.arange(width), axis, len(edge.shape)) * ((edge - start) / max(width, 1)) + start
+    ramp = as_line(np.arange(width), axis, len(edge.shape)) * ((edge - start) / max(width, 1)) + start
+    return np.floor(ramp) if edge.dtype.kind in "iu" else ramp
 
 
 def _statistic(x: Any, axis: int, mode: str, length: Any, end: int) -> Any:

@@ -10,7 +10,6 @@ import numpy as np
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import handle
 from functrace.ops.create import lift
-from functrace.ops.functions import reshape
 from functrace.ops.rebased import ModuleOf, later, rebased, steady
 from functrace.ops.registry import Declared, Sample, apart, declare, each, given, implements, normal, one
 
@@ -51,10 +50,18 @@ def roots(p: Any) -> Any:
     return _roots(p if isinstance(p, np.poly1d) else lift(p))
 
 
+def _coefficients(a: Any) -> Any:
+    """Those of `np.poly1d`: without leading zeros, but one at least."""
+    line: Any = np.atleast_1d(a.coeffs if isinstance(a, np.poly1d) else lift(a))
+    if len(line.shape) > 1:
+        raise ValueError("Polynomial must be 1d only.")
+    trimmed: Any = np.trim_zeros(line, "f")
+    return trimmed if trimmed.shape[0] else line[-1:] if line.shape[0] else np.zeros(1, line.dtype)
+
+
 @implements(np.polymul, [_PAIR, _UNEQUAL])
 def polymul(a1: Any, a2: Any) -> Any:
-    factors = [a.coeffs if isinstance(a, np.poly1d) else lift(a) for a in (a1, a2)]
-    product = np.convolve(*(reshape(np.trim_zeros(np.atleast_1d(a), "f"), -1) for a in factors))
+    product = np.convolve(_coefficients(a1), _coefficients(a2))
     return np.poly1d(product) if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d) else product
 
 

@@ -180,6 +180,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     x1, x2 = lift(x1), lift(x2)
     if axis != -1:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
+    if x1.shape[-1:] != x2.shape[-1:]:
+        raise ValueError(f"vecdot: the vectors have different lengths, in arrays of the shapes {x1.shape} and {x2.shape}")
     if x1.ndim == x2.ndim == 1:
         return matmul(conj(x1), x2)
     return np.einsum("...i,...i->...", conj(x1), x2)

@@ -98,8 +98,8 @@ _weighted = constant_op(
 
 def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, skip_nan: bool) -> Any:
     name = "nanquantile" if skip_nan else "quantile"
-    a = as_float(a)
-    if a.dtype.kind == "c":
+    own, a = lift(a).dtype, as_float(a)
+    if own.kind == "c":
         raise TypeError("a must be an array of real numbers")
     q = np.asarray(q, a.dtype) if isinstance(q, (int, float)) else lift(q)
     if not np.all(value((q >= 0) & (q <= 1))):
@@ -118,7 +118,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
             w = np.broadcast_to(as_line(w, one, len(a.shape)), a.shape)
         function = np.nanquantile if skip_nan else np.quantile
         result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
-        return number(reshape(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), shape))
+        return number(reshape(typed(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), own), shape))
     order, n = argsort(x, 0), x.shape[0]
     if skip_nan:
         counts = np.sum(~np.isnan(x), axis=0)
@@ -141,8 +141,8 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     )
     if not skip_nan:
         result = _nan_where(np.isnan(last), result)
-    exact = n <= _exact(a.dtype)
-    dtype = place.dtype if exact else np.quantile(np.zeros(1, a.dtype), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
+    exact = n <= _exact(a.dtype) and own == a.dtype
+    dtype = place.dtype if exact else np.quantile(np.zeros(1, own), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
     return number(reshape(typed(result, dtype), shape))
 
 

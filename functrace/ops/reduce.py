@@ -12,6 +12,7 @@ from functrace.core.primitive import Primitive
 from functrace.ops import rows
 from functrace.ops.index import selected
 from functrace.ops.kinds import Op, general, linear, negative_axes
+from functrace.ops.shape import along
 
 Axis = Any
 _MANY = 512  # elements from which on a sort that is not stable is faster, the look for equal ones included
@@ -95,44 +96,36 @@ max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flag
 min_: Op = general("min", _min, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: min_)(size, *args, *params))
 
 
+def flipped(x: Any, axis: int) -> Any:
+    """`x` backwards along an axis."""
+    return x[along(axis, slice(None, None, -1))]
+
+
 def _shifted_product(x: Any, axis: int) -> Any:
     """The product of the elements before each one along an axis, without division."""
-    one = np.ones_like(x[(slice(None),) * axis + (slice(0, 1),)])
-    return np.cumprod(np.concatenate([one, x[(slice(None),) * axis + (slice(0, -1),)]], axis=axis), axis=axis)
-
-
-def _prod(x: Any, axis: int) -> Any:
-    return np.prod(x, axis=axis)
+    one = np.ones_like(x[along(axis, slice(0, 1))])
+    return np.cumprod(np.concatenate([one, x[along(axis, slice(0, -1))]], axis=axis), axis=axis)
 
 
 def _unprod(g: Any, _ans: Any, x: Any, axis: int) -> Any:
     # The product of all the others, from both sides: no division, so any number of zeros is right, to every order.
-    flip = (slice(None),) * axis + (slice(None, None, -1),)
-    others = _shifted_product(x, axis) * _shifted_product(x[flip], axis)[flip]
+    others = _shifted_product(x, axis) * flipped(_shifted_product(flipped(x, axis), axis), axis)
     return np.expand_dims(g, axis) * others
 
 
 prod: Op = general(
     "prod",
-    _prod,  # one axis, not negative
+    lambda x, axis: np.prod(x, axis=axis),  # one axis, not negative
     _unprod,
     jvps=(lambda t, _ans, x, axis: np.sum(_unprod(np.ones(_ans.shape, _ans.dtype), None, x, axis) * t, axis=axis),),
     batch=lambda _size, _flags, args, params: prod(args[0], params[0] + 1),
 )
 
 
-def _cumsum(x: Any, axis: int) -> Any:
-    return np.cumsum(x, axis=axis)
-
-
-def _flipped(x: Any, axis: int) -> Any:
-    return x[(slice(None),) * axis + (slice(None, None, -1),)]
-
-
 cumsum: Op = linear(
     "cumsum",
-    _cumsum,  # one axis, not negative
-    lambda g, _ans, _x, axis: _flipped(np.cumsum(_flipped(g, axis), axis=axis), axis),
+    lambda x, axis: np.cumsum(x, axis=axis),  # one axis, not negative
+    lambda g, _ans, _x, axis: flipped(np.cumsum(flipped(g, axis), axis=axis), axis),
     batch=lambda _size, x, axis: cumsum(x, axis + 1),
 )
 
@@ -152,7 +145,9 @@ any_ = _constant_reduction("any", np.any)
 all_ = _constant_reduction("all", np.all)
 
 
-def _flat_arg(fun: Any) -> Any:
+def arg_extreme(fun: Any) -> Any:
+    """The op of `np.argmax`, or of one like it, on `(x, axis, keepdims)`."""
+
     def batch(size: int, _flags: Any, args: Any, params: Any) -> Any:
         (x,), (axis, keepdims) = args, params
         if axis is None:
@@ -160,15 +155,11 @@ def _flat_arg(fun: Any) -> Any:
             return np.reshape(out, (size, *(1,) * (np.ndim(x) - 1))) if keepdims else out
         return fun(x, axis=negative_axes(axis, np.ndim(x) - 1), keepdims=keepdims)
 
-    return batch
+    name = fun.__name__
+    return Primitive(name, lambda x, axis, keepdims: fun(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=batch).op
 
 
-argmax = Primitive(
-    "argmax", lambda x, axis, keepdims: np.argmax(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmax)
-).op
-argmin = Primitive(
-    "argmin", lambda x, axis, keepdims: np.argmin(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=_flat_arg(np.argmin)
-).op
+argmax, argmin = arg_extreme(np.argmax), arg_extreme(np.argmin)
 
 
 def _argsort(x: Any, axis: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def checksum(x: Any) -> Any:
     """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum."""
     if type(x) is np.ndarray and x.flags.c_contiguous:
         squares = np.vdot(x, x)
-        if np.isfinite(squares):
+        if isfinite(squares.real):
             return squares
     return x.sum() if x.shape else x
 

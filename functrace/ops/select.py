@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.arrange import along, by_position
+from functrace.ops.arrange import by_position
 from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.functions import all_axes, on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import index, index_set
@@ -18,6 +18,7 @@ from functrace.ops.kinds import spread_batch
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, given, implements, one
+from functrace.ops.shape import along
 
 # an array of indices along an axis: what sorting and its relatives stand on
 
@@ -82,7 +83,7 @@ def _indices(i: Any, n: int, mode: str) -> Any:
     ],
 )
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    a, axis = on_axis(a, axis)
+    a, axis = on_axis(a, axis, scalars=True)
     if type(indices) is int and mode == "raise":
         return index(a, along(axis, indices))
     indices = np.empty(0, np.intp) if isinstance(indices, (list, tuple)) and not indices else indices

@@ -12,6 +12,12 @@ from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.ops.kinds import Op, linear, spread_batch
 
+
+def along(axis: int, part: Any) -> tuple[Any, ...]:
+    """An index of one axis, the others whole."""
+    return (slice(None),) * axis + (part,)
+
+
 reshape = linear(
     "reshape",
     lambda x, shape: x.reshape(shape),  # which is concrete: no -1
@@ -63,32 +69,27 @@ def _join(*args: Any) -> Any:
 def _parts(g: Any, _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
     (axis,) = params
     stops = itertools.accumulate(a.shape[axis] for a in _arrays)
-    return [g[(slice(None),) * axis + (slice(stop - a.shape[axis], stop),)] for stop, a in zip(stops, _arrays)]
+    return [g[along(axis, slice(stop - a.shape[axis], stop))] for stop, a in zip(stops, _arrays)]
 
 
-def _joined(join: Callable[[], Op]) -> Callable[..., Any]:
-    """The tangent rule of a join: the same join, of the tangents of all arrays at once, zeros where there is none."""
+def _joining(name: str, fun: Op, parts: Callable[..., list[Any]]) -> Op:
+    """The op that joins arrays along an axis, which is not negative; `parts` are the cotangents of all arrays."""
 
     def jvp(ts: Sequence[Any], _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        return join()(*[np.zeros(a.shape, _ans.dtype) if t is None else t for t, a in zip(ts, _arrays)], params=params)
+        return op(*[np.zeros(a.shape, _ans.dtype) if t is None else t for t, a in zip(ts, _arrays)], params=params)
 
-    return jvp
+    def batch(size: int, flags: Sequence[bool], args: Sequence[Any], params: tuple[Any, ...]) -> Any:
+        return op(*spread_batch(size, flags, args), params=(params[0] + 1,))
+
+    op: Op = Primitive(name, fun, arity=None, vjps=parts, jvps=jvp, joint=True, batch=batch, linear=True).op
+    return op
 
 
-concatenate: Op = Primitive(
-    "concatenate",
-    _join,  # axis is not negative
-    arity=None,
-    vjps=_parts,
-    jvps=_joined(lambda: concatenate),
-    joint=True,
-    batch=lambda size, flags, args, params: concatenate(*spread_batch(size, flags, args), params=(params[0] + 1,)),
-    linear=True,
-).op
+concatenate = _joining("concatenate", _join, _parts)
 
 
 def _layers(g: Any, _ans: Any, _arrays: tuple[Any, ...], params: tuple[Any, ...]) -> list[Any]:
-    return [g[(slice(None),) * params[0] + (k,)] for k in range(len(_arrays))]
+    return [g[along(params[0], k)] for k in range(len(_arrays))]
 
 
 def _pile(*args: Any) -> Any:
@@ -96,16 +97,7 @@ def _pile(*args: Any) -> Any:
     return np.stack(arrays, axis=axis) if axis else np.array(arrays)  # which takes a fiftieth of the time for numbers
 
 
-stack: Op = Primitive(
-    "stack",
-    _pile,  # axis is not negative
-    arity=None,
-    vjps=_layers,
-    jvps=_joined(lambda: stack),
-    joint=True,
-    batch=lambda size, flags, args, params: stack(*spread_batch(size, flags, args), params=(params[0] + 1,)),
-    linear=True,
-).op
+stack = _joining("stack", _pile, _layers)
 
 astype_constant = Primitive(
     "astype_constant", _cast, arity=1, constant=True, batch=lambda _size, _flags, args, params: args[0].astype(params[0])

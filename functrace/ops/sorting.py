@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace.ops.constants import argsort, constant_op
-from functrace.ops.create import lift
+from functrace.ops.constants import NAMED, argsort, constant_op
+from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate, on_axis, refuse, reshape
 from functrace.ops.index import index
 from functrace.ops.protocol import as_numbers
@@ -46,7 +46,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     return take_along(a, argsort(a, axis), params=(axis,))
 
 
-_argpartition = constant_op("argpartition", lambda a, kth, axis: np.argpartition(a, kth, axis=axis))
+_argpartition = NAMED["argpartition"].op
 
 
 @implements(
@@ -152,7 +152,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """`np.intersect1d`; of equal elements the derivative goes to the first array's."""
     a, b = reshape(lift(ar1), -1), reshape(lift(ar2), -1)
     first, second = _common(a, b, params=(assume_unique,))
-    values = index(a, first)
+    values = typed(index(a, first), np.result_type(a.dtype, b.dtype))
     return (values, first, second) if return_indices else values
 
 

@@ -237,8 +237,8 @@ def prod(
         total = _reduce.prod(joined, len(shape))
     if kept(keepdims):
         total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
-    total = total if initial is ABSENT or initial is None else total * begun(initial, total.dtype)
-    return total if dtype is None or total.dtype == np.result_type(total.dtype, dtype) else total.astype(dtype)
+    total = typed(total, dtype)  # NumPy multiplies bool and short integers as they are
+    return total if initial is ABSENT or initial is None else total * begun(initial, total.dtype)
 
 
 # other summaries
@@ -330,10 +330,13 @@ def clip(
     return a
 
 
-def _rows(x: Any, rowvar: bool, dtype: Any) -> Any:
+_TURNED = np.lib.NumpyVersion(np.__version__) >= "2.2.0"  # a single row that holds the variables was taken for a variable before
+
+
+def _rows(x: Any, rowvar: bool, dtype: Any, turned: bool) -> Any:
     flat = len(x.shape) == 1
     x = atleast_2d(x).astype(dtype)
-    return transpose(x) if not rowvar and not flat and x.shape[0] != 1 else x
+    return transpose(x) if not rowvar and not flat and (turned or x.shape[0] != 1) else x
 
 
 @implements(
@@ -360,11 +363,11 @@ def cov(
     y = None if y is None else lift(y)
     if dtype is None:
         dtype = np.result_type(m.dtype, np.float64, *(() if y is None else (y.dtype,)))
-    x = _rows(m, rowvar, dtype)
+    x = _rows(m, rowvar, dtype, _TURNED)
     if y is not None:
         if len(y.shape) > 2:
             raise ValueError("y has more than 2 dimensions")
-        x = concatenate([x, _rows(y, rowvar, dtype)], 0)
+        x = concatenate([x, _rows(y, rowvar, dtype, False)], 0)
     ddof = ddof if ddof is not None else 0 if bias else 1
     w = _weights(fweights, aweights, x.shape[1])
     if w is None:
@@ -375,7 +378,7 @@ def cov(
     if w is None or ddof == 0 or aweights is None:
         factor = total - ddof
     else:
-        factor = total - ddof * np.sum(w * lift(aweights)) / total
+        factor = total - ddof * np.sum(w * lift(aweights).astype(float)) / total
     empty = value(factor <= 0)
     if np.ndim(empty) == 0 and empty:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)

@@ -10,15 +10,15 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.arrange import along
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.elementwise import safe
-from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, single_axis, with_ones
+from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, with_ones
 from functrace.ops.index import index, placed
 from functrace.ops.inplace import in_turn, not_storable, updated, write
 from functrace.ops.kinds import general, linear
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.registry import Sample, apart, each, found, giving_out, implements
+from functrace.ops.shape import along
 
 _NAMED: dict[Any, str] = {
     np.add: "sum",
@@ -98,8 +98,8 @@ _SHOWN = ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nar
 
 def with_axes(ufunc: np.ufunc, op: Any, inputs: Any, axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """A ufunc on the last axes, `matmul` and the like, on those that `axes` or `axis` names, as NumPy reads them."""
-    if ufunc.signature is None:
-        raise TypeError(f"{ufunc.__name__}: axes=, axis= and keepdims= are for ufuncs of several axes, at {errors.user_line()}")
+    if ufunc.signature is None or ufunc.signature != "(n),(n)->()" and (axis is not None or keepdims):
+        raise TypeError(f"{ufunc.__name__} does not take all of axes=, axis= and keepdims=, at {errors.user_line()}")
     if axes is not None and (not isinstance(axes, list) or len(axes) not in (ufunc.nin, ufunc.nin + ufunc.nout)):
         raise ValueError(f"{ufunc.__name__}: axes={axes!r} must be a list with an entry for each of {ufunc.nin} inputs and the output")
     given = [k if isinstance(k, tuple) else (k,) for k in axes or [-1 if axis is None else axis] * ufunc.nin]
@@ -144,7 +144,7 @@ def _reduce(
         return found(name).function(x, axis=axis, keepdims=keepdims, **extra)
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
-    x = x if dtype is None else x.astype(dtype)
+    x = typed(x, dtype)
     axes = reduced_axes(axis, len(x.shape))
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
@@ -211,10 +211,17 @@ _sums: Any = linear(
 )
 
 
+def only_axis(x: Any, axis: Any) -> int:
+    """The axis of `accumulate` and `reduceat`: a number, alone in a tuple or not, or None of a vector."""
+    axes = reduced_axes(axis, len(x.shape))
+    if len(axes) != 1:
+        raise ValueError(f"accumulate and reduceat take one axis, not {axis}")
+    return axes[0]
+
+
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    x = lift(array)
-    x = x if dtype is None else x.astype(dtype)
-    axis = single_axis(x, axis)
+    x = typed(lift(array), dtype)
+    axis = only_axis(x, axis)
     n = x.shape[axis]
     starts = [int(i) for i in indices]
     if any(not 0 <= i < n for i in starts):
@@ -227,7 +234,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
             parts.append(index(x, along(axis, slice(start, start + 1))))
         else:
             parts.append(_reduce(ufunc, index(x, along(axis, slice(start, stop))), axis, keepdims=True))
-    return concatenate(parts, axis)
+    return typed(concatenate(parts, axis), dtype)
 
 
 def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:

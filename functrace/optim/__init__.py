@@ -18,6 +18,7 @@ differentiated, also with respect to the learning rate. Parameters keep their dt
 array([0., 1., 2.])
 """
 
+from functrace import errors as _errors
 from functrace.optim.optimizers import adagrad as adagrad
 from functrace.optim.optimizers import adam as adam
 from functrace.optim.optimizers import adamw as adamw
@@ -50,3 +51,19 @@ from functrace.optim.transforms import scale_by_lion as scale_by_lion
 from functrace.optim.transforms import scale_by_rms as scale_by_rms
 from functrace.optim.transforms import scale_by_schedule as scale_by_schedule
 from functrace.optim.transforms import trace as trace
+
+__getattr__ = _errors.renamed(  # what has another name in Optax
+    __name__,
+    {
+        "cosine_decay_schedule": "functrace.optim.cosine_decay",
+        "warmup_cosine_decay_schedule": "functrace.optim.warmup_cosine",
+        "linear_schedule": "functrace.optim.linear",
+        "constant_schedule": "functrace.optim.constant",
+        "piecewise_constant_schedule": "functrace.optim.piecewise_constant",
+        "l2_loss": "functrace.nn.mse",
+        "huber_loss": "functrace.nn.huber",
+        "softmax_cross_entropy softmax_cross_entropy_with_integer_labels": "functrace.nn.softmax_cross_entropy",
+        "sigmoid_binary_cross_entropy": "functrace.nn.sigmoid_binary_cross_entropy",
+        "incremental_update": "functrace.tree.map",
+    },
+)

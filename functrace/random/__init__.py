@@ -24,6 +24,7 @@ float64 is the upper 53 bits of a word times 2^-53, a normal pair is Box & Mulle
 same on every machine, others to the rounding of its `log` and `cos`. A change of any of this would be a change of the major version.
 """
 
+from functrace import errors as _errors
 from functrace.random.distributions import bernoulli as bernoulli
 from functrace.random.distributions import categorical as categorical
 from functrace.random.distributions import choice as choice
@@ -44,3 +45,5 @@ from functrace.random.keys import bits as bits
 from functrace.random.keys import fold_in as fold_in
 from functrace.random.keys import key as key
 from functrace.random.keys import split as split
+
+__getattr__ = _errors.renamed(__name__, {"PRNGKey": "functrace.random.key", "default_rng seed": "numpy.random, or functrace.random.key"})

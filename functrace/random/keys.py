@@ -13,6 +13,7 @@ from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
 from functrace.ops.fast import raised
+from functrace.ops.kinds import undeclared_constant
 
 Key = Any
 Shape = int | Sequence[int] | None
@@ -79,7 +80,7 @@ def _fold_batch(size: int, flags: Sequence[bool], args: tuple[Any, ...], params:
     return _fold(keys, data)
 
 
-words: Any = Primitive("random_bits", _generate, arity=1, constant=True, batch=lambda _size, _flags, args, params: words(*args, *params)).op
+words = undeclared_constant("random_bits", _generate)
 _fold: Any = Primitive("random_fold_in", _folded, arity=2, constant=True, batch=_fold_batch).op
 
 

@@ -10,7 +10,6 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -37,7 +36,7 @@ _LOCK = threading.Lock()
 def __getattr__(name: str) -> Any:
     if name in _known():
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    return errors.renamed(__name__, {"misc": "functrace.scipy.special"})(name)
 
 
 def __dir__() -> list[str]:

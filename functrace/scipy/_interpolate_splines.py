@@ -83,7 +83,10 @@ class _Interpolant:
         if any(isinstance(v, Tracer) for v in vars(self).values()):
             if not hasattr(getattr(_scipy, type(self).__name__, None), name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise errors.UnsupportedError(f"{type(self).__name__}.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError(
+                f"{type(self).__name__}.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+                "  Evaluate the spline and its derivatives, spline(x, nu), instead."
+            )
         return getattr(self._plain(), name)
 
     def _plain(self) -> Any:
@@ -381,3 +384,25 @@ def make_lsq_spline(
     rows, right = _design(x, t, k) * weight[:, None], np.reshape(y, (y.shape[0], -1)) * weight[:, None]
     c = np.linalg.pinv(rows) @ right
     return BSpline(t, np.moveaxis(np.reshape(c, (-1, *y.shape[1:])), 0, axis), k, axis=axis)
+
+
+def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> BSpline:
+    """`scipy.interpolate.make_smoothing_spline` with `lam` given: Green & Silverman 1994, "Nonparametric regression", 2.3."""
+    x, y, axis = _knots(x, y, axis)
+    if lam is None:
+        raise errors.UnsupportedError(
+            f"make_smoothing_spline: the search for lam has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Pass lam."
+        )
+    n, h, flat = x.shape[0], x[1:] - x[:-1], np.reshape(y, (y.shape[0], -1))
+    if n < 5:
+        raise ValueError("``x`` and ``y`` length must be at least 5")
+    v = lam * np.ones(n) if w is None else lam / double(w)
+    a, c = 1 / h[:-1], 1 / h[1:]  # how the slope bends at each inner point is (a, b, c) times its neighbours' values
+    b = -a - c
+    middle = (h[:-1] + h[1:]) / 3 + a * a * v[:-2] + b * b * v[1:-1] + c * c * v[2:]
+    near, far = h[1:-1] / 6 + b[:-1] * a[1:] * v[1:-2] + c[:-1] * b[1:] * v[2:-1], c[:-2] * a[2:] * v[2:-2]
+    bands = np.stack([np.pad(far, (2, 0)), np.pad(near, (1, 0)), middle, np.pad(near, (0, 1)), np.pad(far, (0, 2))])
+    a, b, c, v = a[:, None], b[:, None], c[:, None], v[:, None]
+    curve = solve_banded((2, 2), bands, a * flat[:-2] + b * flat[1:-1] + c * flat[2:])
+    pull = sum(np.pad(part * curve, [(k, 2 - k), (0, 0)]) for k, part in enumerate((a, b, c)))
+    return make_interp_spline(x, np.moveaxis(np.reshape(flat - v * pull, y.shape), 0, axis), 3, None, "natural", axis)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as _scipy
 
 from functrace.ops.create import lift
-from functrace.ops.decompositions import _eigh_pull, _eigh_push
+from functrace.ops.decompositions import eigh_pull, eigh_push
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
 from functrace.ops.kinds import general
@@ -193,7 +193,7 @@ _EIGH: dict[str, Any] = {
     "tridiagonal": lambda x: _scipy.eigh_tridiagonal(np.diagonal(x), np.diagonal(x, -1)),
     "banded": lambda x: _scipy.eig_banded(_bands_of(x), lower=True),
 }  # how SciPy comes to its vectors: the signs differ
-_eigh: Any = general("scipy.linalg.eigh", lambda x, how: tuple(_EIGH[how](x)), _eigh_pull, jvps=(_eigh_push,), multi=True)
+_eigh: Any = general("scipy.linalg.eigh", lambda x, how: tuple(_EIGH[how](x)), eigh_pull, jvps=(eigh_push,), multi=True)
 
 
 def _chosen(w: Any, v: Any, by_index: Any, by_value: Any, vectors: bool) -> Any:

@@ -15,7 +15,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import along, declarer, only_first
+from functrace.scipy._shared import along, declarer, only_first, root
 from functrace.scipy.signal import _flip, _product
 
 _declared = declarer(_scipy)
@@ -201,7 +201,7 @@ def gaussian_gradient_magnitude(
 ) -> Any:
     refuse("gaussian_gradient_magnitude", output=(output, None), axes=(axes, None))
     x = as_float(input)
-    return np.sqrt(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
+    return root(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
 
 
 # filters with a kernel or a window

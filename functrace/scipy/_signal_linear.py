@@ -1,4 +1,8 @@
-"""What is linear in a signal: smoothing, other rates of sampling, spectra on parts of the circle, of `scipy.signal`."""
+"""What is linear in a signal, of `scipy.signal`: smoothing, other rates, spectra on parts of the circle; and linear systems.
+
+A system is the tuple that SciPy's functions take, (num, den) or (A, B, C, D), of what may be traced, or an object of SciPy's. Its steps are
+exponentials of matrices that hold the input beside the state: Franklin, Powell & Workman 1998, "Digital control of dynamic systems", 4.3.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,15 @@ import numpy as np
 import scipy.ndimage as _ndimage
 import scipy.signal as _scipy
 
+from functrace import errors
 from functrace.ops.arrange import as_line
 from functrace.ops.functions import refuse
+from functrace.ops.kinds import general
 from functrace.ops.registry import Sample, each, holds_tracer, normal, one
 from functrace.ops.statistics import as_float
+from functrace.scipy._linalg_functions import expm
 from functrace.scipy._shared import Map, along, declarer, linear_along, one_of, only_first, real, single
+from functrace.transforms.control import scan
 
 _declared = declarer(_scipy)
 _signal: Any = lambda *args: Sample(lambda rng: (rng.normal(size=(2, 12)), *args))
@@ -224,3 +232,218 @@ def _of_zoom(_f: Map, n: int, fn: Any, m: Any, fs: Any, endpoint: bool) -> Map:
 
 _linear("czt", _signal(5), _signal(15), _signal(5, 0.9 * np.exp(0.3j), 1.1), one(7, 2, axis=0), adjoint=_of_czt)
 _linear("zoom_fft", _signal([0.1, 0.4], 5), _signal(0.4, 15), one(7, 2, fn=[0.2, 0.7], fs=3, endpoint=True, axis=0), adjoint=_of_zoom)
+
+
+# linear systems
+
+
+def _charpoly_pull(g: Any, ans: Any, a: Any) -> Any:
+    """d det(s - A) = -tr(adj(s - A) dA), with the coefficients of the adjugate by Horner's rule: Gantmacher 1959, chapter IV."""
+    adjugate, out = np.eye(a.shape[0], dtype=ans.dtype), 0 * a
+    for k in range(1, a.shape[0] + 1):
+        out = out - g[k] * adjugate.T
+        adjugate = a @ adjugate + ans[k] * np.eye(a.shape[0], dtype=ans.dtype)
+    return out
+
+
+_charpoly: Any = general("scipy.signal.charpoly", lambda a: np.poly(a).astype(a.dtype), _charpoly_pull)
+
+
+def _coefficients(num: Any, den: Any) -> tuple[Any, Any]:
+    """Numerators, one a row, and the denominator: as many coefficients each, the denominator's first is 1."""
+    num, den = np.atleast_2d(as_float(num)), np.atleast_1d(as_float(den))
+    while den.shape[0] > 1 and den[0] == 0:
+        den = den[1:]
+    while num.shape[1] > 1 and not np.any(num[:, 0]):
+        num = num[:, 1:]
+    if num.shape[1] > den.shape[0]:
+        raise ValueError("Improper transfer function. `num` is longer than `den`.")
+    return pad_first(num, den.shape[0] - num.shape[1]) / den[0], den / den[0]
+
+
+def _state(system: Any) -> Any:
+    """The four matrices of a system."""
+    if hasattr(system, "to_ss"):
+        system = system.to_ss()
+        return system.A, system.B, system.C, system.D
+    if len(system) == 2:
+        return tf2ss(*system)
+    if len(system) != 4:
+        raise errors.UnsupportedError(
+            f"scipy.signal: a system given by {len(system)} arrays has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            "  Pass (num, den) or (A, B, C, D); of zeros, poles and a gain these are (k * np.poly(z), np.poly(p))."
+        )
+    return tuple([np.atleast_2d(as_float(m)) for m in system])
+
+
+def _given(name: str, what: str, value: Any) -> Any:
+    if value is None:
+        raise errors.UnsupportedError(
+            f"{name}: SciPy chooses {what} by the system, with which it would move.\n  At {errors.user_line()}.\n  Pass {what}."
+        )
+    return np.atleast_1d(as_float(value))
+
+
+@_declared("tf2ss", Sample(lambda rng: (rng.normal(size=2), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
+def tf2ss(num: Any, den: Any) -> Any:
+    """`scipy.signal.tf2ss`, in controller canonical form."""
+    num, den = _coefficients(num, den)
+    n, first = den.shape[0] - 1, num[:, :1]
+    if not n:
+        return np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((num.shape[0], 1)), first
+    return np.concatenate([-den[None, 1:], np.eye(n - 1, n)]), np.eye(n, 1), num[:, 1:] - first * den[1:], first
+
+
+@_declared("ss2tf", each((3, 3), (3, 2), (2, 3), (2, 2), input=1))
+def ss2tf(A: Any, B: Any, C: Any, D: Any, input: int = 0) -> Any:
+    """`scipy.signal.ss2tf`."""
+    a, b, c, d = _state((A, B, C, D))
+    den = _charpoly(a)
+    return np.stack([_charpoly(a - b[:, input, None] * c[k]) + (d[k, input] - 1) * den for k in range(c.shape[0])]), den
+
+
+_SYSTEM = np.array([[0.1, 1.0], [-2.0, -0.3]]), np.array([[0.0], [1.0]]), np.array([[1.0, 0.4]]), np.array([[0.2]])
+_POLES = [0.4, 1.0], [1.0, 0.5, 0.8]
+_METHODS = {"bilinear": 0.5, "tustin": 0.5, "euler": 0.0, "forward_diff": 0.0, "backward_diff": 1.0}
+
+
+@_declared(
+    "cont2discrete",
+    *(Sample(lambda rng: (_SYSTEM, 0.3), {"method": m}, (0, 1)) for m in ("zoh", "foh", "bilinear")),
+    Sample(lambda rng: ((*_SYSTEM[:3], np.zeros((1, 1))), 0.3), {"method": "impulse"}, (1,)),
+    Sample(lambda rng: (_POLES, 0.3), {"method": "gbt", "alpha": 0.3}, (0, 1)),
+)
+def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
+    """`scipy.signal.cont2discrete`."""
+    one_of("method", method, "gbt", "zoh", "foh", "impulse", *_METHODS)
+    if not hasattr(system, "to_ss") and len(system) == 2:
+        return *ss2tf(*cont2discrete(tf2ss(*system), dt, method, alpha)[:4]), dt
+    a, b, c, d = _state(system)
+    n, m = b.shape
+    eye = np.eye(n)
+    if method == "zoh":
+        step = expm(_driven(a, b, dt, 0))
+        return step[:n, :n], step[:n, n:], c, d, dt
+    if method == "foh":
+        step = expm(_driven(a, b, dt, 1))
+        ramp = step[:n, n + m :]
+        return step[:n, :n], step[:n, n : n + m] - ramp + step[:n, :n] @ ramp, c, d + c @ ramp, dt
+    if method == "impulse":
+        if np.any(d):
+            raise ValueError("Impulse method is only applicable to strictly proper systems")
+        return expm(a * dt), expm(a * dt) @ b * dt, c, c @ b * dt, dt
+    alpha = _METHODS.get(method, alpha)
+    if alpha is None or not 0 <= alpha <= 1:
+        raise ValueError("the method 'gbt' needs alpha, between 0 and 1")
+    implied = eye - alpha * dt * a
+    b = np.linalg.solve(implied, dt * b)
+    c = np.swapaxes(np.linalg.solve(implied.T, c.T), 0, 1)
+    return np.linalg.solve(implied, eye + (1 - alpha) * dt * a), b, c, d + alpha * (_state(system)[2] @ b), dt
+
+
+def _driven(a: Any, b: Any, dt: Any, order: int) -> Any:
+    """The matrix of the state, of inputs that are polynomials of this order in time, and of their derivatives."""
+    n, m = b.shape
+    top = np.concatenate([a * dt, b * dt], axis=1)
+    zeros = np.zeros((n + m * (order + 1), m * (order + 1) + n), a.dtype)
+    inputs = zeros[n:] + np.eye(m * (order + 1), n + m * (order + 1), n + m)
+    return np.concatenate([np.concatenate([top, zeros[:n, : m * order]], axis=1), inputs])
+
+
+_T = np.linspace(0.0, 1.5, 5)
+
+
+@_declared(
+    "lsim",
+    *(Sample(lambda rng: (_SYSTEM, rng.normal(size=5), _T, rng.normal(size=2)), {"interp": i}, (0, 1, 3)) for i in (True, False)),
+    Sample(lambda rng: (_POLES, None, _T + 0.2, rng.normal(size=2)), {}, (0, 3)),
+)
+def lsim(system: Any, U: Any, T: Any, X0: Any = None, interp: bool = True) -> Any:
+    """`scipy.signal.lsim`."""
+    a, b, c, d = _state(system)
+    t = np.atleast_1d(as_float(T))
+    n, m = b.shape
+    if t[0] < 0:
+        raise ValueError("Initial time must be nonnegative")
+    start = np.broadcast_to(0.0 if X0 is None else as_float(X0), (n,))
+    start = start @ expm(a.T * t[0]) if t[0] else start
+    driven = not (U is None or isinstance(U, (int, float)) and not U)
+    u = np.atleast_1d(as_float(U)) if driven else np.zeros((t.shape[0], m))
+    u = u[:, None] if u.ndim == 1 else u
+    if u.shape != (t.shape[0], m):
+        raise ValueError(f"lsim: U has the shape {u.shape}, where {t.shape[0]} times and {m} inputs want {(t.shape[0], m)}")
+    dt = t[1] - t[0] if t.shape[0] > 1 else 0.0
+    if not np.allclose(t[1:] - t[:-1], dt):
+        raise ValueError("Time steps are not equally spaced.")
+    step = expm(_driven(a, b, dt, 1 if interp else 0)).T
+    ahead = step[n + m :, :n] if interp else 0 * step[n : n + m, :n]
+    pushes = u[:-1] @ (step[n : n + m, :n] - ahead) + u[1:] @ ahead
+    x = _steps(step[:n, :n], pushes, start)
+    return T, np.squeeze(x @ c.T) + np.squeeze(u @ d.T), np.squeeze(x)
+
+
+def _steps(matrix: Any, pushes: Any, start: Any) -> Any:
+    """All x with x[0] = start and x[i + 1] = x[i] @ matrix + pushes[i]."""
+
+    def step(x: Any, push: Any) -> Any:
+        x = x @ matrix + push
+        return x, x
+
+    start = start + np.zeros(start.shape, np.result_type(matrix.dtype, pushes.dtype, start.dtype))
+    return np.concatenate([start[None], scan(step, start, pushes)[1]]) if pushes.shape[0] else start[None]
+
+
+_TRANSFER = Sample(lambda rng: (_POLES,), {"T": _T})
+
+
+@_declared("step", _TRANSFER, note="at given times")
+def step(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
+    """`scipy.signal.step` at given times."""
+    t = _given("step", "T", T)
+    return T, lsim(system, np.ones(t.shape), t, X0, interp=False)[1]
+
+
+@_declared("impulse", _TRANSFER, note="at given times")
+def impulse(system: Any, X0: Any = None, T: Any = None, N: Any = None) -> Any:
+    """`scipy.signal.impulse` at given times."""
+    t, first = _given("impulse", "T", T), np.squeeze(_state(system)[1])
+    return T, lsim(system, None, t, first if X0 is None else first + X0, interp=False)[1]
+
+
+@_declared("dlsim", Sample(lambda rng: ((*_SYSTEM, 0.5), rng.normal(size=5)), {"x0": np.array([0.3, -0.2])}, (1,)), note="without t")
+def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
+    """`scipy.signal.dlsim`, without `t`."""
+    refuse("dlsim", t=(t, None))
+    a, b, c, d = _state(system if hasattr(system, "to_ss") else system[:-1])
+    dt = system.dt if hasattr(system, "to_ss") else system[-1]
+    u = as_float(u)
+    u = u[:, None] if u.ndim == 1 else u
+    x = _steps(a.T, u[:-1] @ b.T, np.broadcast_to(0.0 if x0 is None else as_float(x0), a.shape[:1]))
+    out = np.arange(u.shape[0]) * dt, x @ c.T + u @ d.T
+    return (*out, x) if isinstance(system, _scipy.StateSpace) or not hasattr(system, "to_ss") and len(system) == 5 else out
+
+
+@_declared(
+    "freqresp",
+    Sample(lambda rng: (_SYSTEM,), {"w": _T + 0.1}),
+    _TRANSFER._replace(kwargs={"w": _T + 0.1}),
+    note="at given w",
+)
+def freqresp(system: Any, w: Any = None, n: int = 10000) -> Any:
+    """`scipy.signal.freqresp` at given frequencies."""
+    at = _given("freqresp", "w", w)
+    if not hasattr(system, "to_ss") and len(system) == 2:
+        (num,), den = _coefficients(*system)
+        return w, np.polyval(num, 1j * at) / np.polyval(den, 1j * at)
+    a, b, c, d = _state(system)
+    if d.shape != (1, 1):
+        raise ValueError("freqresp() requires a SISO (single input, single output) system.")
+    states = np.linalg.solve(1j * at[:, None, None] * np.eye(a.shape[0]) - a, b + 0j)
+    return w, (c @ states + d)[:, 0, 0]
+
+
+@_declared("bode", _TRANSFER._replace(kwargs={"w": _T + 0.1}), note="at given frequencies")
+def bode(system: Any, w: Any = None, n: int = 100) -> Any:
+    """`scipy.signal.bode` at given frequencies."""
+    w, y = freqresp(system, w)
+    return w, 20 * np.log10(np.abs(y)), np.unwrap(np.angle(y)) * (180 / np.pi)

@@ -157,9 +157,9 @@ def flat(name: str, arity: int = 1) -> None:
     constant(f"scipy.special.{name}", getattr(s, name), arity)
 
 
-# Central differences of order 16: the derivative of an analytic function to about 1e-13 of its size, when the step is a small part
+# Central differences of order 10: the derivative of an analytic function to about 1e-13 of its size, when the step is a small part
 # of the length over which it changes (`1 / rate`). Fornberg, Math. Comp. 51 (1988) 699, has the weights.
-_M = 8
+_M = 5
 _STEPS = np.array([k for k in range(-_M, _M + 1) if k])
 _WEIGHTS = np.array([(-1) ** (k + 1) * factorial(_M) ** 2 / (k * factorial(_M - k) * factorial(_M + k)) for k in _STEPS.tolist()])
 
@@ -168,7 +168,7 @@ def _step(*args: Any) -> Any:
     *xs, rate = args
     with np.errstate(all="ignore"):
         found = np.broadcast_to(rate(*xs), np.broadcast_shapes(*map(np.shape, xs)))
-        return 0.1 / np.where(np.isfinite(found), found, 10.0)
+        return 0.06 / np.where(np.isfinite(found), found, 6.0)
 
 
 def _step_batch(size: int, flags: Sequence[bool], xs: Any, params: Any) -> Any:

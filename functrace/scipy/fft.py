@@ -170,8 +170,4 @@ for _name in ("dct", "idct", "dst", "idst"):
     _declared(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
 REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})
-CONSTANT = tuple(
-    "fftfreq rfftfreq fhtoffset next_fast_len prev_fast_len set_workers get_workers set_backend set_global_backend skip_backend "
-    "register_backend".split()
-)
 __getattr__ = late(_scipy, REFUSED)

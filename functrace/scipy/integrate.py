@@ -276,6 +276,5 @@ _REASONS = {
     "not covered yet; quad and nquad are": "cubature tanhsinh nsum qmc_quad",
 }
 REFUSED = by_name(_REASONS)
-CONSTANT = ("newton_cotes", "lebedev_rule")
 
 __getattr__ = late(_scipy, REFUSED)

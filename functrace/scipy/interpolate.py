@@ -19,20 +19,14 @@ from typing import Any
 import numpy as np
 import scipy.interpolate as _scipy
 from numpy.lib.array_utils import normalize_axis_index
+from scipy.spatial import Delaunay, KDTree
 
+from functrace import errors
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import Sample
-from functrace.scipy._interpolate_fitpack import (
-    InterpolatedUnivariateSpline,
-    RectBivariateSpline,
-    UnivariateSpline,
-    cardinals,
-    splev,
-    splint,
-    splrep,
-)
+from functrace.optimize import opaque
 from functrace.scipy._interpolate_splines import (
     Akima1DInterpolator,
     BSpline,
@@ -44,6 +38,7 @@ from functrace.scipy._interpolate_splines import (
     _Interpolant,
     make_interp_spline,
     make_lsq_spline,
+    make_smoothing_spline,
     place,
 )
 from functrace.scipy._shared import by_name, declarer, double, late, root
@@ -52,9 +47,10 @@ _declared = declarer(_scipy)
 
 __all__ = [
     "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "InterpolatedUnivariateSpline",
-    "KroghInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator", "RectBivariateSpline", "RegularGridInterpolator",
-    "UnivariateSpline", "barycentric_interpolate", "interp1d", "interpn", "krogh_interpolate", "lagrange", "make_interp_spline",
-    "make_lsq_spline", "pchip_interpolate", "splev", "splint", "splrep",
+    "KroghInterpolator", "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator",
+    "RectBivariateSpline", "RegularGridInterpolator", "UnivariateSpline", "barycentric_interpolate", "griddata", "interp1d",
+    "interpn", "krogh_interpolate", "lagrange", "make_interp_spline", "make_lsq_spline",
+    "make_smoothing_spline", "pchip_interpolate", "splev", "splint", "splrep",
 ]  # fmt: skip
 
 
@@ -101,13 +97,132 @@ def krogh_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> 
     return KroghInterpolator(xi, yi, axis)(x, der)
 
 
+# FITPACK's splines through all points; those that smooth choose their knots, which jump
+
+
+@_declared("splrep")
+def splrep(
+    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0, s: Any = None, t: Any = None,
+    full_output: int = 0, per: int = 0, quiet: int = 1,
+) -> Any:  # fmt: skip
+    """`scipy.interpolate.splrep` through all points: without weights, or with s=0."""
+    more = {"xb": xb, "xe": xe, "task": task or None, "t": t, "full_output": full_output or None, "per": per or None}
+    refuse("splrep of traced values", **{n: (v, None) for n, v in more.items()})
+    _through_all("splrep", 0 if s is None and w is None else s)
+    spline = make_interp_spline(x, y, k)
+    return spline.t, np.pad(spline.c, (0, k + 1)), k
+
+
+def _through_all(name: str, s: Any) -> None:
+    if s is None or s != 0:
+        raise errors.UnsupportedError(
+            f"{name}: the knots that smoothing chooses, with s={s}, have no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            "  Pass s=0 to go through all points, or use make_smoothing_spline(x, y, lam=...) or make_lsq_spline(x, y, t)."
+        )
+
+
 _KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.3, 2.2, 4.0, 4.0, 4.0, 4.0])
-
-
 _TCK: Any = lambda rng: (_KNOTS, rng.normal(size=6).tolist(), 3)
-_declared("splev", *(Sample(lambda rng: (np.array([0.4, 1.7, 4.3]), _TCK(rng)), {"ext": ext}, (0,)) for ext in (0, 1, 3)))(splev)
-_declared("splint", Sample(lambda rng: (0.4, 3.1, _TCK(rng)), wrt=(0, 1)))(splint)
-_declared("splrep")(splrep)
+
+
+@_declared("splev", *(Sample(lambda rng: (np.array([0.4, 1.7, 4.3]), _TCK(rng)), {"ext": ext}, (0,)) for ext in (0, 1, 3)))
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """`scipy.interpolate.splev`, of one function."""
+    return _beyond(BSpline(*tck) if isinstance(tck, tuple) else tck, double(x), der, ext)
+
+
+@_declared("splint", Sample(lambda rng: (0.4, 3.1, _TCK(rng)), wrt=(0, 1)))
+def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
+    """`scipy.interpolate.splint`, of one function, which is 0 outside of its knots."""
+    refuse("splint", full_output=(full_output or None, None))
+    return (BSpline(*tck) if isinstance(tck, tuple) else tck).integrate(a, b, extrapolate=False)
+
+
+def _beyond(spline: Any, x: Any, nu: int, ext: Any) -> Any:
+    """The values of a spline, beyond whose ends it goes on, is 0, raises, or is constant."""
+    ext = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
+    if ext not in (0, 1, 2, 3):
+        raise ValueError(f"ext = {ext} not in (0, 1, 2, 3)")
+    ext = 0 if nu and ext == 3 else ext  # FITPACK continues the derivatives
+    low, high = spline._ends
+    outside = (x < low) | (x > high)
+    if ext == 2 and bool(np.any(outside)):
+        raise ValueError("points are outside of the knots, and ext=2")
+    out = spline(np.minimum(np.maximum(x, low), high) if ext else x, nu)
+    return np.where(outside, 0.0, out) if ext == 1 else out
+
+
+class InterpolatedUnivariateSpline(_Interpolant):
+    """`scipy.interpolate.InterpolatedUnivariateSpline`: the spline through all points."""
+
+    def __init__(
+        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, ext: Any = 0, check_finite: bool = False
+    ) -> None:
+        refuse(type(self).__name__, bbox=(None if tuple(bbox) == (None, None) else bbox, None))
+        self.spline, self.ext = make_interp_spline(x, y, k), ext
+        self._ends = self.spline._ends
+
+    def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
+        return _beyond(self.spline, double(x), nu, self.ext if ext is None else ext)
+
+    def derivative(self, n: int = 1) -> Any:
+        """The derivative, a spline."""
+        return self._of(self.spline.derivative(n), 1 if self.ext in (3, "const") else self.ext)
+
+    def antiderivative(self, n: int = 1) -> Any:
+        """The integral from the first point, a spline."""
+        return self._of(self.spline.antiderivative(n), self.ext)
+
+    def integral(self, a: Any, b: Any) -> Any:
+        """The integral from a to b, of what is 0 beyond the points."""
+        return self.spline.integrate(a, b, extrapolate=False)
+
+    def derivatives(self, x: Any) -> Any:
+        """The value and all derivatives at a point."""
+        return np.stack([self.spline(x, nu) for nu in range(self.spline.k + 1)])
+
+    def _of(self, spline: BSpline, ext: Any) -> Any:
+        made = object.__new__(InterpolatedUnivariateSpline)
+        made.spline, made.ext, made._ends = spline, ext, self._ends
+        return made
+
+
+class UnivariateSpline(InterpolatedUnivariateSpline):
+    """`scipy.interpolate.UnivariateSpline` with s=0, through all points: where others put the knots, they jump."""
+
+    def __init__(
+        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, s: Any = None, ext: Any = 0, check_finite: bool = False
+    ) -> None:
+        _through_all("UnivariateSpline", s)
+        super().__init__(x, y, w, bbox, k, ext)
+
+
+def cardinals(grid: Any, k: int, x: Any, nu: int = 0) -> Any:
+    """The splines on a grid that are 1 at one of its points and 0 at all others, at points x: (*x.shape, grid)."""
+    return make_interp_spline(grid, np.eye(grid.shape[0]), k)(x, nu)
+
+
+class RectBivariateSpline:
+    """`scipy.interpolate.RectBivariateSpline` through all points of a grid; constant beyond its ends."""
+
+    def __init__(self, x: Any, y: Any, z: Any, bbox: Any = (None,) * 4, kx: int = 3, ky: int = 3, s: Any = 0, maxit: int = 20) -> None:
+        refuse("RectBivariateSpline", s=(s or None, None), bbox=(None if all(v is None for v in bbox) else bbox, None))
+        self.grid, self.z, self.degrees = (double(x), double(y)), double(z), (kx, ky)
+
+    def _weights(self, places: tuple[Any, Any], orders: tuple[int, int]) -> list[Any]:
+        near = [np.minimum(np.maximum(double(p), g[0]), g[-1]) for p, g in zip(places, self.grid)]
+        return [cardinals(g, k, p, nu) for g, k, p, nu in zip(self.grid, self.degrees, near, orders)]
+
+    def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+        """Values at points."""
+        first, second = self._weights((xi, yi), (dx, dy))
+        return np.sum((first @ self.z) * second, axis=-1)
+
+    def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+        if not grid:
+            return self.ev(x, y, dx, dy)
+        first, second = self._weights((np.atleast_1d(lift(x)), np.atleast_1d(lift(y))), (dx, dy))
+        return first @ self.z @ second.T
 
 
 def interp1d(
@@ -130,15 +245,15 @@ def interp1d(
 
     def evaluate(points: Any) -> Any:
         points = double(points)
-        if extend:
-            return inner(points)
+        where: Any = lambda m: np.reshape(m, (*(1,) * axis, *m.shape, *(1,) * (y.ndim - 1 - axis)))
         below, above = points < x[0], points > x[-1]
-        strict = bounds_error if bounds_error is not None else not isinstance(fill_value, tuple) and bool(np.all(np.isnan(fill_value)))
-        if strict and bool(np.any(below | above)):
+        if extend:
+            lost = {"previous": below, "next": above}.get(kind)
+            return inner(points) if lost is None else np.where(where(lost), np.nan, inner(points))
+        if bounds_error is not False and bool(np.any(below | above)):
             raise ValueError("A value in x_new is outside the interpolation range.")
         low, high = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
         out = inner(np.where(below | above, x[0], points))
-        where: Any = lambda m: np.reshape(m, (*(1,) * axis, *m.shape, *(1,) * (y.ndim - 1 - axis)))
         return np.where(where(below), low, np.where(where(above), high, out))
 
     return evaluate
@@ -288,6 +403,68 @@ class RBFInterpolator:
         return np.reshape(out, (x.shape[0], *self.shape))
 
 
+class LinearNDInterpolator:
+    """`scipy.interpolate.LinearNDInterpolator`, of points; the triangles, which SciPy finds, count as constant."""
+
+    def __init__(self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False) -> None:
+        refuse(type(self).__name__, rescale=(rescale or None, None))
+        self.points, self.values, self.fill_value = double(_joined(points)), double(values), fill_value
+
+    def __call__(self, *args: Any) -> Any:
+        x = double(_joined(args if len(args) > 1 else args[0]))
+        flat = np.reshape(x, (-1, x.shape[-1]))
+        found = opaque(self._corners, self.points, flat)
+        out, missed = self._between(flat, found), found[:, 0] < 0
+        out = np.where(_after(missed, out), self.fill_value, out)
+        return np.reshape(out, (*x.shape[:-1], *out.shape[1:]))
+
+    def _corners(self, points: Any, x: Any) -> Any:
+        mesh = Delaunay(points)
+        place = mesh.find_simplex(x)
+        return np.where(place[:, None] < 0, -1 - mesh.simplices[:1], mesh.simplices[place])
+
+    def _between(self, x: Any, found: Any) -> Any:
+        corners = np.where(found < 0, -1 - found, found)
+        nodes = index(self.points, corners)
+        sides = np.swapaxes(nodes[:, 1:] - nodes[:, :1], 1, 2)
+        rest = np.linalg.solve(sides, (x - nodes[:, 0])[..., None])[..., 0]
+        weights = np.concatenate([1 - np.sum(rest, axis=1, keepdims=True), rest], axis=1)
+        return np.einsum("pk,pk...->p...", weights, index(self.values, corners))
+
+
+class NearestNDInterpolator(LinearNDInterpolator):
+    """`scipy.interpolate.NearestNDInterpolator`; which point is nearest counts as constant."""
+
+    def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
+        super().__init__(x, y, 0.0, rescale)
+
+    def _corners(self, points: Any, x: Any) -> Any:
+        return KDTree(points).query(x)[1][:, None]
+
+    def _between(self, x: Any, found: Any) -> Any:
+        return index(self.values, found[:, 0])
+
+
+_CLOUD: Any = lambda rng: (rng.random((12, 2)), rng.normal(size=12), 0.4 + 0.2 * rng.random((3, 2)))
+
+
+@_declared("griddata", Sample(_CLOUD, wrt=(0, 1, 2)), Sample(_CLOUD, {"method": "nearest"}, (1,)), note="not cubic in two dimensions")
+def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_value: Any = np.nan, rescale: bool = False) -> Any:
+    """`scipy.interpolate.griddata`, nearest and linear, in one dimension cubic too."""
+    points = double(_joined(points))
+    if points.ndim < 2 or points.shape[-1] == 1:
+        end = "extrapolate" if method == "nearest" else fill_value
+        return interp1d(np.ravel(points), values, method, 0, bounds_error=False, fill_value=end)(_joined(xi))
+    if method == "nearest":
+        return NearestNDInterpolator(points, values, rescale)(xi)
+    if method != "linear":
+        raise errors.UnsupportedError(
+            f"griddata: method={method!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            "  Use method='linear', or RBFInterpolator, which is smooth."
+        )
+    return LinearNDInterpolator(points, values, fill_value, rescale)(xi)
+
+
 @_declared("lagrange")
 def lagrange(x: Any, w: Any) -> Any:
     """`scipy.interpolate.lagrange`: the interpolating polynomial, as a function of the points."""
@@ -295,11 +472,11 @@ def lagrange(x: Any, w: Any) -> Any:
 
 
 _REASONS = {
-    "FITPACK's smoothing and knot search have no rule, use make_interp_spline or make_lsq_spline": "splprep bisplrep bisplev "
+    "FITPACK's smoothing and knot search have no rule, use make_smoothing_spline, make_lsq_spline": "splprep bisplrep bisplev "
     "sproot spalde splder splantider insert LSQUnivariateSpline "
     "SmoothBivariateSpline LSQBivariateSpline SmoothSphereBivariateSpline LSQSphereBivariateSpline "
-    "RectSphereBivariateSpline BivariateSpline make_smoothing_spline make_splrep make_splprep generate_knots",
-    "triangulations jump, use RBFInterpolator": "griddata LinearNDInterpolator NearestNDInterpolator CloughTocher2DInterpolator",
+    "RectSphereBivariateSpline BivariateSpline make_splrep make_splprep generate_knots",
+    "its slopes are found by iteration, use RBFInterpolator": "CloughTocher2DInterpolator",
     "not covered yet": "AAA FloaterHormannInterpolator BPoly NdBSpline NdPPoly Rbf interp2d pade approximate_taylor_polynomial",
 }
 REFUSED = by_name(_REASONS)

@@ -30,9 +30,5 @@ _REASONS = {
     "random": "clarkson_woodruff_transform",
 }
 REFUSED = by_name(_REASONS)
-CONSTANT = tuple(
-    "find_best_blas_type get_blas_funcs get_lapack_funcs bandwidth dft hadamard helmert hilbert invhilbert invpascal ishermitian "
-    "issymmetric pascal".split()
-)
 
 __getattr__ = late(_scipy, REFUSED)

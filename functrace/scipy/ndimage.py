@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.ndimage as _scipy
+import scipy.special as sp
 from numpy.lib.array_utils import normalize_axis_index
 
 from functrace.ops.arrange import as_line
@@ -23,8 +24,9 @@ from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, holds_tracer, one
 from functrace.ops.statistics import as_float
+from functrace.scipy import _special_gamma  # noqa: F401
 from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declared, _each, _no_output, _pad, spline_filter
-from functrace.scipy._shared import by_name, late, one_of, only_first
+from functrace.scipy._shared import by_name, late, one_of, only_first, root
 
 # interpolation
 
@@ -49,12 +51,14 @@ def _folded(x: Any, n: int, mode: str) -> Any:
         return np.minimum(np.maximum(x, 0), n - 1)
     if n == 1:
         return 0 * x
-    if mode in ("grid-wrap", "wrap"):
-        period = n if mode == "grid-wrap" else n - 1
-        return np.where((x < 0) | (x > n - 1), x - period * np.floor(x / period), x)
+    if mode == "grid-wrap":
+        return np.where((x < 0) | (x > n - 1), x - n * np.floor(x / n), x)
+    if mode == "wrap":  # whole periods below 0 go to the last point
+        turns = np.where(x < 0, -1 - np.floor(-x / (n - 1)), np.floor(x / (n - 1)))
+        return np.where((x < 0) | (x > n - 1), x - (n - 1) * turns, x)
     if mode == "mirror":
         y = np.abs(x) % (2 * n - 2)
-        return np.where(y > n - 1, 2 * n - 2 - y, y)
+        return np.where(y >= n, 2 * n - 2 - y, y)
     y = np.abs(x + 0.5) % (2 * n)
     return np.where(y > n, 2 * n - y, y) - 0.5
 
@@ -69,7 +73,7 @@ def _interpolated(x: Any, coordinates: list[Any], order: int, mode: str, cval: A
     if mode == "grid-constant" or order > 1 and prefilter and mode == "nearest":
         pad = 12
         x = _pad(x, pad, mode=_PADS[mode], **({"constant_values": cval} if mode == "grid-constant" else {}))
-    inner = mode if mode in ("reflect", "grid-wrap") else "mirror"
+    inner = mode if mode in ("reflect", "grid-wrap", "nearest") else "mirror"
     coefficients = spline_filter(x, order, mode=inner) if prefilter and order > 1 else x
     outside: Any = False
     picks, weights = [], []
@@ -78,7 +82,7 @@ def _interpolated(x: Any, coordinates: list[Any], order: int, mode: str, cval: A
             outside = outside | (c < 0) | (c > n - 1)
         if mode == "grid-constant":
             outside = outside | (c < -pad) | (c > n - 1 + pad)
-        c = _folded(c + pad, n + 2 * pad, mode)
+        c = c + pad if mode == "nearest" else _folded(c + pad, n + 2 * pad, mode)
         base = np.floor(c if order % 2 else c + 0.5) - order // 2
         nodes = [base + k for k in range(order + 1)]
         weights.append([_basis(order, c - i) if order else 1.0 for i in nodes])
@@ -173,8 +177,12 @@ def affine_transform(
     grid = _grid(x.shape if output_shape is None else output_shape)
     places = []
     for k in range(n):
-        row = matrix[k] * grid[k] if matrix.ndim == 1 else sum(matrix[k, j] * grid[j] for j in range(n))
-        places.append(row + (offset[k] if offset.ndim else offset))
+        place = offset[k] if offset.ndim else offset
+        if matrix.ndim == 1:
+            place = (grid[k] + place / matrix[k]) * matrix[k]
+        for j in range(n) if matrix.ndim > 1 else ():  # both in SciPy's order, for places that are whole numbers
+            place = place + matrix[k, j] * grid[j]
+        places.append(place)
     return _interpolated(x, places, order, mode, cval, prefilter).astype(x.dtype)
 
 
@@ -188,23 +196,20 @@ def rotate(
     cval: Any = 0.0, prefilter: bool = True,
 ) -> Any:  # fmt: skip
     """`scipy.ndimage.rotate` of an image; the angle may be traced if `reshape` is False."""
+    _no_output("rotate", output)
     x = as_float(input)
     if x.ndim != 2 or reshape and holds_tracer([angle]):
         refuse("rotate", input=(x if x.ndim != 2 else None, None), reshape=(True if holds_tracer([angle]) and reshape else None, None))
-    turn = lift(angle) * (np.pi / 180)
-    c, s = np.cos(turn), np.sin(turn)
-    flip = sorted(normalize_axis_index(a, 2) for a in axes) != [0, 1]
-    if flip:
+    if sorted(normalize_axis_index(a, 2) for a in axes) != [0, 1]:
         raise ValueError("axes should be different")
+    c, s = sp.cosdg(angle), sp.sindg(angle)  # exact at right angles
+    turn = np.stack([np.stack([c, s]), np.stack([-s, c])])
     shape = x.shape
     if reshape:
-        corners = np.array([[c, s], [-s, c]]) @ np.array([[0, 0, shape[0], shape[0]], [0, shape[1], 0, shape[1]]])
+        corners = turn @ np.array([[0, 0, shape[0], shape[0]], [0, shape[1], 0, shape[1]]])
         shape = tuple((np.ptp(corners, axis=1) + 0.5).astype(int).tolist())
-    middle_out, middle_in = [(n - 1) / 2 for n in shape], [(n - 1) / 2 for n in x.shape]
-    g = _grid(shape)
-    first = c * (g[0] - middle_out[0]) + s * (g[1] - middle_out[1]) + middle_in[0]
-    second = -s * (g[0] - middle_out[0]) + c * (g[1] - middle_out[1]) + middle_in[1]
-    return _interpolated(x, [first, second], order, mode, cval, prefilter).astype(x.dtype)
+    middle_out, middle_in = ((np.array(n) - 1) / 2 for n in (shape, x.shape))
+    return affine_transform(x, turn, middle_in - turn @ middle_out, shape, None, order, mode, cval, prefilter)
 
 
 # measurements, and filters in the frequency domain
@@ -242,7 +247,7 @@ for _name in ("sum_labels", "sum"):
     _measure(_name, lambda x, mask: np.sum(x * mask))
 _measure("mean", _mean)
 _measure("variance", _variance)
-_measure("standard_deviation", lambda x, mask: np.sqrt(_variance(x, mask)))
+_measure("standard_deviation", lambda x, mask: root(_variance(x, mask)))
 _measure("maximum", lambda x, mask: np.max(x[mask]))
 _measure("minimum", lambda x, mask: np.min(x[mask]))
 _measure("median", lambda x, mask: np.median(x[mask]))
@@ -299,6 +304,5 @@ _REASONS = {
     "binary_propagation",
 }
 REFUSED = by_name(_REASONS)
-CONSTANT = ("generate_binary_structure", "iterate_structure")
 
 __getattr__ = late(_scipy, REFUSED)

@@ -1,7 +1,8 @@
 """SciPy's `optimize`, whose results are differentiated through the equations that they solve, not through the solvers.
 
 `root`, `brentq`, `minimize`, `least_squares`, `curve_fit` and the like may depend on traced values by `args`, or by the variables that
-the function closes over. Solutions are polished by Newton steps, since an error in them is one in the derivative.
+the function closes over. Solutions are polished by Newton steps, since an error in them is one in the derivative. Where nothing is traced
+these are SciPy's own: pass `jac=functrace.grad(f)` to `minimize`, which else takes differences.
 
 >>> import functrace as ft, numpy as np
 >>> from functrace.scipy import optimize
@@ -20,15 +21,16 @@ from typing import Any
 import numpy as np
 import scipy.optimize as _scipy
 
-from functrace import tree
+from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
+from functrace.ops.index import index
 from functrace.ops.registry import Declared, Sample, declare, each, one
 from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, solution
 from functrace.scipy._optimize_constrained import constrained, polished
-from functrace.scipy._shared import by_name, declarer, late
+from functrace.scipy._shared import by_name, declarer, late, only_first
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
@@ -57,6 +59,11 @@ def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Calla
         own, path = getattr(module, own_name, None), f"{module.__name__}.{own_name}"
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(args[1] if len(args) > 1 else kwargs.get("x0"), dict):
+                raise errors.InputTypeError(
+                    f"{path}: it starts from a dict, where SciPy wants a vector.\n  At {errors.user_line()}.\n"
+                    "  Use functrace.optim.minimize, or functrace.scipy_objective, which makes a function of a vector."
+                )
             return function(*args, **kwargs) if own is None or involved(args, kwargs) else own(*args, **kwargs)
 
         call.__name__, call.__doc__ = own_name, function.__doc__ or f"`{path}`."
@@ -355,6 +362,54 @@ def nnls(A: Any, b: Any, *more: Any, **kwargs: Any) -> Any:
     return x, np.linalg.norm(a @ x - b)
 
 
+@_declared(
+    "linprog", note="bounds are constants; where one vertex is the minimum, and as many constraints are active as there are variables"
+)
+def linprog(
+    c: Any, A_ub: Any = None, b_ub: Any = None, A_eq: Any = None, b_eq: Any = None, bounds: Any = (0, None), *how: Any, **more: Any
+) -> Any:
+    """`scipy.optimize.linprog`: the vertex, from the equations of the constraints that are active there."""
+    c = np.ravel(lift(c)) * 1.0
+    n = c.shape[0]
+    only_first("linprog (its bounds may be rows of A_ub)", bounds)
+    refuse("linprog", integrality=(more.get("integrality"), None))
+    low, high = (np.broadcast_to(v, n) for v in _limits(bounds if np.ndim(bounds[0]) else [bounds]))
+    eye = np.eye(n)
+    stated = [(A_eq, b_eq), (A_ub, b_ub), (-eye[low > -np.inf], -low[low > -np.inf]), (eye[high < np.inf], high[high < np.inf])]
+    parts = [(np.atleast_2d(lift(a) * 1.0), np.atleast_1d(lift(b) * 1.0)) for a, b in stated if a is not None]
+    matrix, right = (np.concatenate(part) for part in zip(*parts))
+    equal = 0 if A_eq is None else parts[0][0].shape[0]
+
+    def active(c: Any, matrix: Any, right: Any) -> Any:
+        found = _scipy.linprog(c, matrix[equal:], right[equal:], matrix[:equal], right[:equal], (None, None), *how, **more)
+        if not found.success:
+            raise ArithmeticError(f"linprog: no solution found, so it has no derivative: {found.message}")
+        which = np.flatnonzero((np.arange(len(right)) < equal) | (right - matrix @ found.x < 1e-8 * (1 + np.abs(right))))
+        rows = matrix[which]
+        if len(which) == n == np.linalg.matrix_rank(rows):
+            forces = np.linalg.solve(rows.T, c)
+            if np.all(np.abs(forces[which >= equal]) > 1e-9 * np.max(np.abs(c))):
+                return which
+        raise ArithmeticError(
+            f"linprog: {len(which)} constraints are active at the minimum, of {n} variables. It has no derivative, as one of them is "
+            "redundant there, or other points are as good. Add a small quadratic term, by minimize."
+        )
+
+    which = opaque(active, c, matrix, right)
+    x = np.linalg.solve(index(matrix, which), index(right, which))
+    slack = [right_ - matrix_ @ x for matrix_, right_ in parts[: len(parts) - 2]]
+    con = slack.pop(0) if equal else np.zeros(0)
+    return _scipy.OptimizeResult(
+        x=x,
+        fun=c @ x,
+        slack=slack[0] if slack else np.zeros(0),
+        con=con,
+        success=True,
+        status=0,
+        message="solved; derivatives by the vertex",
+    )
+
+
 @_declared("isotonic_regression", note="the blocks are constant")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
     """`scipy.optimize.isotonic_regression`: weighted means of blocks, found by SciPy."""
@@ -393,14 +448,8 @@ _REASONS = {
     "use root, minimize or least_squares, which find derivatives themselves": "anderson broyden1 broyden2 diagbroyden excitingmixing "
     "linearmixing newton_krylov fmin_cobyla fmin_l_bfgs_b fmin_ncg fmin_slsqp fmin_tnc line_search bracket",
     "numerical derivatives: use functrace.grad and functrace.check_grads": "approx_fprime check_grad",
-    "the active constraints are not tracked, use functrace.optimize.implicit_root on the optimality conditions": "linprog",
 }
 REFUSED = by_name(_REASONS)
 
-_OBJECTS = (
-    "BFGS Bounds BroydenFirst HessianUpdateStrategy InverseJacobian KrylovJacobian LbfgsInvHessProduct LinearConstraint "
-    "NonlinearConstraint OptimizeResult RootResults SR1 linprog_verbose_callback show_options"
-)
-CONSTANT = tuple(_OBJECTS.split())
 
 __getattr__ = late(_scipy, REFUSED)

@@ -444,18 +444,16 @@ _REASONS = {
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
     "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
     "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
+    "it holds plain numbers: give the tuple (num, den) or (A, B, C, D) to lsim, step, freqresp ... instead": "StateSpace TransferFunction "
+    "dlti lti",
+    "give (k * np.poly(z), np.poly(p)) to lsim, step, freqresp ... instead": "ZerosPolesGain zpk2tf zpk2ss",
+    "the gains are not unique; for one input Ackermann's formula has a derivative": "place_poles",
 }
 REFUSED = by_name(_REASONS)
 
-_PLAIN = (  # designs and objects of plain numbers
-    "CZT ShortTimeFFT StateSpace TransferFunction ZerosPolesGain ZoomFFT abcd_normalize band_stop_obj besselap buttap buttord cheb1ap "
-    "cheb1ord cheb2ap cheb2ord check_COLA check_NOLA choose_conv_method closest_STFT_dual_window correlation_lags czt_points dlti "
-    "ellipap ellipord findfreqs firwin_2d get_window kaiser_atten kaiser_beta kaiserord lti max_len_seq savgol_coeffs unit_impulse"
-)
-CONSTANT = tuple(_PLAIN.split())
 for _name in _scipy.__all__:
     _theirs = getattr(_scipy, _name)
-    if f"scipy.signal.{_name}" not in TABLE and _name not in CONSTANT and callable(_theirs) and not isinstance(_theirs, type):
-        REFUSED.setdefault(_name, "not covered yet")
+    if f"scipy.signal.{_name}" not in TABLE and callable(_theirs) and not isinstance(_theirs, type):
+        REFUSED.setdefault(_name, "not covered yet, or a design from plain numbers")
 
 __getattr__ = late(_scipy, REFUSED)

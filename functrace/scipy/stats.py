@@ -25,14 +25,12 @@ from functrace.ops.inplace import at
 from functrace.ops.kinds import undeclared
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
 from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
-from functrace.scipy import _stats_samples as _samples_of  # noqa: F401
 from functrace.scipy import _stats_summary as _summary
 from functrace.scipy import _stats_tests as _tests
 from functrace.scipy._shared import late, real
 from functrace.scipy._stats_laws import LAWS, Law
-from functrace.scipy._stats_masses import MASSES
 from functrace.scipy._stats_moments import beyond, in_argument, summary
-from functrace.scipy._stats_rarer import MORE
+from functrace.scipy._stats_rarer import MASSES, MORE
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
@@ -265,6 +263,13 @@ for _name, _each in {**LAWS, **MORE, **MASSES}.items():
         _declare(_name, _each)
 
 
+_INSTEAD = {
+    "rvs": "Draw with functrace.random, whose numbers have derivatives, or g",
+    "fit": "Minimise the sum of -logpdf with functrace.scipy.optimize.minimize, or g",
+    **dict.fromkeys(("cdf", "sf", "logcdf", "logsf"), "Integrate its pdf with functrace.scipy.integrate.quad, or g"),
+}
+
+
 class Distribution:
     """One of SciPy's distributions; called with parameters it gives the distribution with these fixed."""
 
@@ -289,7 +294,8 @@ class Distribution:
         def call(*args: Any, **kwargs: Any) -> Any:
             if holds_tracer([*args, *fixed, *kwargs.values(), *named.values()]):
                 raise errors.UnsupportedError(
-                    f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}."
+                    f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+                    f"  {_INSTEAD.get(method, 'G')}ive it a rule with functrace.custom_vjp."
                 )
             return own(*args, *fixed, **named, **kwargs)
 
@@ -300,12 +306,6 @@ class Distribution:
 
 
 REFUSED = _summary.REFUSED
-_PLAIN = (  # objects, plots, and SciPy's newer distributions, which take plain numbers
-    "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod Uniform abs exp log "
-    "boxcox_normplot yeojohnson_normplot probplot ppcc_plot make_distribution rv_continuous rv_discrete rv_histogram truncate "
-    "order_statistic"
-)
-CONSTANT = tuple(_PLAIN.split())
 gaussian_kde = _tests.gaussian_kde
 _find = late(_scipy, REFUSED)
 

@@ -11,9 +11,9 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.sparse import coloring
 from functrace.sparse.pattern import dependence
-from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, resolve, zeros_like
+from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
-from functrace.transforms.derivatives import _AT_ONCE, _Run, grad
+from functrace.transforms.derivatives import AT_ONCE, Run, grad
 
 P = ParamSpec("P")
 _BATCH = 64  # products in one replay
@@ -24,7 +24,7 @@ class _Products:
 
     def __init__(self, what: str, flat: Flat) -> None:
         self.what, self.f = what, flat.f
-        self.run = _Run(what, flat, False, _AT_ONCE)
+        self.run = Run(what, flat, False, AT_ONCE)
         self.inputs, self.outputs = flat.inputs, self.run.out
         for x in (*self.inputs, *self.outputs):
             if isinstance(x, Tracer):
@@ -56,7 +56,7 @@ class _Products:
         ends = np.cumsum([0, *(x.size for x in givens)])
 
         def one(*parts: Any) -> Any:
-            return [zeros_like(y) if t is None else t for t, y in zip(replay(parts), results)]
+            return [or_zeros(t, y) for t, y in zip(replay(parts), results)]
 
         rows = [np.zeros((0, sum(y.size for y in results)), self.dtype)]
         for start in range(0, len(seeds), _BATCH):

@@ -109,7 +109,7 @@ _LAZY = _names(
     _rare="""
         embedding constant_pad_nd batch_norm instance_norm binary_cross_entropy_with_logits kl_div hinge_embedding_loss
         cosine_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss grid_sampler grid_sampler_2d affine_grid_generator
-        adaptive_max_pool1d feature_dropout norm_except_dim slice_copy ormqr
+        adaptive_max_pool1d dropout alpha_dropout feature_dropout feature_alpha_dropout norm_except_dim slice_copy ormqr
         grid_sampler_3d ctc_loss nuclear_norm frobenius_norm lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell svd_lowrank pca_lowrank typename
         set_default_tensor_type alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy split_copy
         split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy
@@ -119,8 +119,8 @@ _LAZY = _names(
 _LAZY.update(return_types="_reduce", serialization="_serialization", random="_random")
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))
 _IN_FUNCTIONAL = """
-    adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc
-    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity dropout feature_alpha_dropout group_norm hardshrink layer_norm
+    adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc
+    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity group_norm hardshrink layer_norm
     max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu selu_ threshold
     threshold_ max_pool1d_with_indices native_channel_shuffle
 """

@@ -31,6 +31,10 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         a = x._a
         if a.__class__ is np.ndarray:
             return viewed(op, x, (a,), op.fun(a, *params), params, bool(x._rg and recording()))
+    for p in params:
+        if isinstance(p, np.generic):  # a number, though to NumPy one of a dtype that counts
+            params = tuple(p.item() if isinstance(p, np.generic) else p for p in params)
+            break
     arrays: list[Any] = []
     grad = traced = False
     for t in inputs:
@@ -186,7 +190,8 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
                 node.number = next_number()
                 if saves_x:
                     version = input._ver
-                    node.saved = (a,), r, (), ((version, version[0], 0),)
+                    checks: Any = ((version, version[0], 0),)
+                    node.saved = (a,), r, (), (*checks, (cell, 0, -1)) if saves_r else checks
                 elif saves_r:
                     node.saved = (a if a.size <= LARGE else Like(a),), r, (), ((cell, 0, -1),)
                 else:
@@ -202,21 +207,8 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
             trim(error)
             raise
 
-    if saves_x and saves_r:
-        function = _plain(name, general)
     function.__name__ = function.__qualname__ = name
     function.limits = True  # type: ignore[attr-defined]
-    return function
-
-
-def _plain(name: str, general: Callable[..., Any]) -> Callable[..., Any]:
-    def function(input: Any, *, out: Any = None) -> Any:
-        try:
-            return general(input) if out is None else written_to(name, out, general(input))
-        except Exception as error:
-            trim(error)
-            raise
-
     return function
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._checks import out_of_range
-from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, tree
+from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, spread, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number, placed
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, wrap
@@ -303,33 +303,16 @@ def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
             f"in_dims has {len(dims)} "
             f"entries but inputs has {len(args)}."
         )
-    axes = _prefix(dims, args)
+    axes = spread(dims, args)
     if axes is None:
         raise ValueError(f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`.")
     return axes
 
 
-def _prefix(dims: Any, value: Any) -> list[Any] | None:
-    """`dims` is a tree that ends earlier than `value`; its ints and Nones count for all leaves below. None: it does not fit."""
-    out: list[Any] = []
-    todo = [(dims, value)]
-    while todo:
-        axis, part = todo.pop()
-        if axis is None or isinstance(axis, int):
-            out.extend([axis] * len(tree.leaves(part)))
-        elif isinstance(axis, dict) and isinstance(part, dict) and axis.keys() == part.keys():
-            todo.extend((axis[k], part[k]) for k in sorted(part, reverse=True))
-        elif isinstance(axis, (tuple, list)) and isinstance(part, (tuple, list)) and len(axis) == len(part):
-            todo.extend(reversed(list(zip(axis, part))))
-        else:
-            return None
-    return out
-
-
 def _out_axes(name: str, dims: Any, out: Any) -> list[Any]:
     if isinstance(dims, tuple) and not isinstance(out, (tuple, list, dict)):
         dims = dims[0] if len(dims) == 1 else dims
-    axes = _prefix(dims, out)
+    axes = spread(dims, out)
     if axes is None:
         raise ValueError(f"vmap({name}, ..., out_dims={dims}): out_dims is not compatible with the structure of `outputs`.")
     return axes

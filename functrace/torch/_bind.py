@@ -139,6 +139,8 @@ def bound(
                     spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
                     inputs.extend(y for y in x if isinstance(y, Tensor))
                     given[k] = list(x)
+                elif isinstance(x, np.generic):
+                    given[k] = x.item()
             if not inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
                 raise bad_argument(name, names[0], 1, given[0])
             target = None
@@ -213,7 +215,6 @@ def underivable(name: str) -> Op:
     def refuse(_g: Any, *_rest: Any) -> NoReturn:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
-    refuse.saves = ()  # type: ignore[attr-defined]
     op = Op("NotImplemented", lambda x, *_inputs: x, [None, refuse, refuse, refuse])
     op.rename("NotImplemented")
     return op

@@ -32,13 +32,13 @@ def _no_tensor(function: Any, first: int, error: AttributeError, args: Sequence[
             raise bad_argument(function.__name__, name, k + 1 - first, x) from None
 
 
-def trimmed(names: Mapping[str, Any], module: str = "functrace.torch", first: int = 0) -> dict[str, Any]:
+def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
     """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
     return {
         name: boundary(f, functools.partial(_no_tensor, f, first))
         for name, f in names.items()
         if type(f) is FunctionType
-        and f.__module__.startswith(module)
+        and f.__module__.startswith("functrace.torch")
         and f.__module__ not in _THEMSELVES
         and name not in _PLAIN
         and (name[0] != "_" or name.endswith("__"))

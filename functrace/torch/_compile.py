@@ -19,7 +19,7 @@ import numpy as np
 from functrace import jit
 from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import tree
-from functrace.torch._device import _answer
+from functrace.torch._device import answer
 from functrace.torch._engine import placed
 from functrace.torch._modes import forward_levels, recording
 from functrace.torch._random import default_generator
@@ -225,8 +225,8 @@ def compile(model: Any = None, **options: Any) -> Any:
 class compiler:
     """`torch.compiler`: what there is to ask and to say."""
 
-    is_compiling = is_dynamo_compiling = is_exporting = staticmethod(_answer(False))
-    reset = cudagraph_mark_step_begin = staticmethod(_answer(None))
+    is_compiling = is_dynamo_compiling = is_exporting = staticmethod(answer(False))
+    reset = cudagraph_mark_step_begin = staticmethod(answer(None))
 
     @staticmethod
     def compile(model: Any = None, **options: Any) -> Any:

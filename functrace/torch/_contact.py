@@ -17,7 +17,7 @@ from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer
-from functrace.ops import index, shape
+from functrace.ops import arrange, cumulative, index, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.calculus import sinc_
 from functrace.ops.choice import chosen
@@ -28,12 +28,13 @@ from functrace.ops.registry import rules
 from functrace.pool import empty as buffer
 from functrace.pool import holds as is_buffer
 from functrace.pool import product
+from functrace.transforms.batching import spread
 
 __all__ = [
-    "BROADCAST", "GETITEM", "MATMUL", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer",
-    "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit", "index_add", "index_set", "is_buffer", "jvp_from_vjp",
-    "linear", "linked", "looks", "product", "read", "rules", "sinc_", "stop_gradient", "tree", "undeclared", "unread", "value", "vjp",
-    "vmap",
+    "BROADCAST", "CUMPROD", "CUMSUM", "GETITEM", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer",
+    "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit", "index_add",
+    "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "rules", "sinc_", "spread",
+    "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -45,7 +46,10 @@ def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
 
 
 RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
-SUM, MATMUL = rules(reduction.sum_), rules(matmul)
+INDEX_SET = rules(index.index_set)
+on_diagonal = arrange._on_diagonal
+SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
+CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
 
 
 def _varies(key: Any) -> bool:
@@ -78,6 +82,13 @@ def unread(g: Any, _ans: Any, _x: Any, key: Any) -> Any:
 def index_set(x: Any, v: Any, key: Any) -> Any:
     """A copy of `x` with `v` at an index."""
     return updated(x, key, v, "set") if _varies(key) else index.index_set(x, v, key)
+
+
+def unset(g: Any, _ans: Any, _x: Any, _v: Any, key: Any) -> Any:
+    """The cotangent of what `index_set` writes."""
+    if type(g) is np.ndarray and not _varies(key) and np.isfinite(g).all():
+        return INDEX_SET.vjps[1](g, _ans, _x, _v, key)
+    return vjp(lambda v: (index_set(np.zeros(_x.shape, g.dtype), v, key),), np.zeros(_v.shape, g.dtype))[1]((g,))[0]
 
 
 def index_add(x: Any, v: Any, key: Any) -> Any:

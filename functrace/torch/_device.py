@@ -12,7 +12,8 @@ from functrace.torch import _dtypes
 from functrace.torch._missing import MissingNameError
 
 
-def _answer(value: Any) -> Callable[..., Any]:
+def answer(value: Any) -> Callable[..., Any]:
+    """A function that returns this, whatever it is asked."""
     return lambda *_args, **_kwargs: value
 
 
@@ -29,21 +30,21 @@ class Absent:
             raise AttributeError(name)
         raise MissingNameError(f"{self.__name__}.{name}: functrace.torch has only the CPU ({self.__name__}.is_available() is False).")
 
-    is_available = is_initialized = is_built = is_bf16_supported = staticmethod(_answer(False))
-    device_count = staticmethod(_answer(0))
-    current_accelerator = staticmethod(_answer(None))
-    memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = staticmethod(_answer(0))
-    synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(_answer(None))
+    is_available = is_initialized = is_built = is_bf16_supported = staticmethod(answer(False))
+    device_count = staticmethod(answer(0))
+    current_accelerator = staticmethod(answer(None))
+    memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = staticmethod(answer(0))
+    synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(answer(None))
 
 
 cuda, mps, xpu, accelerator, distributed = map(Absent, ("cuda", "mps", "xpu", "accelerator", "distributed"))
 backends = SimpleNamespace(
     mps=mps,
-    cuda=SimpleNamespace(is_built=_answer(False), matmul=SimpleNamespace(allow_tf32=False)),
+    cuda=SimpleNamespace(is_built=answer(False), matmul=SimpleNamespace(allow_tf32=False)),
     cudnn=SimpleNamespace(
-        is_available=_answer(False), version=_answer(None), enabled=True, deterministic=False, benchmark=False, allow_tf32=False
+        is_available=answer(False), version=answer(None), enabled=True, deterministic=False, benchmark=False, allow_tf32=False
     ),
-    **{name: SimpleNamespace(is_available=_answer(False)) for name in ("mkl", "mkldnn", "openmp")},
+    **{name: SimpleNamespace(is_available=answer(False)) for name in ("mkl", "mkldnn", "openmp")},
 )
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 

@@ -22,7 +22,7 @@ from functrace.torch._ops import public, zero
 from functrace.torch._random import by_c
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import inplace
+from functrace.torch._views import inplace, written_to
 
 
 def _drawn(name: str, kind: str) -> tuple[Any, Any]:
@@ -119,7 +119,8 @@ def normal(
     with no_grad():
         made = (wrap(_random.draw("normal", shape, first._a.dtype, generator)) * std + mean).to(first.dtype)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    return call(_NORMAL[3 if len(given) == 2 else 1 if first is mean else 2], given, (made._a,))
+    result = call(_NORMAL[3 if len(given) == 2 else 1 if first is mean else 2], given, (made._a,))
+    return result if out is None else written_to("normal", out, result)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
@@ -158,8 +159,9 @@ def _geometric(x: Any, source: Any, p: float) -> Any:
 
 def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
     if isinstance(p, Tensor):
-        places = like(x, lambda shape: np.arange(x.size).reshape(shape)).ravel()
-        chance = np.broadcast_to(p._a, x.shape).ravel()[np.argsort(places)]
+        chance = np.broadcast_to(p._a, x.shape).ravel()
+        if not x.flags.c_contiguous:
+            chance = chance[np.argsort(like(x, lambda shape: np.arange(x.size).reshape(shape)).ravel())]
         kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
     else:
         chance, kind = p, np.dtype(np.float64)
@@ -185,7 +187,7 @@ def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
 
 
 _F64 = np.dtype(np.float64)
-_FILLS: dict[str, Callable[..., Any]] = {
+FILLS: dict[str, Callable[..., Any]] = {
     "uniform_": _uniform,
     "normal_": _normal,
     "bernoulli_": _bernoulli,
@@ -218,7 +220,7 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
     setattr(Tensor, name, method)
 
 
-for _name, _fill in _FILLS.items():
+for _name, _fill in FILLS.items():
     _filling(_name, _fill)
 public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator), "bernoulli", torch=False)
 

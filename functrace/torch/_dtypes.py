@@ -220,7 +220,7 @@ def long(a: Any) -> Any:
 def factor(number: Any, d: dtype) -> Any:
     """A number given as `alpha=` to an op with results of dtype `d`. Raises RuntimeError if it is of another kind, or does not fit."""
     if d.category >= FLOAT and not isinstance(number, bool):
-        return number
+        return number.item() if isinstance(number, np.generic) else number
     if isinstance(number, bool) and d is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if not isinstance(number, int):

@@ -102,7 +102,7 @@ bind(
     operands=2,
     floating=True,
 )
-bind({"complex": ("Complex", complex_of), "polar": ("Polar", _polar)}, operands=2, method=False)
+bind({"complex": ("Complex", lambda real, imag: complex_of(real, imag)), "polar": ("Polar", _polar)}, operands=2, method=False)
 bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
 bind(
     {

@@ -137,7 +137,7 @@ def _as_index(p: Any) -> Any:
         a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
         if a.dtype.kind in "US":
             raise TypeError("new(): invalid data type 'str'")
-        return a.astype(np.int64) if not a.size and a.dtype.kind == "f" else a
+        return a.item() if not a.ndim else a.astype(np.int64) if not a.size and a.dtype.kind == "f" else a
     if isinstance(p, str):
         raise TypeError("new(): invalid data type 'str'")
     raise IndexError(
@@ -180,9 +180,12 @@ def getitem(self: Any, index: Any) -> Any:
     part, arrays = _key(self, index)
     if arrays is None:
         return part
-    if _several(arrays) and not any(isinstance(p, Tracer) for p in arrays):
-        _picked_shape(part._a.shape, arrays)
-    return call(INDEX, (part,), (arrays,))
+    try:
+        return call(INDEX, (part,), (arrays,))
+    except IndexError:
+        if not any(isinstance(p, Tracer) for p in arrays):
+            _picked_shape(part._a.shape, arrays)  # says in PyTorch's words what is wrong
+        raise
 
 
 def setitem(self: Any, index: Any, value: Any) -> None:
@@ -192,15 +195,17 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         part = self
     if not isinstance(value, Tensor):
         value = _constant(self, value)
-    if arrays is None:
-        extra = value._a.ndim - part._a.ndim
+    target = None
+    if arrays is None or value._a.ndim or _several(arrays):
+        target = part._a.shape if arrays is None else _picked_shape(part._a.shape, arrays)
+        extra = value._a.ndim - len(target)
         if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
             value = reshaped(value, value._a.shape[extra:])
+    if arrays is None:
         check_expands(value, part._a.shape, "expand")
         inplace(FILL[3] if part._a.ndim and not value._a.ndim else COPY, part, (value,))
         return
-    if value._a.ndim or _several(arrays):
-        target = _picked_shape(part._a.shape, arrays)
+    if target is not None:
         try:
             np.broadcast_to(value._a, target)
         except ValueError:
@@ -208,7 +213,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             raise RuntimeError(
                 f"shape mismatch: value tensor of shape {given} cannot be broadcast to indexing result of shape {list(target)}"
             ) from None
-    if value._a.dtype != part._a.dtype:
+    if value._a.dtype != part._a.dtype and value._a.size == 1 and [p.dtype.kind for p in arrays if hasattr(p, "dtype")] == ["b"]:
+        value = value.to(part.dtype)
+    elif value._a.dtype != part._a.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, "
             f"got {part.dtype.scalar} for the destination and {value.dtype.scalar} for the source."
@@ -250,11 +257,7 @@ def _stack(*args: Any) -> Any:
 
 def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], n: int) -> Op:
     def rule(k: int) -> Any:
-        def pull(g: Any, _r: Any, *rest: Any) -> Any:
-            return part(k, g, *rest)
-
-        pull.saves = ()  # type: ignore[attr-defined]
-        return pull
+        return lambda g, _r, *_rest: part(k, g, *_rest)
 
     return Op(node, fun, [rule(k) for k in range(n)], "Slice", frees=False)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, complex_of, vjp
+from functrace.torch._contact import Tracer, complex_of, on_diagonal, vjp
 from functrace.torch._dtypes import Size, to_shape
 from functrace.torch._engine import node_class
 from functrace.torch._index import cat
@@ -21,7 +21,7 @@ from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._scatter import strided
 from functrace.torch._shape import PERMUTED, axis, narrow, need, to, transpose
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import check_writable
+from functrace.torch._views import check_writable, follow
 
 
 def _seen(node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None) -> Op:
@@ -29,9 +29,8 @@ def _seen(node: str, fun: Callable[..., Any], second: str, traced: Callable[...,
     pulled = traced or fun
 
     def rule(g: Any, _r: Any, _x: Any, *params: Any) -> Any:
-        return vjp(lambda a: pulled(a, *params), np.zeros(_x.shape, _x.dtype if _x.dtype.kind == "c" else g.dtype))[1](g)[0]
+        return vjp(lambda a: (pulled(a, *params),), np.zeros(_x.shape, _x.dtype if _x.dtype.kind == "c" else g.dtype))[1]((g,))[0]
 
-    rule.saves = ()  # type: ignore[attr-defined]
     return Op(node, lambda a, *params: (pulled if isinstance(a, Tracer) else fun)(a, *params), [rule], second, view=True)
 
 
@@ -56,11 +55,17 @@ def _joined(a: Any) -> Any:
 
 def _diagonal(a: Any, offset: int, i: int, j: int) -> Any:
     d = np.diagonal(a, offset, i, j)
-    d.flags.writeable = a.flags.writeable
+    if type(a) is np.ndarray:
+        d.flags.writeable = a.flags.writeable
     return d
 
 
-_DIAGONAL = _seen("Diagonal", _diagonal, "DiagonalBackward", lambda a, *params: np.diagonal(a, *params))
+def _undiagonal(g: Any, _r: Any, _x: Any, offset: int, i: int, j: int) -> Any:
+    rest = [n for k, n in enumerate(_x.shape) if k not in (i, j)]
+    return np.moveaxis(on_diagonal(g, offset, (*rest, _x.shape[i], _x.shape[j])), (-2, -1), (i, j))
+
+
+_DIAGONAL = Op("Diagonal", _diagonal, [_undiagonal], "DiagonalBackward", view=True)
 _STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
 _UNFOLD = _seen("Unfold", _windows, "UnfoldBackward")
 _PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1))
@@ -88,6 +93,19 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 
 public(movedim, "moveaxis")
+
+
+def _unrepeat(g: Any, _r: Any, _x: Any, sizes: tuple[int, ...]) -> Any:
+    ndim = max(len(sizes), len(_x.shape))
+    pairs = [((1,) * (ndim - len(s)) + tuple(s)) for s in (sizes, _x.shape)]
+    return np.reshape(np.sum(np.reshape(g, tuple(n for pair in zip(*pairs) for n in pair)), axis=tuple(range(0, 2 * ndim, 2))), _x.shape)
+
+
+_ROLL = Op("Roll", np.roll, [lambda g, _r, _x, shifts, dims: np.roll(g, np.negative(shifts), dims)], "Roll", frees=False, flat=True)
+_REPEAT = Op("Repeat", np.tile, [_unrepeat], "SumBackward1", frees=False, flat=True)
+public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims == () else dims)), "roll")
+public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
+public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")
 
 
 def _transposed_property(self: Any) -> Any:
@@ -185,6 +203,8 @@ def view_as_complex(input: Any) -> Any:
         raise RuntimeError(
             f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype.scalar}"
         )
+    if isinstance(input._a, np.ndarray) and input.stride(-1) != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
     return call(_JOINED, (input,))
 
 
@@ -261,7 +281,8 @@ def _splitter(name: str, least: int, k: int) -> None:
 _splitter("hsplit", 1, 1)
 _splitter("vsplit", 2, 0)
 _splitter("dsplit", 3, 2)
-public(FUNCTIONS["split"], "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
+public(FUNCTIONS["split"], "unsafe_split")
+public(lambda input, split_sizes, dim=0: FUNCTIONS["split"](input, [*split_sizes], dim), "split_with_sizes", "unsafe_split_with_sizes")
 public(FUNCTIONS["chunk"], "unsafe_chunk")
 public(lambda input, dim, start, length: narrow(input, dim, start, length).clone(), "narrow_copy")
 public(lambda tensors: cat([FUNCTIONS["atleast_3d"](x) for x in tensors], 2), "dstack", method=False)
@@ -298,6 +319,21 @@ _indices("triu_indices")
 public(lambda indices, shape: tuple(wrap(x) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
 
 
+class _Turn:
+    """What was done in place to a tensor that may have views; they are read from the tensor as it was before."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], chain: Any) -> None:
+        self.name, self.shape, self.chain = name, shape, chain
+
+    def __call__(self, a: Any) -> Any:
+        return follow(a, self.chain)
+
+    def undo(self, a: Any) -> Any:
+        if self.name == "as_strided":
+            raise RuntimeError("as_strided_(): views from before it have no gradient; take them after it, or use as_strided.")
+        return a.reshape(self.shape) if "squeeze" in self.name else self(a)
+
+
 def _turned(name: str) -> None:
     """The form of a view that changes the tensor itself."""
 
@@ -310,8 +346,10 @@ def _turned(name: str) -> None:
             twin._rg, twin._edge = True, self._edge
         turned = FUNCTIONS[name](twin, *args, **kwargs)
         self._ver[0] += 1
-        if self._base is not None:
-            self._chain = (*self._chain, *turned._chain)
+        chain = turned._chain
+        if self._base is None and chain:
+            chain = (_Turn(name, self._a.shape, chain),)
+        self._chain = (*self._chain, *chain)
         if turned._made is not None:
             node = turned._made[0]
             kind, _, number = type(node).__name__.partition("Backward")

@@ -190,7 +190,7 @@ class RuleNode(OpNode):
         tensors: list[Any] = [a if e is None or flat else unpacked(a, e) for a, e in zip(args, self.edges)]
         many = isinstance(ans, tuple)
         if many:
-            g = [_zeros(a) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], ans)]
+            g = [wrap(np.zeros(a.shape, a.dtype)) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], ans)]
         out: list[Any] = []
         for k, (edge, rule, x) in enumerate(zip(self.edges, self.rules, args)):
             if edge is None or rule is None:
@@ -203,9 +203,7 @@ class RuleNode(OpNode):
             if self.op.algebra and g._a.dtype.kind == "f":
                 operands = [wrap(t) if isinstance(t, ARRAYS) else t for t in (result, *given)]
                 out.append(fit_tensor(rule(g, *operands, *params), like))
-                continue
-
-            if many:
+            elif many:
 
                 def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(ans)) -> Any:
                     return fit(rule(xs[:n], *xs[n:], *params), like)
@@ -322,7 +320,7 @@ class PullNode(OpNode):
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
         _, fun, args, which, avals, _ = self._open()
-        row = [_zeros(a) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], avals)]
+        row = [wrap(np.zeros(a.shape, a.dtype)) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], avals)]
         n = len(row)
 
         def step(*xs: Any) -> Any:
@@ -345,10 +343,6 @@ def fit_tensor(d: Any, like: Like) -> Any:
         elif d._a.shape != shape:
             d = d.expand(shape)
     return d if d._a.dtype == like.dtype else d.to(_dtypes.of(like.dtype))
-
-
-def _zeros(a: Any) -> Any:
-    return wrap(np.zeros(a.shape, a.dtype))
 
 
 def unpacked(a: Any, edge: Edge | None) -> Any:
@@ -451,6 +445,19 @@ def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]
 ) -> tuple[Any, tuple[Any, ...]]:
     """The node, and what it is to save."""
+    checks: list[Any] = []
+    if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
+        (by_result, by_argument), version = op.looks[0], inputs[0]._ver
+        node = new(op.node)
+        node.edges = (inputs[0]._edge,)
+        node.number = next_number()
+        if by_argument:
+            checks.append((version, version[0], 0))
+        elif a.size > LARGE:
+            a = Like(a)
+        if by_result:
+            checks.append((cell, cell[0], -1))
+        return node, ((a,), ans if by_result or ans.size <= LARGE else Like(ans), params, checks)
     edges: list[Any] = []
     wanted = 0  # the arguments that need a gradient, as bits
     for k, t in enumerate(inputs):
@@ -463,18 +470,16 @@ def prepared(
     many = ans.__class__ is tuple
     holds_complex = any(a.dtype.kind == "c" for a in ans) if many else ans.dtype.kind == "c"
     kept: list[Any] = []
-    checks: list[Any] = []
     for k, a in enumerate(arrays):
-        d = getattr(a, "dtype", None)
-        if d is not None and d.kind == "c":
+        plain = a.__class__ is np.ndarray
+        if (plain or hasattr(a, "dtype")) and a.dtype.kind == "c":
             holds_complex = True
-        if seen[k + 1]:
-            t = inputs[k]
-            if isinstance(t, Tensor):
-                version = t._ver
-                checks.append((version, version[0], k))
-        else:
-            a = _unseen(a)
+        if not seen[k + 1]:
+            if plain and a.size > LARGE:
+                a = Like(a)
+        elif isinstance(inputs[k], Tensor):
+            version = inputs[k]._ver
+            checks.append((version, version[0], k))
         kept.append(a)
     node = new(op.complex_node if holds_complex else op.node)
     node.edges = tuple(edges)
@@ -493,6 +498,3 @@ def _unseen(a: Any) -> Any:
 
 def same(g: Any, *_rest: Any) -> Any:
     return g
-
-
-same.saves = ()  # type: ignore[attr-defined]

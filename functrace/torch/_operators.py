@@ -99,9 +99,9 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         return promoted(RSUB0, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))
     if not isinstance(other, SCALARS):
         raise bad_argument("rsub", "other", 2, other)
-    d = _dtypes.result_type(input, other).np
-    number = _dtypes.wrapped(other, d) if d.kind in "iu" else other
-    return call(RSUB, (input if input._a.dtype == d else input.to(_dtypes.of(d)),), (number,))
+    d = _dtypes.result_type(input, other)
+    number = _dtypes.wrapped(other, d.np) if d.np.kind in "iu" else other
+    return call(RSUB, (_cast(input, d),), (number,))
 
 
 public(rsub, "rsub")
@@ -168,10 +168,6 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 DIGITS = Op("RoundBackward1", lambda x, n: np.rint(x * 10.0**n) / 10.0**n if n > 0 else np.rint(x / 10.0**-n) * 10.0**-n, [zero], "Zero")
 
 
-def _div(self: Any, other: Any) -> Any:
-    return FAST["div"](self, other)
-
-
 @public
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     """`input / other`, rounded down ("floor") or towards zero ("trunc") on demand."""
@@ -195,7 +191,7 @@ def _rounded(x: Any, y: Any, how: str) -> Any:
 
 
 _ROUNDED = Op("DivBackward2", _rounded, [zero, zero], "Zero")
-_true_divide = operator("div", _div)
+_true_divide = operator("div", FAST["div"])
 for _name in ("true_divide", "divide"):
     public(div, _name)
 
@@ -253,7 +249,6 @@ def _underivable(_g: Any, *_rest: Any) -> Any:
     raise RuntimeError("derivative for aten::floor_divide is not implemented")
 
 
-_underivable.saves = ()  # type: ignore[attr-defined]
 _FLOORED = Op(
     "NotImplemented",
     lambda x, y, d: np.floor_divide(x.astype(d), divisor(_dtypes.wrapped(y, d) if isinstance(y, SCALARS) else y.astype(d))),
@@ -290,15 +285,6 @@ def _rdiv(self: Any, other: Any) -> Any:
     return FUNCTIONS["reciprocal"](self) * other
 
 
-def _eq(name: str) -> Callable[[Any, Any], Any]:
-    compare = comparison(name, PLAIN[name])
-
-    def method(self: Any, other: Any) -> Any:
-        return compare(self, other)
-
-    return method
-
-
 def _invert(self: Any) -> Any:
     if self._a.dtype.kind in "fc":
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
@@ -311,7 +297,7 @@ def _no_deletion(self: Any, key: Any) -> None:
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": _difference, "mul": FAST["mul"], "rmul": FAST["mul"],
-    "truediv": _div, "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
+    "truediv": FAST["div"], "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
     "pos": lambda self: self, "abs": FUNCTIONS["abs"],
     **{f"i{name}": _augmented(getattr(Tensor, f"{name}_")) for name in ("add", "sub", "mul")}, "itruediv": _augmented(Tensor.div_),
@@ -319,7 +305,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},
     **{name: comparison(name, fun) for name, fun in SHIFTS.items()}, "rlshift": _reversed(comparison("lshift", SHIFTS["lshift"])),
     "rrshift": _reversed(comparison("rshift", SHIFTS["rshift"])),
-    "delitem": _no_deletion, **{name: _eq(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "delitem": _no_deletion, **{name: comparison(name, PLAIN[name]) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
 for _name, _method in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _method)

@@ -35,8 +35,9 @@ def _whole(fun: Any) -> Any:
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
     addcdiv addcmul addmm addmv addr amax amin arange baddbmm ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack eye
-    floor_divide fmod gather hstack index_select lerp linspace log_softmax logical_not logspace logsumexp masked_select mv nonzero norm
-    outer prod randint randperm remainder round softmax sort square std tensordot topk tril triu trunc var vdot vstack
+    floor_divide fmod gather hstack index_add index_copy index_select lerp linspace log_softmax logical_not logspace logsumexp
+    masked_select mv nonzero norm outer prod randint randperm remainder round scatter scatter_add softmax sort square std take tensordot
+    topk tril triu trunc var vdot vstack
     """.split()
 )
 
@@ -90,9 +91,6 @@ def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]
 
 def zero(g: Any, *_rest: Any) -> Any:
     return np.zeros(g.shape, g.dtype)
-
-
-zero.saves = ()  # type: ignore[attr-defined]
 
 
 def logistic(x: Any) -> Any:
@@ -429,6 +427,9 @@ def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
 
 
 def check_result_type(self: Any, other: Any, name: str) -> None:
+    a, b = self._a, getattr(other, "_a", None)
+    if b is not None and a.dtype is b.dtype and a.dtype.kind == "f" and name in FAST:
+        return
     d = _dtypes.result_type(self, other)
     if name != "pow":
         refuse(name, d.np)

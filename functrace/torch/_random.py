@@ -280,6 +280,8 @@ def scaled(x: np.ndarray[Any, Any], scale: float, shift: float, dtype: np.dtype[
     if dtype != np.float64:
         one = dtype.type
         return (x.astype(np.float64) * float(one(scale)) + float(one(shift))).astype(dtype)
+    if scale == 1 or shift == 0:  # rounded once as it is
+        return x * scale + shift
     product = x * scale
     high, top = (v - (v - a) for a in (x, scale) for v in [a * 134217729.0])
     error = high * top - product + high * (scale - top) + (x - high) * top + (x - high) * (scale - top)

@@ -58,7 +58,10 @@ ctc_loss = lambda log_probs, targets, input_lengths, target_lengths, blank=0, re
     log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity
 )
 affine_grid_generator = lambda theta, size, align_corners: F.affine_grid(theta, list(size), align_corners)
+dropout = lambda input, p, train: F.dropout(input, p, train)
+alpha_dropout = lambda input, p, train: F.alpha_dropout(input, p, train)
 feature_dropout = lambda input, p, train: F.dropout2d(input, p, train)
+feature_alpha_dropout = lambda input, p, train: F.feature_alpha_dropout(input, p, train)
 nuclear_norm = lambda input, dim=(-2, -1), keepdim=False: linalg.matrix_norm(input, "nuc", dim, keepdim)
 frobenius_norm = lambda input, dim, keepdim=False: vector_norm(input, 2, dim, keepdim)
 alias_copy = lambda input: input.clone()

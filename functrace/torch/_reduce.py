@@ -14,7 +14,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import SUM, Tracer, index_add, tree
+from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, index_add, on_diagonal, tree
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import along, axes_of, need, some_axes, to
@@ -55,7 +55,7 @@ def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
     if keepdim or not ndim:
         return g
     shape = iter(g.shape)
-    return np.reshape(g, tuple(1 if k in axes else next(shape) for k in range(ndim)))
+    return g.reshape(tuple(1 if k in axes else next(shape) for k in range(ndim)))
 
 
 def _mean(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -67,7 +67,7 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    return np.broadcast_to(restored(g, len(_x.shape), axes, keepdim), _x.shape) / _count(_x, axes)
+    return SUM.vjps[0](g, _r, _x, axes, keepdim) / _count(_x, axes)
 
 
 _SUMS = [Op(f"SumBackward{k}", SUM.fun, SUM.vjps, "Expand", frees=False) for k in (0, 1)]
@@ -86,7 +86,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
     def along(x: Any, k: int, keepdim: bool) -> Any:
         indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
         values = x[key_along(indices, k)] if x.ndim else x
-        return (values, indices) if keepdim or not x.ndim else (np.squeeze(values, k), np.squeeze(indices, k))
+        return (values, indices) if keepdim or not x.ndim else (values.squeeze(k), indices.squeeze(k))
 
     return (
         Op(f"{name}Backward1", pick, [whole], flat=True),
@@ -102,7 +102,7 @@ def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
     if not len(_x.shape):
         return g
     if not keepdim:
-        indices, g = np.expand_dims(indices, k), np.expand_dims(g, k)
+        indices, g = (a.reshape((*_x.shape[:k], 1, *_x.shape[k + 1 :])) for a in (indices, g))
     if isinstance(indices, Tracer):
         places = np.reshape(np.arange(_x.shape[k]), (-1, *(1,) * (len(_x.shape) - k)))
         return np.sum(np.where(np.expand_dims(cast("Any", indices), k) == places, np.expand_dims(g, k), np.zeros((), g.dtype)), axis=k + 1)
@@ -178,15 +178,16 @@ def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
         x = need(name, input)
         dim = dim if axis is None else axis
         if isinstance(dim, Tensor) or other is not None:
-            return FUNCTIONS[paired](x, other if other is not None else dim)
-        if dim is None:
+            result = FUNCTIONS[paired](x, other if other is not None else dim)
+        elif dim is None:
             if not x._a.size:
                 raise RuntimeError(
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                     "with the 'dim' argument."
                 )
-            return call(whole, (x,))
-        result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
+            result = call(whole, (x,))
+        else:
+            result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
@@ -204,10 +205,11 @@ def _plain_reduction(name: str, fun: Any) -> None:
         a = need(name, input)._a
         dim = dim if axis is None else axis
         if dim is not None and not a.ndim:
-            return wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
-        if dim is not None:
-            dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
-        result = wrap(fun(a, axis=dim, keepdims=keepdim))
+            result = wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
+        else:
+            if dim is not None:
+                dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
+            result = wrap(fun(a, axis=dim, keepdims=keepdim))
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
@@ -224,16 +226,14 @@ for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.a
 public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim))), "count_nonzero")
 
 
-# Composites: functions of arrays whose pullback is `vjp`'s
-
-
 def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
-    return np.sum(x, axis=axes, keepdims=keepdim) / _count(x, axes)
+    return x.sum(axis=axes, keepdims=keepdim) / _count(x, axes)
 
 
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     d = x - _average(x, axes)
-    return np.sum(d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real, axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
+    d = d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real
+    return d.sum(axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
 
 
 def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
@@ -269,14 +269,17 @@ def _spread(name: str, op: Op) -> None:
     public(function)
 
 
-def _with_mean(fun: Any) -> Any:
-    return lambda x, axes, correction, keepdim: (fun(x, axes, correction, keepdim), _average(x, axes, keepdim))
+def _with_mean(name: str, fun: Any, rule: Any) -> Op:
+    def pull(g: Any, _r: Any, x: Any, axes: tuple[int, ...], c: float, keepdim: bool) -> Any:
+        return rule(g[0], fun(x, axes, c, keepdim), x, axes, c, keepdim) + _unmean(g[1], None, x, axes, keepdim)
+
+    return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), _average(x, axes, keepdim)), [pull], many=True)
 
 
 _spread("var", _VAR)
 _spread("std", _STD)
-_spread("var_mean", Op("VarMean", _with_mean(_variance), many=True))
-_spread("std_mean", Op("StdMean", _with_mean(_STD.fun), many=True))
+_spread("var_mean", _with_mean("VarMean", _variance, _unvariance))
+_spread("std_mean", _with_mean("StdMean", _STD.fun, _unstd))
 
 
 def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -289,10 +292,10 @@ def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     if p == 0:
         return np.sum(x != 0, axis=axes, keepdims=keepdim).astype(size.dtype)
     if p == 1:
-        return np.sum(size, axis=axes, keepdims=keepdim)
+        return size.sum(axis=axes, keepdims=keepdim)
     if p == 2:
-        return np.sqrt(np.sum(size * size, axis=axes, keepdims=keepdim))
-    return np.sum(size**p, axis=axes, keepdims=keepdim) ** (1 / p)
+        return np.sqrt((size * size).sum(axis=axes, keepdims=keepdim))
+    return (size**p).sum(axis=axes, keepdims=keepdim) ** (1 / p)
 
 
 def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -335,7 +338,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     top = _top(x, axes)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
-    out = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
+    out = np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
     return out if keepdim else np.squeeze(out, axes)
 
 
@@ -378,7 +381,7 @@ def _log_softmax(x: Any, k: int) -> Any:
 
 def _unsoftmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     d = g * r
-    total = r * np.sum(d, axis=k, keepdims=True)
+    total = r * d.sum(axis=k, keepdims=True)
     return np.subtract(d, total, out=total) if type(total) is np.ndarray else d - total
 
 
@@ -409,17 +412,19 @@ def _soft(name: str, op: Op) -> Callable[..., Any]:
 softmax, log_softmax = _soft("softmax", _SOFTMAX), _soft("log_softmax", _LOG_SOFTMAX)
 
 
-_PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim)) for k in (0, 1)]
-_CUMSUM = Op(
-    "Cumsum", lambda x, k: np.cumsum(x, axis=k), [lambda g, _r, _x, k: np.flip(np.cumsum(np.flip(g, k), axis=k), k)], frees=False, flat=True
-)
-_CUMPROD = Op("Cumprod", lambda x, k: np.cumprod(x, axis=k))
+def _unprod(g: Any, _r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
+    if k is None:
+        return np.reshape(PROD.vjps[0](g, None, np.reshape(x, -1), 0), x.shape)
+    return PROD.vjps[0](np.squeeze(g, k) if keepdim else g, None, x, k)
+
+
+_PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod]) for k in (0, 1)]
+_CUMSUM = Op("Cumsum", CUMSUM.fun, CUMSUM.vjps, frees=False, flat=True)
+_CUMPROD = Op("Cumprod", CUMPROD.fun, CUMPROD.vjps)
 _FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
-_ROLL = Op("Roll", lambda x, shifts, dims: np.roll(x, shifts, dims), frees=False, flat=True)
-_REPEAT = Op("Repeat", lambda x, sizes: np.tile(x, sizes), frees=False, flat=True)
 _TRI = {n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize()) for n, f in (("tril", np.tril), ("triu", np.triu))}
-_TRACE = Op("Trace", np.trace, frees=False, flat=True)
-_DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), frees=False, flat=True)
+_TRACE = Op("Trace", np.trace, [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)], "View", frees=False, flat=True)
+_DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), [lambda g, _r, _x, k: on_diagonal(g, k, _x.shape)], flat=True)
 _DIAGONAL.rename("DiagonalBackward0_copy")
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
 
@@ -443,9 +448,6 @@ _cumulative("cumprod", _CUMPROD)
 
 
 public(lambda input, *d, dims=None: call(_FLIP, (input,), (some_axes(_dtypes.to_shape(d or (dims,)), input._a.ndim),)), "flip")
-public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims == () else dims)), "roll")
-public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
-public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")
 public(lambda input: call(_TRACE, (input,)), "trace")
 
 
@@ -466,9 +468,6 @@ _triangle("triu")
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix that has this vector as diagonal."""
     return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else call(_DIAGONAL, (input,), (diagonal,))
-
-
-# orderings
 
 
 def put_in_order(x: Any, k: int, descending: bool) -> Any:

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import index_add, index_set, read, stop_gradient
+from functrace.torch._contact import index_add, index_set, on_diagonal, read, stop_gradient, unset
 from functrace.torch._dtypes import held, long, result_type
-from functrace.torch._ops import public
+from functrace.torch._nodes import Op, same
+from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import key_along
+from functrace.torch._shape import axis
+from functrace.torch._tensor import Tensor, wrap
 
 _LETTERS = {"sum": "add", "multiply": "prod", "max": "amax", "min": "amin"}
 
@@ -31,8 +35,8 @@ def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
         total = index_add(np.where(old, x, 0).astype(x.dtype), src, key)
         if how == "add":
             return total
-        count = hits + old
-        return total / count.astype(x.dtype) if x.dtype.kind in "fc" else total // count
+        count = (hits + old).astype(x.dtype)
+        return total / count if x.dtype.kind in "fc" else total // count
     rounds = int(hits.max(initial=0))
     if how == "prod":
         return _folded(np.multiply, np.where(old, x, 1).astype(x.dtype), src, key, rounds)
@@ -62,13 +66,46 @@ def _cropped(src: Any, index: Any) -> Any:
     return src[tuple(slice(0, n) for n in index.shape)]
 
 
-def _scatter(input: Any, dim: int, index: Any, src: Any = None, reduce: Any = None, value: Any = None) -> Any:
+def _writing(node: str, write: Callable[..., Any]) -> Op:
+    """A row of `write(x, v, key)`, one of `index_set` and `index_add`."""
+
+    def fun(x: Any, v: Any, key: Any) -> Any:
+        try:
+            return write(x, v, key)
+        except ValueError:
+            shapes = f"shape {list(v.shape)} cannot be broadcast to indexing result of shape {list(x[key].shape)}"
+            raise RuntimeError(f"shape mismatch: value tensor of {shapes}") from None
+
+    added = [same, lambda g, _r, _x, _v, key: read(g, key)]
+    rules = added if write is index_add else [lambda g, _r, _x, _v, key: index_set(g, np.zeros((), g.dtype), key), unset]
+    return Op(node, fun, rules, frees=True, flat=True)
+
+
+_SCATTER, _SCATTER_ADD = _writing("Scatter", index_set), _writing("ScatterAdd", index_add)
+_INDEX_COPY, _INDEX_ADD, _INDEX_FILL = _writing("IndexCopy", index_set), _writing("IndexAdd", index_add), _writing("IndexFill", index_set)
+_INDEX_PUT = [_writing("IndexPut", write) for write in (index_set, index_add)]
+
+
+def _written(op: Op, input: Any, dim: int, index: Any, v: Any, whole: bool = False) -> Any:
+    """A row along an axis. `whole`: the index has a place for each element of `v`, else one for all that is beside it."""
+    x, i, v = (t if t._a.ndim else t.reshape(1) for t in (input, index, v))
+    k = axis(dim, x._a.ndim)
+    if whole and v._a.shape != i._a.shape:
+        v = v[tuple(slice(0, n) for n in i._a.shape)]
+    out = call(op, (x, v), (key_along(i._a, k) if whole else _along(k, i._a),))
+    return out if x is input else out.reshape(())
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
+    """A copy in which the elements that `index` names along an axis are those of `src`, or a number."""
     src = value if src is None else src
-    src = _cropped(src, index) if getattr(src, "ndim", 0) else np.broadcast_to(np.asarray(src, input.dtype), index.shape)
-    key = key_along(index, dim)
-    if reduce not in (None, "add", "multiply"):
+    if not isinstance(src, Tensor):
+        src = wrap(np.full(index._a.shape, held(src, input._a.dtype)))
+    if reduce is None:
+        return _written(_SCATTER, input, dim, index, src, True)
+    if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
-    return index_set(input, src, key) if reduce is None else _reduced(input, src, key, reduce, True)
+    return FUNCTIONS["scatter_reduce"](input, dim, index, src, "sum" if reduce == "add" else "prod")
 
 
 def _scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
@@ -95,10 +132,6 @@ def _take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
 def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     write = index_add if accumulate else index_set
     return np.reshape(write(np.ravel(input), np.ravel(source), np.ravel(index)), input.shape)
-
-
-def _index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    return (index_add if accumulate else index_set)(input, values, tuple(slice(None) if i is None else i for i in indices))
 
 
 def _masked_scatter(input: Any, mask: Any, source: Any) -> Any:
@@ -138,9 +171,7 @@ _strided = _placed(strided)
 
 def _diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     n = input.shape[-1] + abs(offset)
-    i = np.arange(input.shape[-1])
-    out = index_set(np.zeros((*input.shape[:-1], n, n), input.dtype), input, (..., i + max(-offset, 0), i + max(offset, 0)))
-    return np.moveaxis(out, (-2, -1), (dim1, dim2))
+    return np.moveaxis(on_diagonal(input, offset, (*input.shape[:-1], n, n)), (-2, -1), (dim1, dim2))
 
 
 def _block_diag(*tensors: Any) -> Any:
@@ -169,25 +200,10 @@ def _repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, output_
 
 bind(
     {
-        "scatter": ("Scatter", _scatter),
-        "scatter_add": ("ScatterAdd", lambda input, dim, index, src: index_add(input, _cropped(src, index), key_along(index, dim))),
         "scatter_reduce": ("ScatterReduce", _scatter_reduce),
-        "index_add": (
-            "IndexAdd",
-            lambda input, dim, index, source, alpha=1: index_add(input, source if alpha == 1 else alpha * source, _along(dim, index)),
-        ),
-        "index_copy": ("IndexCopy", lambda input, dim, index, source: index_set(input, source, _along(dim, index))),
-        "index_fill": (
-            "IndexFill",
-            lambda input, dim, index, value: index_set(
-                input, value if hasattr(value, "ndim") else held(value, input.dtype), _along(dim, index)
-            ),
-        ),
         "index_reduce": ("IndexReduce", _index_reduce),
-        "index_put": ("IndexPut", _index_put),
         "masked_scatter": ("MaskedScatter", _masked_scatter),
         "put": ("Put", _put),
-        "take": ("Take", lambda input, index: read(np.ravel(input), index)),
         "take_along_dim": ("Gather", _take_along_dim),
         "diagonal_scatter": ("DiagonalScatter", lambda input, src, offset=0, dim1=0, dim2=1: _diagonal(input, src, offset, dim1, dim2)),
         "select_scatter": ("SelectScatter", lambda input, src, dim, index: _select(input, src, dim, index)),
@@ -207,6 +223,43 @@ bind(
         "flipud": ("Flip", lambda input: np.flipud(input)),
     }
 )
+public(scatter)
+public(lambda input, dim, index, src: _written(_SCATTER_ADD, input, dim, index, src, True), "scatter_add")
+public(lambda input, dim, index, source: _written(_INDEX_COPY, input, dim, index, source), "index_copy")
+public(
+    lambda input, dim, index, value: _written(
+        _INDEX_FILL, input, dim, index, value if isinstance(value, Tensor) else wrap(held(value, input._a.dtype))
+    ),
+    "index_fill",
+)
+
+
+public(
+    lambda input, dim, index, source, *, alpha=1: _written(_INDEX_ADD, input, dim, index, source if alpha == 1 else source * alpha),
+    "index_add",
+)
+
+
+@public
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy in which `x[indices]` is `values`, or has them added."""
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+    key = tuple(slice(None) if i is None else i._a.view(np.bool_) if i._a.dtype == np.uint8 else i._a for i in indices)
+    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,))
+
+
+@public
+def take(input: Any, index: Any) -> Any:
+    """The elements at places counted through the whole tensor."""
+    return call(_TAKE, (input,), (index._a,))
+
+
+def _untake(g: Any, _r: Any, _x: Any, index: Any) -> Any:
+    return np.reshape(index_add(np.zeros(math.prod(_x.shape), g.dtype), g, index), _x.shape)
+
+
+_TAKE = Op("Take", lambda x, index: read(np.ravel(x), index), [_untake], "Put", frees=True, flat=True)
 bind(
     {
         "combinations": ("Stack", _combinations),

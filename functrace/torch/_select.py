@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, read, unread
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
@@ -216,9 +216,16 @@ _AT = Op("Gather", read, [unread], frees=True, flat=True)
 
 _INDEX_AT = Op("IndexSelect", read, [unread], frees=True, flat=True)
 
+
+def _unselect(g: Any, _r: Any, _x: Any, m: Any) -> Any:
+    shape = np.broadcast_shapes(_x.shape, m.shape)
+    return index_set(np.zeros(shape, g.dtype), g, np.broadcast_to(m, shape))
+
+
 _MASKED_SELECT = Op(
     "MaskedSelect",
     lambda x, m: np.broadcast_to(x, np.broadcast_shapes(x.shape, m.shape))[np.broadcast_to(m, np.broadcast_shapes(x.shape, m.shape))],
+    [_unselect],
     frees=True,
     flat=True,
 )

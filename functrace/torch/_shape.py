@@ -207,9 +207,9 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 @public
-def reshape(input: Any, *shape: Any, **named: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """Another shape: a view where possible, else a copy."""
-    return reshaped(need("reshape", input), _sized(input, shape or ((named["shape"],) if named else ())))
+    return reshaped(need("reshape", input), _sized(input, sizes if shape is None else (shape,)))
 
 
 @public
@@ -272,10 +272,10 @@ def t(input: Any) -> Any:
 
 
 @public
-def permute(input: Any, *dims: Any, **named: Any) -> Any:
+def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """The axes in another order."""
     n = need("permute", input)._a.ndim
-    order = to_shape(dims or (named["dims"],))
+    order = to_shape(order if dims is None else (dims,))
     if len(order) != n:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
@@ -299,7 +299,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Axes of length 1 left out: all, or those named."""
     x = need("squeeze", input)
-    chosen = axes_of(dim, x._a.ndim)
+    chosen = () if dim in ((), []) else axes_of(dim, x._a.ndim)
     shape = tuple(n for k, n in enumerate(x._a.shape) if n != 1 or k not in chosen)
     return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (x,), (shape,))
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from functrace.errors import boundary
 from functrace.torch import _dtypes, _format, _modes
-from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, stop_gradient, value
+from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, linked, stop_gradient, value
 from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
 from functrace.torch._leaves import is_its_own, laid_out
@@ -78,6 +78,12 @@ def _find_edge(t: Any) -> Edge | None:
 
 def _find_requires_grad(t: Any) -> bool:
     return t._base is not None and (t._own_rg or t._made is not None or t._base._rg)
+
+
+_DETACHED = View(  # what is written to it leaves the derivative that there was
+    stop_gradient,
+    lambda base, part: part + np.where(np.isfinite(base), base - stop_gradient(base), 0) if base.dtype.kind in "fc" else part,
+)
 
 
 def _no_regenerate(t: Any) -> Edge | None:
@@ -288,7 +294,8 @@ class Tensor(Methods):
 
     def detach(self) -> Tensor:
         """A tensor on the same memory that is not part of the graph. Writes to it are noticed."""
-        t: Tensor = wrap(stop_gradient(self._a) if isinstance(self._a, Tracer) else self._a)
+        a = self._a
+        t: Tensor = wrap(linked(stop_gradient(a), a, _DETACHED) if isinstance(a, Tracer) else a)
         t._ver = self._ver
         if self._base is not None:
             t._start = self.storage_offset()
@@ -305,7 +312,6 @@ class Tensor(Methods):
             )
         self._rg = False
         self.__dict__.pop("_edge", None)
-        self.__dict__.pop("_accumulator", None)
         return self
 
     # gradients

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._contact import Tracer, View, linked, vjp
+from functrace.torch._contact import Tracer, View, complex_of, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, Like, Op, graft, prepared, record
@@ -34,9 +34,16 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
         t._origin, t._op = "multi", x._op
     elif not recording() or base is not None and x._origin == "no_grad":
         t._origin = "no_grad"
-    if a.__class__ is not np.ndarray and isinstance(a, Tracer) and a is not x._a and getattr(a, "parent", None) is None:
+    if a.__class__ is not np.ndarray and isinstance(a, Tracer) and not _shares(a, x._a):
         linked(a, x._a, _traced_view(t))
     return t
+
+
+def _shares(a: Any, base: Any) -> bool:
+    """Whether a traced value is a view of another, or itself."""
+    while a is not base and getattr(a, "parent", None) is not None:
+        a = a.parent[0]
+    return a is base
 
 
 def _traced_view(t: Any) -> View:
@@ -51,9 +58,7 @@ def _traced_view(t: Any) -> View:
         return follow(base, last()) if last() else array()
 
     def write(base: Any, part: Any) -> Any:
-        mask = np.zeros(base.shape, bool)
-        follow(mask, last())[...] = True
-        return np.where(mask, unfollow(part, None, base, last()), base)
+        return _put(_mask(np.zeros(base.shape, base.dtype), last()), _spread(part, base, last()), base)
 
     return View(read, write)
 
@@ -70,7 +75,26 @@ def follow(a: Any, chain: Sequence[Callable[[Any], Any]]) -> Any:
 
 
 def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
-    return vjp(lambda a: follow(a, chain), np.zeros(_x.shape, g.dtype))[1](g)[0]
+    dtype = _x.dtype if "c" in (_x.dtype.kind, g.dtype.kind) else g.dtype
+    return vjp(lambda a: (follow(a, chain),), np.zeros(_x.shape, dtype))[1]((g,))[0]
+
+
+def _spread(part: Any, base: Any, chain: Any) -> Any:
+    """Zeros but for where a chain leads: the part. The transpose of a view of complex numbers conjugates."""
+    return np.conjugate(unfollow(np.conjugate(part), None, base, chain))
+
+
+def _mask(zeros: Any, chain: Any) -> Any:
+    """Not zero where a chain leads; of complex numbers perhaps to one part only."""
+    part = follow(zeros, chain)
+    part[...] = 1 + 1j if part.dtype.kind == "c" else 1
+    return zeros
+
+
+def _put(mask: Any, part: Any, whole: Any) -> Any:
+    if mask.dtype.kind == "c":
+        return complex_of(_put(mask.real, part.real, whole.real), _put(mask.imag, part.imag, whole.imag))
+    return np.where(mask != 0, part, whole)
 
 
 AS_STRIDED = Op("AsStrided", follow, [unfollow], "AsStrided")
@@ -85,6 +109,14 @@ def _unclear(x: Any, what: str) -> str:
     )
 
 
+def _way(t: Any) -> Any:
+    """What leads from the base's array to the view's; where the base was turned in place since, back to how it was first."""
+    turns = t._base._chain
+    if t._chain[: len(turns)] == turns:
+        return t._chain[len(turns) :]
+    return (*(turn.undo for turn in reversed(turns)), *t._chain)
+
+
 def _regenerate(t: Any) -> Edge | None:
     """The history of a view whose base was written: it reads the base anew."""
     base = t._base
@@ -92,7 +124,16 @@ def _regenerate(t: Any) -> Edge | None:
         raise RuntimeError(_unclear(t, "its base or another view of its base has been"))
     if t._origin == "multi" and recording():
         raise RuntimeError(_several(t, "its base or another view of its base has been modified inplace"))
-    return record(AS_STRIDED, (base,), [base._a], t._a, (t._chain,), t._ver), 0
+    node = record(AS_STRIDED, (base,), [base._a], t._a, (_way(t),), t._ver)
+    _keep(t, t._made, node, 0)
+    return node, 0
+
+
+def _keep(x: Any, old: Edge | None, node: Any, k: int) -> None:
+    """A tensor that retains its gradient retains that of what it is by now: output `k` of a node."""
+    if old is not None and old[0].retains and "_retains" in x.__dict__:
+        old[0].retains = {j: ref for j, ref in old[0].retains.items() if ref() is not x}
+        node.retains, node.watched = {**(node.retains or {}), k: weakref.ref(x)}, True
 
 
 def _several(t: Any, what: str) -> str:
@@ -140,13 +181,10 @@ class CopySlices(Node):
         return [whole if self.edges[0] is not None else None, *others]
 
     def _mask(self) -> Any:
-        """Where the base was written."""
-        mask = np.zeros(self.like.shape, bool) if isinstance(self.like, Like) else np.zeros_like(self.like, dtype=bool)
-        follow(mask, self.chain)[...] = True
-        return mask
+        return _mask(np.zeros(self.like.shape, self.like.dtype) if isinstance(self.like, Like) else np.zeros_like(self.like), self.chain)
 
     def _rest(self, mask: Any, whole: Any, d: Any = None) -> Any:
-        return np.where(mask, np.zeros((), whole.dtype) if d is None else unfollow(d, None, self.like, self.chain), whole)
+        return _put(mask, np.zeros((), whole.dtype) if d is None else _spread(d, self.like, self.chain), whole)
 
     def restate(self, g: Any) -> Sequence[Any]:
         """The same on tensors."""
@@ -266,26 +304,20 @@ def check_writable(x: Any, recorded: bool) -> None:
         )
     if x._origin == "no_grad" and recorded:
         raise RuntimeError(_unclear(x, "is being"))
-    if x._base._rg and x._base.is_leaf:
+    if x._rg and x._base.is_leaf:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 def rebase(x: Any, node: Any, k: int = 0) -> None:
     """Let the history of `x`, which was written, be output `k` of a node."""
-    base = x._base
-    if base is None:
-        old = x._edge[0] if x._rg else None
-        x._rg, x._edge = True, (node, k)
-        if old is not None and old.retains and "_retains" in x.__dict__:
-            old.retains = {j: ref for j, ref in old.retains.items() if ref() is not x}
-            x.__dict__.pop("_retains")
-            x.retain_grad()
-        x._ver[1:] = [node.name(), id(x._a)]  # for the error text, should an older node have saved this
-        return
-    slices = CopySlices(base, x._chain, node)
-    slices.number = next_number()
-    base._rg, base._edge = True, (slices, 0)
-    x._ver[1:] = [slices.name(), id(base._a)]
+    if x._base is not None:
+        slices = CopySlices(x._base, _way(x), node)
+        slices.number = next_number()
+        x, node, k = x._base, slices, 0
+    old = x._edge if x._rg else None
+    x._rg, x._edge = True, (node, k)
+    _keep(x, old, node, k)
+    x._ver[1:] = [node.name(), id(x._a)]  # for the error text, should an older node have saved this
 
 
 def type_name(x: Any) -> str:

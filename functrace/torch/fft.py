@@ -22,14 +22,11 @@ def _one(fun: Callable[..., Any]) -> Callable[..., Any]:
     return lambda input, n=None, dim=-1, norm=None: fun(input, n, axis=dim, norm=norm)
 
 
-def _two(fun: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda input, s=None, dim=(-2, -1), norm=None: fun(input, s, axes=dim, norm=norm)
-
-
-def _many(fun: Callable[..., Any]) -> Callable[..., Any]:
-    def function(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Any:
-        axes = (tuple(range(input.ndim))[-len(s) :] if s is not None else tuple(range(input.ndim))) if dim is None else dim
-        return fun(input, s if s is None else tuple(s), axes=axes, norm=norm)
+def _many(fun: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
+    def function(input: Any, s: Any = None, dim: Any = default, norm: Any = None) -> Any:
+        s, dim = ((k,) if isinstance(k, int) else k for k in (s, dim))
+        axes = range(input.ndim - len(s) if s is not None else 0, input.ndim) if dim is None else dim
+        return fun(input, s if s is None else tuple(s), axes=tuple(axes), norm=norm) if len(axes) else input + 0j
 
     return function
 
@@ -46,7 +43,7 @@ _NODES = {"": "FftC2C", "i": "FftC2C", "r": "FftR2C", "ir": "FftC2R", "h": "FftC
 _ALL: dict[str, Any] = {kind: getattr(np.fft, f"{kind}fftn", None) for kind in _NODES} | {"h": _hfftn, "ih": _ihfftn}
 _space: dict[str, Any] = {}
 _rows: dict[str, Any] = {f"{kind}fft": (node, _one(getattr(np.fft, f"{kind}fft"))) for kind, node in _NODES.items()}
-_rows |= {f"{kind}fft2": (node, _two(_ALL[kind])) for kind, node in _NODES.items()}
+_rows |= {f"{kind}fft2": (node, _many(_ALL[kind], (-2, -1))) for kind, node in _NODES.items()}
 _rows |= {f"{kind}fftn": (node, _many(_ALL[kind])) for kind, node in _NODES.items()}
 bind(_rows, space=_space, prefix="fft_", floating=True)
 
@@ -115,7 +112,7 @@ def _stft(
     frames = np.lib.stride_tricks.sliding_window_view(x, n_fft, -1)[..., ::hop, :] * w
     out = (np.fft.rfft if (real if onesided is None else onesided) else np.fft.fft)(frames, norm="ortho" if normalized else None)
     out = np.swapaxes(out, -1, -2)
-    return out if return_complex or not real else np.stack([out.real, out.imag], -1)
+    return out if return_complex or (return_complex is None and not real) else np.stack([out.real, out.imag], -1)
 
 
 def _istft(

@@ -304,12 +304,9 @@ def _qr(A: Any, mode: Any = "reduced") -> Any:
     return (np.zeros(0, A.dtype), np.linalg.qr(A, "r")) if mode == "r" else tuple(np.linalg.qr(A, mode))
 
 
-def _addition(product: Callable[..., Any]) -> Callable[..., Any]:
-    def function(input: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-        c = product(a, b) if alpha == 1 else alpha * product(a, b)
-        return c if beta == 0 else input + c if beta == 1 else beta * input + c
-
-    return function
+def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    c = product if alpha == 1 else alpha * product
+    return c if beta == 0 else input + c if beta == 1 else beta * input + c
 
 
 def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
@@ -396,7 +393,7 @@ globals().update(_space)
 globals().update(trimmed(globals()))
 __getattr__ = missing("torch.linalg")
 
-for _name in "det matrix_exp matrix_power slogdet".split():
+for _name in "det matrix_exp matrix_power".split():
     public(_space[_name], _name)
 public(_space["inv"], "inverse")
 public(_space["householder_product"], "orgqr")
@@ -418,17 +415,18 @@ bind(
         "cholesky_inverse": ("CholeskyInverse", lambda input, upper=False: np.linalg.inv(_from_factor(input, upper))),
         "cross": ("LinalgCross", _first_three),
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
-        "addmv": ("Addmv", _addition(np.matmul)),
-        "baddbmm": ("Baddbmm", _addition(np.matmul)),
-        "addbmm": ("Addbmm", _addition(lambda a, b: np.sum(np.matmul(a, b), axis=0))),
+        "addmv": ("Addmv", lambda input, mat, vec, beta=1, alpha=1: _added(input, mat @ vec, beta, alpha)),
+        "baddbmm": ("Baddbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, batch1 @ batch2, beta, alpha)),
+        "addbmm": ("Addbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, np.sum(batch1 @ batch2, axis=0), beta, alpha)),
         "cholesky_solve": ("CholeskySolve", _cholesky_solve),
         "lu_solve": ("LinalgLuSolve", lambda b, LU_data, LU_pivots: _lu_solve(LU_data, LU_pivots, b)),
     }
 )
 bind({"inner": ("View", lambda input, other: np.inner(input, other))}, operands=2)
 bind({"kron": ("UnsafeView", lambda input, other: np.kron(input, other))}, operands=2)
-bind({"addr": ("Addr", _addition(np.outer))}, operands=3)
+bind({"addr": ("Addr", lambda input, vec1, vec2, beta=1, alpha=1: _added(input, np.outer(vec1, vec2), beta, alpha))}, operands=3)
 bind({"tensordot": ("View", _tensordot)}, method=False)
+bind(_NAMED["sign logabsdet"], fields="sign logabsdet")
 bind({"svd": ("LinalgSvd", _old_svd)}, fields="U S V")
 bind({"qr": ("LinalgQr", lambda input, some=True: _qr(input, "reduced" if some else "complete"))}, fields="Q R")
 bind({"triangular_solve": ("TriangularSolve", _triangular)}, fields="solution cloned_coefficient")

@@ -45,13 +45,19 @@ def _two(name: str) -> Callable[..., Any]:
 
 def _polynomial(family: str, shifted: bool = False) -> Callable[..., Any]:
     function = scipy("eval_" + family)
-    return lambda input, n: function(np.asarray(n, int), 2 * input - 1 if shifted else input)
+
+    def values(input: Any, n: Any) -> Any:
+        n = np.asarray(n, int)
+        found = function(n, 2 * input - 1 if shifted else input)
+        return found if np.all(n >= 0) else np.where(n >= 0, found, 0)
+
+    return values
 
 
 def _third(sign: int, shifted: bool = False) -> Callable[..., Any]:
     """Chebyshev's polynomials of the third and fourth kind (DLMF 18.7.5, 18.7.6)."""
     second = _polynomial("chebyu", shifted)
-    return lambda input, n: second(input, n) + sign * np.where(np.asarray(n) > 0, second(input, np.maximum(n, 1) - 1), 0)
+    return lambda input, n: second(input, n) + sign * second(input, np.asarray(n, int) - 1)
 
 
 def _node(name: str) -> str:

@@ -236,9 +236,7 @@ class Flat:
                 if p is None:
                     new.append(np.zeros(np.shape(leaf)))
                 else:
-                    g = grads[p]
-                    if g is None:
-                        g = zeros_like(self.inputs[p])
+                    g = or_zeros(grads[p], self.inputs[p])
                     new.append(g if g.shape else _as_scalar(g, self.inputs[p]))
             out.append(tree.built(treedef, new))
         return out
@@ -254,6 +252,11 @@ def _as_scalar(g: Any, x: Any) -> Any:
 def zeros_like(x: Any) -> Any:
     """A plain zero array of the shape and dtype of `x`; a scalar where `x` is one."""
     return np.zeros(x.shape, x.dtype) if x.shape or isinstance(x, np.ndarray) else x.dtype.type(0)
+
+
+def or_zeros(g: Any, x: Any) -> Any:
+    """A cotangent or tangent of `x`: zeros where there is none."""
+    return zeros_like(x) if g is None else g
 
 
 def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any]) -> list[Any]:

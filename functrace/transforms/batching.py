@@ -45,10 +45,8 @@ class ByLeaf:
         self.axes = tuple(axes)
 
 
-def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
-    """An axis for each leaf: `axes` is a prefix of the tree, its ints and Nones covering all below them."""
-    if axes is None or isinstance(axes, (int, np.integer)):
-        return [axes] * treedef.num_leaves
+def spread(axes: Any, given: Any) -> list[Any] | None:
+    """An axis for each leaf: `axes` is a prefix of the tree, its ints and Nones covering all below them. None: it does not fit."""
     out: list[Any] = []
     todo = [(axes, given)]
     while todo:
@@ -60,11 +58,20 @@ def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
         elif (pairs := tree._paired(axis, part)) is not None:
             todo.extend(reversed(pairs))
         else:
-            raise errors.BatchError(
-                f"{what} = {axes!r} does not fit the structure of what it is for, {treedef!r}.\n"
-                "  Give an int or None for all of it, or a tuple with an entry for each part, which may be a tree again: "
-                "({'w': 0, 'b': None}, 0)."
-            )
+            return None
+    return out
+
+
+def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
+    if axes is None or isinstance(axes, (int, np.integer)):
+        return [axes] * treedef.num_leaves
+    out = spread(axes, given)
+    if out is None:
+        raise errors.BatchError(
+            f"{what} = {axes!r} does not fit the structure of what it is for, {treedef!r}.\n"
+            "  Give an int or None for all of it, or a tuple with an entry for each part, which may be a tree again: "
+            "({'w': 0, 'b': None}, 0)."
+        )
     return out
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, value
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
-from functrace.transforms.custom import Call, is_float, zeros
+from functrace.transforms.custom import Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import replaced
 
@@ -135,7 +135,7 @@ class _CheckpointCall(Call):
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _random_state()
-        out = _CheckpointCall(self.function, self.treedef, self.f)(leaves)
+        out, _ = super().forward(leaves, mine)
         return out, (state, [_sketch(y) for y in tree.leaves(out)])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
@@ -156,7 +156,6 @@ class _CheckpointCall(Call):
 
     def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
         moving = [k for k, x in enumerate(leaves) if is_float(x)]
-
         return moving, lambda *xs: tree.leaves(self.plain(replaced(leaves, moving, xs)))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -172,7 +171,7 @@ class _CheckpointCall(Call):
         moving, flat = self._moving(leaves)
 
         def run() -> Any:
-            out, pushed = jvp(flat, [leaves[k] for k in moving], [zeros(ts[k], leaves[k]) for k in moving])
+            out, pushed = jvp(flat, [leaves[k] for k in moving], [or_zeros(ts[k], leaves[k]) for k in moving])
             return out, lambda: pushed
 
         return self._again(residuals, run)  # type: ignore[no-any-return]

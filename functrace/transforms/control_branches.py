@@ -12,9 +12,9 @@ from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import store
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.control_carry import NUMBERS, arrays
-from functrace.transforms.control_program import Program, numbered, or_zeros, pulled, pushed, recorded, settled
+from functrace.transforms.control_program import Program, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, is_float
 from functrace.transforms.tracing import replaced
 
@@ -68,7 +68,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
 def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
     plain = _decided(index)
     if plain is not None:
-        return branches[min(max(plain, 0), len(branches) - 1)](*operands)
+        return branches[_clamped(plain, branches)](*operands)
     given, treedef = tree.flatten(operands)
     moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
     leaves = arrays(what, "an operand", [given[k] for k in moving])[0]
@@ -97,7 +97,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         programs = record()  # with what the operands have become
     if any(body.looked for body in programs):
         try:
-            return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+            return branches[_clamped(index, branches)](*operands)
         except errors.ConversionError:
             raise errors.ControlFlowError(
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
@@ -117,6 +117,10 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, given[moving[k]])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
+
+
+def _clamped(index: Any, among: Sequence[Any]) -> int:
+    return min(max(int(index), 0), len(among) - 1)
 
 
 def _decided(index: Any) -> int | None:
@@ -174,7 +178,7 @@ class SwitchCall(Call):
 
     def taken(self, index: Any) -> int:
         """The program for an index."""
-        return min(max(int(index), 0), len(self.programs) - 1)
+        return _clamped(index, self.programs)
 
     def of(self, k: int, leaves: Sequence[Any]) -> list[Any]:
         """The inputs of program `k`."""
@@ -186,7 +190,7 @@ class SwitchCall(Call):
         return self.programs[k].call(*self.of(k, settled(leaves)))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        return SwitchCall(self.function, self.programs, self.counts, self.what, self.names)(leaves), mine
+        return super().forward(leaves, mine)[0], mine
 
     def _derived(self, leaves: Sequence[Any], more: Sequence[Any], rule: Callable[..., list[Any]]) -> list[Any]:
         """A switch between what `rule(program, all inputs, own places, more)` makes of each program."""
@@ -225,7 +229,7 @@ class SwitchCall(Call):
             given = dict(zip(moving, more))
             wanted = [i for i in own if i in moving]
             if not wanted:
-                return [or_zeros(None, ans[k]) for k in floats]
+                return [zeros_like(ans[k]) for k in floats]
             return pushed(_results(body, xs, own, wanted, floats), [xs[i] for i in wanted], [given[i] for i in wanted])
 
         out = dict(zip(floats, self._derived(leaves, [ts[k + 1] for k in moving], rule)))

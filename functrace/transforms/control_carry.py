@@ -35,7 +35,7 @@ def is_number(x: Any) -> bool:
 
 def own(xs: Sequence[Any]) -> list[Any]:
     """Arrays that others do not see written to: copies, or other handles of traced arrays."""
-    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) and x.shape else x for x in xs]
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
 
 
 def traced(xs: Sequence[Any]) -> bool:

@@ -21,8 +21,8 @@ from functrace.core.primitive import BINARY, Aval, Primitive, bind
 from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.transforms import masks
-from functrace.transforms.arguments import zeros_like
-from functrace.transforms.control_program import Instruction, Program, numbered, or_zeros, pulled, recorded, run, settled
+from functrace.transforms.arguments import or_zeros, zeros_like
+from functrace.transforms.control_program import Instruction, Program, numbered, pulled, recorded, run, settled
 from functrace.transforms.custom import CALL, Body, Call, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import replaced
@@ -338,7 +338,7 @@ class ScanCall(Call):
         return lambda *xs: self.unrolled(*replaced(leaves, moving, xs))
 
     def _push_unrolled(self, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        which = [k for k, t in enumerate(ts) if t is not None]
+        which = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
         return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:

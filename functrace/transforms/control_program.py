@@ -23,7 +23,7 @@ from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.transforms import masks
-from functrace.transforms.arguments import zeros_like
+from functrace.transforms.arguments import or_zeros
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
@@ -48,12 +48,9 @@ class Recorder(ProgramTrace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Compute an example, and record."""
-        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
-        values = tuple([a.value if m else self.constant(a, True) for a, m in zip(args, mine)])
-        slots = tuple([a.slot if m else -1 for a, m in zip(args, mine)])
-        return self.record(primitive, slots, values, bind(primitive, tuple([example(v) for v in values]), params), params)
+    def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """An example of the result."""
+        return bind(primitive, tuple([example(v) for v in values]), params)
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant, as a tape would keep it."""
@@ -204,16 +201,11 @@ def settled(leaves: Sequence[Any]) -> list[Any]:
     return [x.view(np.ndarray) if isinstance(x, np.ndarray) else as_numpy(x) for x in leaves]
 
 
-def or_zeros(g: Any, like: Any) -> Any:
-    """`g`, or zeros where there is none; a scalar where it has no axes."""
-    return np.zeros(like.shape, like.dtype)[()] if g is None else g
-
-
 def pulled(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs of a flat function. Unlike `vjp` it does not look at them, unless masks are asked for."""
     if masks.active():
         return list(vjp(lambda *xs: list(f(*xs)), *inputs)[1](list(gs)))
-    return [zeros_like(x) if d is None else d for d, x in zip(pullback(record(f, inputs, "a body"), gs), inputs)]
+    return [or_zeros(d, x) for d, x in zip(pullback(record(f, inputs, "a body"), gs), inputs)]
 
 
 def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -221,7 +213,7 @@ def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[
     if masks.active():
         return jvp(lambda *xs: list(f(*xs)), list(inputs), list(ts))[1]
     tape = record(f, inputs, "a body")
-    return [zeros_like(y) if d is None else d for d, y in zip(pushforward(tape, ts), tape.outputs)]
+    return [or_zeros(d, y) for d, y in zip(pushforward(tape, ts), tape.outputs)]
 
 
 _LIMIT = 1000  # things looked at

@@ -6,6 +6,7 @@ works under `jvp`, and a `custom_jvp` under `grad`.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -20,7 +21,8 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
-from functrace.transforms.arguments import label, listed, name_of, signature, zeros_like
+from functrace.ops.kinds import undeclared_constant
+from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, reading, same
 from functrace.transforms.masks import dense
@@ -34,7 +36,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_stop: Any = Primitive("stop_gradient", lambda x: x, arity=1, constant=True, batch=lambda _size, _flags, args, _params: _stop(*args)).op
+_stop = undeclared_constant("stop_gradient", lambda x: x)
 
 
 def stop_gradient(x: T) -> T:
@@ -56,7 +58,7 @@ def _lend(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
-    return apart(x) if isinstance(x, Tracer) and x.shape else x
+    return apart(x) if isinstance(x, Tracer) else x
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:
@@ -82,11 +84,6 @@ _LATER = object()  # residuals that nothing has asked for yet
 def is_float(x: Any) -> bool:
     """Whether `x` is an array or scalar of floats or complex numbers."""
     return hasattr(type(x), "dtype") and x.dtype.kind in "fc"
-
-
-def zeros(g: Any, ans: Any) -> Any:
-    """`g`, or zeros like `ans` where there is none."""
-    return zeros_like(ans) if g is None else g
 
 
 class Body(NamedTuple):
@@ -169,8 +166,8 @@ class Call:
         return self.f(*self.args(leaves))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        """The result, and what the rules need, to differentiate with respect to those leaves that are `mine`."""
-        raise NotImplementedError
+        """The result, and what the rules need, to differentiate with respect to those leaves that are `mine`: nothing, unless stated."""
+        return copy.copy(self)(leaves), None
 
     def residuals(self, given: Any, leaves: Sequence[Any]) -> Any:
         """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
@@ -182,7 +179,7 @@ class Call:
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """`reverse`, where a cotangent may be None."""
-        return self.reverse(residuals, leaves, [zeros(g, y) for g, y in zip(gs, ans)])
+        return self.reverse(residuals, leaves, [or_zeros(g, y) for g, y in zip(gs, ans)])
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the leaves of the arguments."""
@@ -194,7 +191,7 @@ class Call:
 
         def linear(*cts: Any) -> list[Any]:
             back = self.reverse(residuals, leaves, cts)
-            return [zeros(back[k], leaves[k]) for k in moving]
+            return [or_zeros(back[k], leaves[k]) for k in moving]
 
         return transpose(linear, ans, [ts[k] for k in moving])
 
@@ -335,16 +332,17 @@ class custom_vjp(_Custom[P, R]):
         leaves, treedef = tree.flatten(moving)
         f: Any = self.fun
         fwd, bwd = self.fwd, self.bwd
-        call = _VjpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *xs: fwd(*merge(*xs)), lambda *r: bwd(*fixed, *r))
+        numbers = [k % (len(moving) + len(fixed)) for k in self.nondiff_argnums]
+        call = _VjpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *xs: fwd(*merge(*xs)), lambda *r: bwd(*fixed, *r), numbers)
         return call(leaves)  # type: ignore[no-any-return]
 
 
 class _VjpCall(Call):
     what, lends = "custom_vjp", True
 
-    def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any) -> None:
+    def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
-        self.fwd, self.bwd = fwd, bwd
+        self.fwd, self.bwd, self.fixed = fwd, bwd, fixed  # the numbers of arguments that have no cotangent
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         result = self._rule("fwd(*args)", self.fwd, *self.args(leaves))
@@ -373,12 +371,13 @@ class _VjpCall(Call):
                 f"  Return ({wanted}{',' * (count == 1)}); None is zero."
             )
         out: list[Any] = []
+        places = [k for k in range(len(args) + len(self.fixed)) if k not in self.fixed]
         for k, (arg, g) in enumerate(zip(args, back)):
             likes, treedef = tree.flatten(arg)
             gs, structure = ([None] * len(likes), treedef) if g is None else tree.flatten(g)
             if structure != treedef:
                 raise errors.CustomRuleError(f"custom_vjp {name!r}: bwd's cotangent {k} has {structure!r}, the argument {treedef!r}.")
-            out.extend(self._checked(name, k, a, x) for a, x in zip(gs, likes))
+            out.extend(self._checked(name, places[k], a, x) for a, x in zip(gs, likes))
         return out
 
     def _checked(self, name: str, k: int, g: Any, x: Any) -> Any:
@@ -394,7 +393,7 @@ class _VjpCall(Call):
         return np.array(g) if type(g) is np.ndarray else g
 
     def mapped(self, axes: ByLeaf) -> Call:
-        return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd))
+        return _VjpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.fwd, axes), vmap(self.bwd), self.fixed)
 
 
 class custom_jvp(_Custom[P, R]):
@@ -467,11 +466,8 @@ class _JvpCall(Call):
         super().__init__(function, treedef, f)
         self.rule = rule
 
-    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        return _JvpCall(self.function, self.treedef, self.f, self.rule)(leaves), None
-
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        full = [zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
+        full = [or_zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args([*map(_lend, leaves)]), self.args([*map(_lend, full)]))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(

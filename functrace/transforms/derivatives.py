@@ -16,7 +16,7 @@ from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
-from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, resolve, zeros_like
+from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
 
@@ -24,10 +24,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 
-_AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
+AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at once, and so not locked for long
 
 
-class _Run:
+class Run:
     """A recorded call: its tape, and the trees of its results."""
 
     __slots__ = ("again", "aux", "flat", "out", "tape", "treedef")
@@ -56,7 +56,7 @@ class _Run:
         self.aux = tree.built(aux_def, outputs[count:]) if has_aux else None
         self.out = outputs[:count]
         del self.tape.slots[count:]
-        self.again = lambda: _Run(what, flat, has_aux, copy).tape
+        self.again = lambda: Run(what, flat, has_aux, copy).tape
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
@@ -67,6 +67,7 @@ class _Run:
         return replayed(pushforward, self.tape, ts, self.again)
 
     def result(self) -> Any:
+        """The result, as the function returned it."""
         return tree.built(self.treedef, self.out)
 
 
@@ -105,7 +106,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     """
     errors.check_call("vjp(f, *primals)", f)
     flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
-    run = _Run("vjp", flat, has_aux)
+    run = Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
     @errors.boundary
@@ -147,7 +148,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     """
     errors.check_call("linearize(f, *primals)", f)
     flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
-    run = _Run("linearize", flat, has_aux)
+    run = Run("linearize", flat, has_aux)
 
     @errors.boundary
     def f_jvp(*tangents: Any) -> Any:
@@ -158,7 +159,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     return (run.result(), f_jvp, run.aux) if has_aux else (run.result(), f_jvp)
 
 
-def _push(run: _Run, tangents: Sequence[Any]) -> Any:
+def _push(run: Run, tangents: Sequence[Any]) -> Any:
     flat = run.flat
     ts: list[Any] = [None] * len(flat.inputs)
     for tangent, treedef, leaves, places in zip(tangents, flat.treedefs, flat.wholes, flat.places):
@@ -167,7 +168,7 @@ def _push(run: _Run, tangents: Sequence[Any]) -> Any:
             if p is not None:
                 ts[p] = t
     outs = run.push(ts)
-    return tree.unflatten(run.treedef, [zeros_like(x) if t is None else t for t, x in zip(outs, run.out)])
+    return tree.unflatten(run.treedef, [or_zeros(t, x) for t, x in zip(outs, run.out)])
 
 
 @overload
@@ -201,7 +202,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     """
     check_tuples("jvp", f, primals, tangents)
     flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
-    run = _Run("jvp", flat, has_aux, _AT_ONCE)
+    run = Run("jvp", flat, has_aux, AT_ONCE)
     out = (run.result(), _push(run, tangents))
     return (*out, run.aux) if has_aux else out
 
@@ -239,13 +240,13 @@ def _gradient(
     """Value, aux and gradients of a call."""
     keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
     flat = Flat("grad", f, args, kwargs, keys)
-    run = _Run("grad", flat, has_aux, _AT_ONCE)
+    run = Run("grad", flat, has_aux, AT_ONCE)
     seed = _scalar_seed(f, run, flat, holomorphic)
     grads = flat.rebuild(run.pull([seed], consume=True))
     return run.out[0], run.aux, tuple(grads) if several else grads[0]
 
 
-def _scalar_seed(f: Any, run: _Run, flat: Flat, holomorphic: bool) -> Any:
+def _scalar_seed(f: Any, run: Run, flat: Flat, holomorphic: bool) -> Any:
     if not run.treedef.alone or run.out[0].shape != ():
         several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
         found = errors.describe(run.out[0]) if run.treedef.alone else several
@@ -328,7 +329,7 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
-        run = _Run(what, flat, has_aux, _AT_ONCE)
+        run = Run(what, flat, has_aux, AT_ONCE)
         _check_complex(what, f, flat, run, holomorphic, mode)
         sizes = sum(x.size for x in flat.inputs), sum(x.size for x in run.out)
         reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
@@ -338,11 +339,11 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
             return (out, run.aux) if has_aux else out
         if reverse:
             bases, total = _bases(run.out)
-            rows = _each(lambda *cts: [zeros_like(x) if g is None else g for g, x in zip(run.pull(cts), flat.inputs)], bases, total)
+            rows = _each(lambda *cts: [or_zeros(g, x) for g, x in zip(run.pull(cts), flat.inputs)], bases, total)
             blocks = [_split_rows(rows, run.out, k) for k in range(len(flat.inputs))]  # per input, per output
         else:
             bases, total = _bases(flat.inputs)
-            columns = _each(lambda *ts: [zeros_like(x) if t is None else t for t, x in zip(run.push(ts), run.out)], bases, total)
+            columns = _each(lambda *ts: [or_zeros(t, x) for t, x in zip(run.push(ts), run.out)], bases, total)
             blocks = _split_columns(columns, flat.inputs, run.out)
         trees = [[block[j] for block in blocks] for j in range(len(run.out))]  # per output, per input
         per_output = [_arguments(flat, row, x, several) for row, x in zip(trees, run.out)]
@@ -388,7 +389,7 @@ def _arguments(flat: Flat, row: Sequence[Any], out: Any, several: bool) -> Any:
     return tuple(trees) if several else trees[0]
 
 
-def _check_complex(what: str, f: Any, flat: Flat, run: _Run, holomorphic: bool, mode: str) -> None:
+def _check_complex(what: str, f: Any, flat: Flat, run: Run, holomorphic: bool, mode: str) -> None:
     complex_in = any(x.dtype.kind == "c" for x in flat.inputs)
     complex_out = any(x.dtype.kind == "c" for x in run.out)
     if (complex_in or complex_out) and not holomorphic and not (mode == "forward" and not complex_in):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from functrace.ops.rows import checksum
 from functrace.pool import owned
 
 Replay = Callable[[Tape, Sequence[Any]], list[Any]]
-_on: ContextVar[bool] = ContextVar("masks", default=False)
+wanted: ContextVar[bool] = ContextVar("masks", default=False)
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -82,15 +83,17 @@ def dense(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def active() -> bool:
     """Whether replays carry masks from the start."""
-    return _on.get()
+    return wanted.get()
 
 
 def _finite(results: Sequence[Any]) -> bool:
     for x in results:
         while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
             x = x.value
-        if x is not None and not np.isfinite(checksum(x)):
-            return False
+        if x is not None:
+            total = checksum(x)
+            if not (isfinite(total) if isinstance(total, float) else np.isfinite(total)):  # math's, in a tenth of the time of NumPy's
+                return False
     return True
 
 
@@ -112,7 +115,7 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
     does not warn of what a replay divides by: the derivative of a function may well be infinite, and may be thrown away.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        if _on.get():
+        if wanted.get():
             return _masked(replay, tape, seeds)
         out = replay(tape, seeds)
         if _finite(out):
@@ -121,8 +124,8 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
             out = _masked(replay, tape, seeds)
             if _finite(out):
                 return out
-        token = _on.set(True)
+        token = wanted.set(True)
         try:
             return _masked(replay, again(), seeds)
         finally:
-            _on.reset(token)
+            wanted.reset(token)

@@ -174,11 +174,11 @@ def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
             return [f"{text[0]}.{i.argval}"], False
         if i.opname == "STORE_SUBSCR" and len(text) == 2:
             return [f"{text[0]}[{text[1]}]"], False
-        if i.opname == "LOAD_CONST" and text:
+        if i.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and text:
             text.append(repr(i.argval))
         elif i.opname in ("LOAD_ATTR",) and text:
             text[-1] += f".{i.argval}"
-        elif i.opname == "LOAD_FAST_LOAD_FAST":
+        elif i.opname.startswith("LOAD_FAST") and isinstance(i.argval, tuple):  # two at once, from Python 3.13 on
             text += i.argval
         elif i.opname.startswith(("LOAD_FAST", "LOAD_NAME", "LOAD_DEREF", "LOAD_GLOBAL")) and isinstance(i.argval, str):
             text.append(i.argval)

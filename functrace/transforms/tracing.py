@@ -106,13 +106,19 @@ class ProgramTrace(TapeTrace):
         return tracer.value
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        mine = [isinstance(a, Tracer) and a.owner is self for a in args]
-        values = tuple(a.value if m else self.constant(a, True) for a, m in zip(args, mine))
-        slots = tuple(a.slot if m else -1 for a, m in zip(args, mine))
-        return self.record(primitive, slots, values, bind(primitive, values, params), params)
+        slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
+        values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
+        return self.record(primitive, slots, values, self.compute(primitive, values, params), params)
+
+    def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """The result of an op."""
+        return bind(primitive, values, params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         out = super().record(primitive, slots, args, ans, params)
+        entry = self.entries[-1]
+        if entry[3] is not args and not primitive.multi:  # no rule looks into a constant, but a replay does
+            self.entries[-1] = (*entry[:3], tuple([a if i < 0 else x for a, x, i in zip(args, entry[3], slots)]), *entry[4:])
         self.frames.stamp(sys._getframe(1), [e[1] for e in self.entries[len(self.frames) :]])
         return out
 

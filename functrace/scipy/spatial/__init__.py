@@ -1,4 +1,5 @@
-"""SciPy's `spatial`, for plain and traced arrays alike: distances, here and in `spatial.distance`, and Procrustes analysis.
+"""SciPy's `spatial`, for plain and traced arrays alike: distances, here and in `spatial.distance`, Procrustes analysis,
+and rotations in `spatial.transform`.
 
 >>> import functrace as ft, numpy as np
 >>> from functrace.scipy import spatial
@@ -19,6 +20,7 @@ from functrace.ops.registry import each
 from functrace.scipy._linalg_decompositions import svd
 from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.spatial import distance as distance
+from functrace.scipy.spatial import transform as transform
 from functrace.scipy.spatial.distance import _double
 
 _declared = declarer(_scipy)
@@ -59,5 +61,5 @@ _REASONS = {
     "not covered yet": "geometric_slerp",
 }
 REFUSED = by_name(_REASONS)
-REFUSED.update({f"distance.{name}": reason for name, reason in distance.REFUSED.items()})
+REFUSED.update({f"{m}.{name}": why for m in ("distance", "transform") for name, why in globals()[m].REFUSED.items()})
 __getattr__ = late(_scipy, {name: reason for name, reason in REFUSED.items() if "." not in name})

@@ -242,5 +242,4 @@ _REASONS = {
     "not covered yet": "directed_hausdorff",
 }
 REFUSED = {name: reason for name, reason in by_name(_REASONS).items() if hasattr(_scipy, name)}
-CONSTANT = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
 __getattr__ = late(_scipy, REFUSED)

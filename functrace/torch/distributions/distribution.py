@@ -54,7 +54,7 @@ class Distribution:
         if not self._validate_args:
             return
         for name, constraint in self.arg_constraints.items():
-            value = self.__dict__.get(name)
+            value = self.__dict__.get(name) if len(self.arg_constraints) > 1 else getattr(self, name)  # which may be a property
             if isinstance(value, Tensor) and not bool(constraint.check(value).all()):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy "

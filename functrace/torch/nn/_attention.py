@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -242,12 +243,14 @@ def multi_head_attention_forward(
         if key_padding_mask is not None and key_padding_mask._a.shape[j] != wide:
             raise AssertionError(f"Expected key_padded_mask.shape[{j}] to be {wide}, but got {key_padding_mask._a.shape[j]}")
     head = width // num_heads
-    if use_separate_proj_weight:
-        projections = (q_proj_weight, k_proj_weight, v_proj_weight)
+    if query is key is value and not use_separate_proj_weight:  # one product for all three
+        together = linear(query, in_proj_weight, in_proj_bias).view(length, batch, 3, width)
+        q, k, v = together.permute(2, 0, 1, 3).contiguous().unbind(0)
     else:
-        projections = in_proj_weight.chunk(3)
-    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), projections, biases))
+        apart = q_proj_weight, k_proj_weight, v_proj_weight
+        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+        projections = zip((query, key, value), apart if use_separate_proj_weight else in_proj_weight.chunk(3), biases)
+        q, k, v = itertools.starmap(linear, projections)
     attn_mask, key_padding_mask = _additive(attn_mask, q._a.dtype), _additive(key_padding_mask, q._a.dtype)
     if attn_mask is not None and attn_mask._a.ndim == 2:
         attn_mask = attn_mask.unsqueeze(0)
@@ -272,7 +275,9 @@ def multi_head_attention_forward(
         weights = weights.view(batch, num_heads, length, source)
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        out = scaled_dot_product_attention(q, k, v, mask, p)
+        q, k, v = (x.view(batch, num_heads, -1, head) for x in (q, k, v))
+        mask = mask if mask is None else mask.unsqueeze(0) if mask._a.shape[0] == 1 else mask.view(batch, num_heads, -1, source)
+        out = scaled_dot_product_attention(q, k, v, mask, p).view(batch * num_heads, length, head)
     out = linear(out.transpose(0, 1).reshape(length * batch, width), out_proj_weight, out_proj_bias).view(length, batch, -1)
     if alone:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)

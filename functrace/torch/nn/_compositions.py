@@ -122,7 +122,7 @@ def _ranking(input1: Any, input2: Any, target: Any, margin: float = 0.0) -> Any:
 
 def _multilabel_soft(input: Any, target: Any, weight: Any = None) -> Any:
     loss = target * _softplus(-input) + (1 - target) * _softplus(input)
-    return (loss if weight is None else loss * weight).mean(-1)
+    return (loss if weight is None else loss * weight).sum(input._a.ndim - 1) / input._a.shape[-1]
 
 
 _SOFTPLUS = Op("LogSigmoid", softplus_of, [lambda g, _r, x: g * logistic(x)], "LogSigmoidBackward")

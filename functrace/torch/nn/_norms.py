@@ -40,23 +40,23 @@ def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ..
 
 
 def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[Any, Any]:
-    y, factor, *_ = made if made and type(x) is np.ndarray else _standard(np.reshape(x, view), axes, eps)
+    y, factor, *_ = made if made and type(x) is np.ndarray else _standard(x.reshape(view), axes, eps)
     return y, factor
 
 
 def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, _ = _standardised(x, view, axes, eps, made)
-    y = y * np.reshape(w, across) if w is not None else y.copy() if made else y  # what was made is not given away
+    y = y * w.reshape(across) if w is not None else y.copy() if made else y  # what was made is not given away
     if b is not None:
-        y = np.add(y, np.reshape(b, across), out=y) if type(y) is type(b) is np.ndarray else y + np.reshape(b, across)
-    return np.reshape(y, x.shape)
+        y = np.add(y, b.reshape(across), out=y) if type(y) is type(b) is np.ndarray else y + b.reshape(across)
+    return y.reshape(x.shape)
 
 
 def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, factor = _standardised(x, view, axes, eps, made)
-    g = np.reshape(g, view)
+    g = g.reshape(view)
     if w is not None:
-        w = np.reshape(w, across)
+        w = w.reshape(across)
         if w.ndim == g.ndim and all(across[k] == 1 for k in axes):  # it can wait for the end
             factor = factor * w
         else:
@@ -68,22 +68,22 @@ def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, ac
         d -= down
         d *= factor
         return d.reshape(x.shape)
-    return np.reshape((g - y * along - down) * factor, x.shape)
+    return ((g - y * along - down) * factor).reshape(x.shape)
 
 
 def _gathered(g: Any, across: Any, shape: Any) -> Any:
     """Summed over the axes along which a weight was spread."""
     lead = len(g.shape) - len(across)
     axes = (*range(lead), *(lead + k for k, n in enumerate(across) if n == 1 and g.shape[lead + k] != 1))
-    return np.reshape(np.sum(g, axis=axes), shape)
+    return g.sum(axis=axes).reshape(shape)
 
 
 def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
-    return _gathered(np.reshape(g, view) * _standardised(x, view, axes, eps, made)[0], across, _w.shape)
+    return _gathered(g.reshape(view) * _standardised(x, view, axes, eps, made)[0], across, _w.shape)
 
 
 def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, across: Any, _eps: float, _made: Any) -> Any:
-    return _gathered(np.reshape(g, view), across, _b.shape)
+    return _gathered(g.reshape(view), across, _b.shape)
 
 
 _NORMS = {
@@ -94,7 +94,7 @@ _FIXED = Op(  # by statistics that are given
     "NativeBatchNorm",
     lambda x, w, b, mean, factor: _affine((x - mean) * factor, w, b),
     [
-        lambda g, _r, _x, w, _b, _mean, factor: g * (factor if w is None else factor * np.reshape(w, factor.shape)),
+        lambda g, _r, _x, w, _b, _mean, factor: g * (factor if w is None else factor * w.reshape(factor.shape)),
         lambda g, _r, x, _w, _b, mean, factor: _gathered(g * ((x - mean) * factor), factor.shape, _w.shape),
         lambda g, _r, _x, _w, _b, _mean, factor: _gathered(g, factor.shape, _b.shape),
     ],
@@ -105,8 +105,8 @@ _FIXED = Op(  # by statistics that are given
 
 def _affine(y: Any, w: Any, b: Any) -> Any:
     across = (1, -1, *(1,) * (len(y.shape) - 2))
-    y = y if w is None else y * np.reshape(w, across)
-    return y if b is None else y + np.reshape(b, across)
+    y = y if w is None else y * w.reshape(across)
+    return y if b is None else y + b.reshape(across)
 
 
 def _moved(old: Any, new: Any, momentum: float) -> None:
@@ -141,7 +141,7 @@ def batch_norm(
     if n == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     made = _made(input._a, shape, axes, eps)
-    if running_mean is not None:
+    if running_mean is not None and n:
         mean, variance = (made or _standard(input.detach()._a, axes, eps))[2:]
         _moved(running_mean, np.reshape(mean, channels), momentum)
         _moved(running_var, np.reshape(variance, channels) * (n / (n - 1)), momentum)

@@ -73,15 +73,17 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
     c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
     lead = (slice(None),) * (len(x.shape) - d)
     free: Any = True
-    finite = np.isfinite(value(g)).all()  # a product is faster, but hands on what is no number
+    finite, odd = np.isfinite(value(g)).all(), np.isnan(value(r)).any()  # a product is faster, but hands on what is no number
     shares = []
     for offset in itertools.product(*map(range, kernel)):
         part = c[lead + offset]
-        hit = ((part == r) | (part != part)) & free
-        free = ~hit & free
+        hit = ((part == r) | (part != part) if odd else part == r) & free
+        free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
-    parts = np.reshape(np.stack(shares), (*kernel, *g.shape))  # the offsets first, where each part is in one piece
-    return overlap(np.moveaxis(parts, range(d), range(-2 * d, -d)), x.shape[-d:], kernel, stride, dilation, pads)
+    parts = np.stack(shares).reshape(*kernel, *g.shape)  # the offsets first, where each part is in one piece
+    n = parts.ndim
+    parts = parts.transpose((*range(d, n - d), *range(d), *range(n - d, n)))
+    return overlap(parts, x.shape[-d:], kernel, stride, dilation, pads)
 
 
 _MAX_POOL = {
@@ -168,11 +170,13 @@ def _avg_pool_of(d: int) -> Any:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         kernel, stride, dilation, pads = geometry
-        sizes, inner = input._a.shape[-d:], tuple((p, p) for p in each(padding, d))
-        counted = filled(np.ones(sizes), inner, 1) if count_include_pad else filled(np.ones(sizes), inner)
-        beyond = tuple((0, hi - p) for (_, hi), (_, p) in zip(pads, inner))
-        counts = raw_windows(counted, kernel, stride, dilation, beyond).sum(tuple(range(d)))
-        counts = np.asarray(divisor_override or counts, input._a.dtype)
+        counts: Any = divisor_override or math.prod(kernel)
+        if divisor_override is None and any(map(any, pads)):
+            sizes, inner = input._a.shape[-d:], tuple((p, p) for p in each(padding, d))
+            counted = filled(np.ones(sizes), inner, 1) if count_include_pad else filled(np.ones(sizes), inner)
+            beyond = tuple((0, hi - p) for (_, hi), (_, p) in zip(pads, inner))
+            counts = raw_windows(counted, kernel, stride, dilation, beyond).sum(tuple(range(d)))
+        counts = np.asarray(counts, input._a.dtype)
         return call(_AVG_POOL[d], (input,), (*geometry, counts))
 
     return avg_pool

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +12,8 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
+from functrace.torch._contact import index_add, stop_gradient, vjp
+from functrace.torch._limits import refuse
 from functrace.torch._nodes import Op
 from functrace.torch.nn import _pooling
 
@@ -120,6 +119,7 @@ def interpolate(
     if not 1 <= d <= 3:
         raise _unfit(input._a.ndim, mode)
     if mode == "area":
+        refuse(f"nn.adaptive_avg_pool{d}d", input._a.dtype)
         return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
     if mode in _NEAREST:
         places = []
@@ -131,8 +131,13 @@ def interpolate(
     if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
         raise _unfit(d + 2, mode)
     weights = _averaging if antialias else _resampling
-    maps = [weights(n, m, mode, bool(align_corners), f).astype(input._a.dtype) for n, m, f in zip(sizes, out, factors)]
-    return call(_UPSAMPLE[mode + "_aa" * antialias], (input,), (maps,))
+    op, x = _UPSAMPLE[mode + "_aa" * antialias], input.float() if input._a.dtype.kind == "u" else input
+    maps = [weights(n, m, mode, bool(align_corners), f).astype(x._a.dtype) for n, m, f in zip(sizes, out, factors)]
+    if x is input:
+        return call(op, (x,), (maps,))
+    for k in range(d)[::-1]:  # bytes are rounded after each axis
+        x = call(op, (x,), ([maps[j] if j == k else np.eye(n, dtype=x._a.dtype) for j, n in enumerate(x.shape[2:])],)).round().clamp(0, 255)
+    return x.to(input.dtype)
 
 
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
@@ -185,14 +190,12 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
     return _AFFINE_GRID(theta, tuple(size[2:]), align)
 
 
-def _inside(p: Any, n: int, padding: str, align: bool) -> Any:
-    """Places on an axis of n pixels, those beyond its ends moved to the border or reflected. The gradient is 0 at the ends."""
+def _inside(p: Any, n: Any, padding: str, align: bool) -> Any:
+    """Places in an image of n pixels, those beyond its ends moved to the border or reflected. The gradient is 0 at the ends."""
     if padding == "reflection":
-        low, span = (0.0, n - 1.0) if align else (-0.5, float(n))
-        if not span:
-            return p * 0
+        low, span = (0, n - 1) if align else (-0.5, n)
         far = np.abs(p - low)
-        flips = np.floor(far / span)
+        flips = np.floor(far / np.maximum(span, 1))
         rest = far - flips * span
         p = np.where(flips % 2 == 0, rest, span - rest) + low
     if padding != "zeros":
@@ -200,34 +203,61 @@ def _inside(p: Any, n: int, padding: str, align: bool) -> Any:
     return p
 
 
-def _neighbours(p: Any, n: int, mode: str, padding: str, align: bool, dtype: Any) -> list[tuple[Any, Any]]:
-    """The pixels on an axis of n that have a share in the places p, and their shares, 0 beyond the image."""
+def _neighbours(p: Any, n: Any, mode: str, padding: str, align: bool) -> tuple[Any, Any]:
+    """On each axis the pixels that have a share in the places p, and their shares, 0 beyond the image, along a new first axis."""
     if mode != "bicubic":
         p = _inside(p, n, padding, align)
-    base = (np.rint if mode == "nearest" else np.floor)(p).astype(int)
-    rest = p - base.astype(p.dtype)
-    shares = (np.ones((), dtype),) if mode == "nearest" else _cubic(rest) if mode == "bicubic" else (1 - rest, rest)
-    found = []
-    for step, share in enumerate(shares):
-        i = base + step
-        if mode == "bicubic":
-            i = _inside((i - 1).astype(dtype), n, padding, align).astype(int)
-        found.append((np.minimum(np.maximum(i, 0), n - 1), share * ((i >= 0) & (i < n)).astype(dtype)))
-    return found
+    base = (np.rint if mode == "nearest" else np.floor)(stop_gradient(p))
+    rest, base = p - base, base.astype(int)
+    shares = (np.ones_like(p),) if mode == "nearest" else _cubic(rest) if mode == "bicubic" else (1 - rest, rest)
+    i, last = base + np.arange(len(shares)).reshape(-1, *(1,) * p.ndim), n.astype(int) - 1
+    if mode == "bicubic":
+        i = _inside((i - 1).astype(p.dtype), n, padding, align).astype(int)
+    return np.minimum(np.maximum(i, 0), last), np.stack(shares) * ((i >= 0) & (i <= last)).astype(p.dtype)
 
 
-def _grid_sample(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
-    n, _, *sizes = x.shape
-    batch = np.arange(n).reshape(n, *(1,) * len(sizes))
-    spots = [((grid[..., -1 - k] + 1) * m - (0 if align else 1)) / 2 for k, m in enumerate((m - 1 if align else m) for m in sizes)]
-    out: Any = 0
-    for corner in itertools.product(*(_neighbours(p, m, mode, padding, align, x.dtype) for p, m in zip(spots, sizes))):
-        places, shares = zip(*corner)
-        out = out + x[(batch, slice(None), *places)] * functools.reduce(operator.mul, shares)[..., None]
-    return np.moveaxis(out, -1, 1)
+def _corners(grid: Any, sizes: Sequence[int], *how: Any) -> tuple[Any, Any]:
+    """For each place of the grid the pixels round it, numbered through all images, and their shares: (corners, *places)."""
+    n, d = np.array(sizes[::-1], grid.dtype), len(sizes)
+    pixels, shares = _neighbours(((grid + 1) * (n - 1 if how[-1] else n) - (0 if how[-1] else 1)) / 2, n, *how)
+    corner, share = np.arange(len(grid)).reshape(1, -1, *(1,) * d) * sizes[0] + pixels[..., -1], shares[..., -1]
+    for k in range(1, d):
+        corner = np.reshape(corner[:, None] * sizes[k] + pixels[..., -1 - k], (-1, *grid.shape[:-1]))
+        share = np.reshape(share[:, None] * shares[..., -1 - k], (-1, *grid.shape[:-1]))
+    return corner, share
 
 
-_GRID_SAMPLE = {d: Op(f"GridSampler{d}D", _grid_sample) for d in (2, 3)}
+def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> tuple[Any, Any]:
+    """The corners, once for the result and its gradients; of a traced grid each finds its own, which are part of its derivative."""
+    return made if type(grid) is np.ndarray and made else _corners(grid, x.shape[2:], *how)
+
+
+def _seen(x: Any, corner: Any) -> Any:
+    """The pixels, channels first: (channels, corners, *places)."""
+    return np.take(np.reshape(np.moveaxis(x, 1, 0), (x.shape[1], -1)), corner, axis=1)
+
+
+def _grid_sample(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
+    corner, share = _found(x, grid, how, made)
+    return np.moveaxis(np.sum(_seen(x, corner) * share, axis=1), 0, 1)
+
+
+def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
+    corner, share = _found(_x, grid, how, made)
+    n, channels, *sizes = _x.shape
+    pixels = n * math.prod(sizes)
+    places = corner + pixels * np.arange(channels).reshape(-1, *(1,) * len(corner.shape))
+    whole = index_add(np.zeros(channels * pixels, g.dtype), np.ravel(np.moveaxis(g, 1, 0)[:, None] * share), np.ravel(places))
+    return np.moveaxis(np.reshape(whole, (channels, n, *sizes)), 0, 1)
+
+
+def _ungrid(g: Any, _r: Any, x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
+    corner, _ = _found(x, grid, how, made)
+    d = np.sum(_seen(x, corner) * np.moveaxis(g, 1, 0)[:, None], axis=0)
+    return vjp(lambda grid: (_corners(grid, x.shape[2:], *how)[1],), grid)[1]((d,))[0]
+
+
+_GRID_SAMPLE = {d: Op(f"GridSampler{d}D", _grid_sample, [_unsee, _ungrid], f"GridSampler{d}DBackward", frees=True) for d in (2, 3)}
 
 
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
@@ -253,4 +283,6 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
         )
     if mode == "bicubic" and d == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    return call(_GRID_SAMPLE[d], (input, grid), (mode, padding_mode, align))
+    how = mode, padding_mode, align
+    made = _corners(grid._a, x[2:], *how) if type(grid._a) is np.ndarray else None
+    return call(_GRID_SAMPLE[d], (input, grid), (how, made))

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import GETITEM, Tracer, alike, index_add, read, value
+from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn import _losses
 
@@ -92,10 +94,19 @@ def _bagged(weight: Any, samples: Any, index: Any, bag: Any, n: int, mode: str) 
         full = np.isin(np.arange(n), bag)[:, None]
         return np.where(full, rows[first, np.arange(width)], 0).astype(rows.dtype) if len(index) else np.zeros((n, width), weight.dtype)
     total = index_add(np.zeros((n, weight.shape[1]), rows.dtype), rows, (bag,))
-    return total if mode == "sum" else total / np.maximum(np.bincount(bag, minlength=n), 1)[:, None].astype(rows.dtype)
+    return total if mode == "sum" else total / _filling(bag, n, rows.dtype)
+
+
+def _filling(bag: Any, n: int, dtype: Any) -> Any:
+    return np.maximum(np.bincount(bag, minlength=n), 1)[:, None].astype(dtype)
+
+
+def _unbag(g: Any, _r: Any, _w: Any, index: Any, bag: Any, n: int, mode: str) -> Any:
+    return _unembed((g if mode == "sum" else g / _filling(bag, n, g.dtype))[bag], None, _w, index, None)
 
 
 _BAGS = bound("embedding_bag", "EmbeddingBag", _bagged)
+_EVEN_BAGS = Op("EmbeddingBag", lambda w, *how: _bagged(w, None, *how), [_unbag], frees=True, flat=True)
 
 
 def embedding_bag(
@@ -159,7 +170,8 @@ def embedding_bag(
     bag = np.repeat(np.arange(n), ends - starts[:n])
     kept = np.flatnonzero(index[: bag.size] != (-1 if padding_idx is None else padding_idx % rows))
     samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)[wrap(kept)]
-    return _BAGS(weight, samples, index[kept], bag[kept], n, mode)
+    how = index[kept], bag[kept], n, mode
+    return _BAGS(weight, samples, *how) if mode == "max" or samples is not None else call(_EVEN_BAGS, (weight,), how)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

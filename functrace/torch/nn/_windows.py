@@ -56,9 +56,10 @@ def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
     lead, out = c.shape[: -2 * d], c.shape[-d:]
     x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), c.dtype)
     front = (slice(None),) * len(lead)
-    for offset in itertools.product(*map(range, kernel)):
-        part = tuple(slice(o * e, o * e + s * (n - 1) + 1, s) for o, e, s, n in zip(offset, dilation, stride, out))
-        x[front + part] += c[front + offset]
+    spans = [[slice(o * e, o * e + s * (n - 1) + 1, s) for o in range(k)] for k, e, s, n in zip(kernel, dilation, stride, out)]
+    for offset, part in zip(itertools.product(*map(range, kernel)), itertools.product(*spans)):
+        place = x[front + part]
+        place += c[front + offset]  # at once, where `x[...] += ` would copy the sum to itself
     return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
 
 
@@ -132,7 +133,6 @@ def _unbias(g: Any, *_rest: Any) -> Any:
     return np.sum(g, axis=(0, *range(2, len(g.shape))))
 
 
-_unbias.saves = ()  # type: ignore[attr-defined]
 _CONVOLUTION = Op(
     "Convolution",
     _convolve,

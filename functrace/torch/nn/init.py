@@ -51,24 +51,24 @@ def _fill(tensor: Any, a: Any) -> Any:
     return tensor
 
 
-def _drawn(draw: Callable[..., Any], tensor: Any, first: float, second: float, generator: Any) -> Any:
+def _drawn(name: str, tensor: Any, first: float, second: float, generator: Any) -> Any:
     a = tensor._a
     if not a.size:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
         return tensor
-    refuse("uniform_" if draw is _draws._uniform else "normal_", a.dtype)
-    drawn = draw(a, generator or _random.default_generator, first, second)
+    refuse(name, a.dtype)
+    drawn = _draws.FILLS[name](a, generator or _random.default_generator, first, second)
     return _fill(tensor, like(a, lambda shape: drawn.reshape(shape)))
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Uniform between a and b."""
-    return _drawn(_draws._uniform, tensor, a, b, generator)
+    return _drawn("uniform_", tensor, a, b, generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Normal."""
-    return _drawn(_draws._normal, tensor, mean, std, generator)
+    return _drawn("normal_", tensor, mean, std, generator)
 
 
 def _phi(x: float) -> float:

@@ -157,22 +157,15 @@ class _Pool(_Function):
     stride: Any
 
     def _setup(self) -> None:
-        one = type(self).__name__ == "AvgPool1d"
-        if self.stride is None:
-            self.stride = self.kernel_size
-        for name in ("kernel_size", "stride", "padding") if one else ():
-            setattr(self, name, (getattr(self, name),) if isinstance(getattr(self, name), int) else getattr(self, name))
-
-
-class _Unpool(_Function):
-    stride: Any
-
-    def _setup(self) -> None:
-        d = int(type(self).__name__[-2])
         self.stride = self.kernel_size if self.stride is None else self.stride
-        for name in ("kernel_size", "stride", "padding"):
-            setattr(self, name, (getattr(self, name),) * d if isinstance(getattr(self, name), int) else getattr(self, name))
+        name = type(self).__name__
+        if name == "AvgPool1d" or "Unpool" in name:
+            for option in ("kernel_size", "stride", "padding"):
+                size = getattr(self, option)
+                setattr(self, option, (size,) * int(name[-2]) if isinstance(size, int) else size)
 
+
+class _Unpool(_Pool):
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         return self._fun(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 

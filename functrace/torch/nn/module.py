@@ -317,16 +317,19 @@ class Module(Hooked):
         return self if dtype is None else self._apply(lambda t: t.to(dtype) if t._a.dtype.kind in "fc" else t)
 
     def float(self) -> Self:
-        """`to(torch.float32)`."""
-        return self.to(_dtypes.float32)
+        """Floating-point parameters and buffers as float32."""
+        return self._floats(_dtypes.float32)
 
     def double(self) -> Self:
-        """`to(torch.float64)`."""
-        return self.to(_dtypes.float64)
+        """Floating-point parameters and buffers as float64."""
+        return self._floats(_dtypes.float64)
 
     def half(self) -> Self:
-        """`to(torch.float16)`."""
-        return self.to(_dtypes.NAMES["float16"])
+        """Floating-point parameters and buffers as float16."""
+        return self._floats(_dtypes.NAMES["float16"])
+
+    def _floats(self, dtype: Any) -> Self:
+        return self._apply(lambda t: t.to(dtype) if t._a.dtype.kind == "f" else t)
 
     def type(self, dst_type: Any) -> Self:
         """All parameters and buffers cast."""

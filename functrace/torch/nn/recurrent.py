@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -13,11 +12,11 @@ from functrace.torch._index import cat, stack
 from functrace.torch._nodes import Op
 from functrace.torch._shape import TRANSPOSED
 from functrace.torch._tensor import wrap
-from functrace.torch.nn import _cells, functional, init
+from functrace.torch.nn import _cells, functional
 from functrace.torch.nn._cells import MODES
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.utils.rnn import PackedSequence
-from functrace.torch.nn.weighted import empty
+from functrace.torch.nn.weighted import draw_all, empty
 
 F: Any = functional
 _SWAPPED = Op("TransposeBackward1", TRANSPOSED.fun, TRANSPOSED.rules, view=True)  # PyTorch's `transpose_`
@@ -88,9 +87,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
+        draw_all(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
         """Nothing: it concerns other devices."""
@@ -226,9 +223,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
+        draw_all(self, self.hidden_size)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         if input._a.ndim not in (1, 2):

@@ -87,7 +87,8 @@ class MultiheadAttention(Module):
         """The output, and the weights (None unless `need_weights`)."""
         turned = self.batch_first and query._a.ndim == 3
         if turned:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            views = {k: x.transpose(0, 1) for k, x in {id(x): x for x in (query, key, value)}.items()}  # of one tensor one view
+            query, key, value = (views[id(x)] for x in (query, key, value))
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
             self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training,

@@ -20,6 +20,13 @@ def empty(*shape: int, dtype: Any = None, device: Any = None) -> Any:
     return Parameter(_create.empty(shape, dtype=dtype, device=device))
 
 
+def draw_all(module: Module, inputs: int) -> None:
+    """Draw all the parameters from the range that PyTorch takes for this many inputs."""
+    bound = 1 / math.sqrt(inputs)
+    for p in module.parameters():
+        init.uniform_(p, -bound, bound)
+
+
 class Identity(Module):
     """What is given, unchanged. Takes any arguments, and ignores them."""
 
@@ -99,9 +106,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(self.in1_features)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
+        draw_all(self, self.in1_features)
 
     def forward(self, input1: Any, input2: Any) -> Any:
         return F.bilinear(input1, input2, self.weight, self.bias)

@@ -94,7 +94,7 @@ class LRScheduler:
         self._set(getattr(self, "_get_closed_form_lr", self.get_lr)())
 
     def _set(self, values: Sequence[Any]) -> None:
-        for group, lr in zip(self.optimizer.param_groups, values):
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             group["lr"] = lr
         self._last_lr = self._rates()
 
@@ -449,7 +449,16 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs):
+            groups = self.optimizer.param_groups
+            if len(groups) != len(self.min_lrs):
+                if self.default_min_lr is None:
+                    raise RuntimeError(
+                        f"The number of param groups in the `optimizer` ({len(groups)}) differs from when `ReduceLROnPlateau` was "
+                        f"initialized ({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify "
+                        "the `min_lrs` field to match the length of the `optimizer` param groups."
+                    )
+                self.min_lrs = [self.default_min_lr] * len(groups)
+            for group, least in zip(groups, self.min_lrs):
                 lower = max(group["lr"] * self.factor, least)
                 if group["lr"] - lower > self.eps:
                     group["lr"] = lower

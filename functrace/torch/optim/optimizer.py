@@ -306,7 +306,7 @@ class Optimizer:
 
         def fitted(key: str, x: Any, p: Any) -> Any:
             if isinstance(x, Tensor):
-                return wrap(x._a.astype(p._a.dtype if key != "step" and x._a.dtype.kind == "f" else x._a.dtype))
+                return wrap(x._a.astype(p._a.real.dtype if key != "step" and x._a.dtype.kind == "f" else x._a.dtype))
             return {k: fitted(k, v, p) for k, v in x.items()} if isinstance(x, dict) else copy.deepcopy(x)
 
         self.state = defaultdict(dict)

@@ -1,0 +1,34 @@
+"""How many references Python counts to an object that one place alone holds, by how that place is read.
+
+Python 3.14 lends a local variable to a call, where it used to count the call's argument as one more.
+"""
+
+from __future__ import annotations
+
+import sys
+from sys import getrefcount
+
+COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
+
+
+class _Holder:
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = object()
+
+
+def _of_local() -> int:
+    x = object()
+    return getrefcount(x)
+
+
+def _of_item(holders: list[object]) -> int:
+    return getrefcount(holders[0])
+
+
+def _of_attribute(holder: _Holder) -> int:
+    return getrefcount(holder.value)
+
+
+IN_LOCAL, IN_LIST, IN_SLOT = _of_local(), _of_item([object()]), _of_attribute(_Holder())
