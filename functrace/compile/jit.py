@@ -26,7 +26,7 @@ from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.pool import Recycled, owned
-from functrace.transforms.arguments import check_taken, listed, name_of, signature
+from functrace.transforms.arguments import check_taken, listed, name_of, positional
 from functrace.transforms.custom import Wrapped
 from functrace.transforms.tracing import argument_names, replaced
 
@@ -235,13 +235,16 @@ class Jitted(Wrapped[P, R]):
             errors.trim(error)
             raise
 
+    @functools.cached_property
+    def _places(self) -> list[str]:
+        return positional(self.fun)
+
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are not static, and those that are."""
         numbers = {k % len(args) for k in self.static_argnums if -len(args) <= k < len(args)}
         names = set(self.static_argnames)
-        places = [p.name for p in signature(self.fun).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
-        numbers |= {k for k, name in enumerate(places[: len(args)]) if name in names}
-        names |= {places[k] for k in self.static_argnums if -len(places) <= k < len(places)}
+        numbers |= {k for k, name in enumerate(self._places[: len(args)]) if name in names}
+        names |= {self._places[k] for k in self.static_argnums if -len(self._places) <= k < len(self._places)}
         fixed = [(k, args[k]) for k in sorted(numbers)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
         moving = tuple(None if k in numbers else a for k, a in enumerate(args)), {k: v for k, v in kwargs.items() if k not in names}
         for k, x in fixed:

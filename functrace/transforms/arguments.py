@@ -59,7 +59,7 @@ def _parameters(f: Any) -> list[Any] | None:
         return None
 
 
-def _places(f: Any, needed: bool = False) -> list[str]:
+def positional(f: Any, needed: bool = False) -> list[str]:
     """The names of the arguments that can be passed by position: those that must be, if only what is `needed` is asked for."""
     places = [p for p in _parameters(f) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [p.name for p in places if not needed or p.default is p.empty]
@@ -79,7 +79,7 @@ def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any,
 
 def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
     """Refuse positions and names that are no arguments of `f`, as far as its signature can be read."""
-    parameters, places = _parameters(f), _places(f)
+    parameters, places = _parameters(f), positional(f)
     if parameters is None:
         return
     names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -109,7 +109,7 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
         if -len(args) <= k < len(args):
             keys.append(int(k) % len(args))
             continue
-        parameters = _places(f)
+        parameters = positional(f)
         if 0 <= k < len(parameters) and parameters[k] in kwargs:
             keys.append(parameters[k])
             continue
@@ -122,7 +122,7 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
         if name in kwargs:
             keys.append(name)
             continue
-        parameters = _places(f)
+        parameters = positional(f)
         if name in parameters[: len(args)]:
             keys.append(parameters.index(name))
             continue
@@ -141,7 +141,7 @@ def label(f: Any, key: Key) -> str:
     """`argument 0 ('x')`."""
     if isinstance(key, str):
         return f"argument {key!r}"
-    parameters = _places(f)
+    parameters = positional(f)
     return f"argument {key} ({parameters[key]!r})" if key < len(parameters) else f"argument {key}"
 
 
@@ -189,7 +189,7 @@ class Flat:
 
     def __init__(self, what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], keys: Sequence[Key]) -> None:
         self.f, self.args, self.kwargs, self.keys = f, args, kwargs, keys
-        if not keys and not args and set(_places(f, needed=True)) - kwargs.keys():
+        if not keys and not args and set(positional(f, needed=True)) - kwargs.keys():
             errors.check_call("jvp(f, (x,), (v,))" if what == "jvp" else f"{what}(f, x), not {what}(f)(x)", args=())
         self.inputs: list[Any] = []
         self.treedefs = []
