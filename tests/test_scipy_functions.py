@@ -133,3 +133,15 @@ def test_names_without_traced_values_are_scipys_own():
     assert np.allclose(module("linalg").schur(np.eye(2))[0], np.eye(2))
     assert module("linalg").hilbert is scipy.linalg.hilbert
     assert module("signal").firwin(3, 0.5).shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "eigvals", "hilbert", "fft"])
+def test_a_complex_result_of_a_real_argument_has_a_real_gradient(name):
+    f = getattr(module({"hilbert": "signal", "fft": "fft"}.get(name, "linalg")), name)
+    x, v, h = np.array([[1.0, 2.0], [-3.0, -4.0]]), np.array([[0.3, -0.2], [0.5, 0.1]]), 1e-6
+    out, pullback = ft.vjp(f, x)
+    assert out.dtype == complex
+    g = (np.arange(out.size) + 1.0).reshape(out.shape) * (1 - 2j)
+    (gradient,) = pullback(g)
+    assert gradient.dtype == float
+    np.testing.assert_allclose(np.sum(gradient * v), np.sum(g * (f(x + h * v) - f(x - h * v)) / (2 * h)).real, rtol=1e-6)

@@ -88,7 +88,7 @@ def logm(A: Any, *disp: Any) -> Any:
 
 
 def _sqrtm_pull(g: Any, ans: Any, _x: Any) -> Any:
-    return _sylvester(transposed(ans), transposed(ans), g)
+    return fit(_sylvester(transposed(ans), transposed(ans), g), _x)  # of a real matrix the root may be complex
 
 
 _sqrtm: Any = general(
