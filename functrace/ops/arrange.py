@@ -337,14 +337,14 @@ def _put_diagonal(x: Any, offset: int, shape: tuple[int, ...]) -> Any:
 _of_diagonal: Any = linear(  # of the last two axes
     "diagonal",
     lambda x, offset: x.diagonal(offset, -2, -1),
-    lambda g, _ans, _x, offset: _on_diagonal(g, offset, _x.shape),
+    lambda g, _ans, _x, offset: on_diagonal(g, offset, _x.shape),
     batch=lambda _size, x, offset: _of_diagonal(x, offset),
 )
-_on_diagonal: Any = linear(
+on_diagonal: Any = linear(
     "on_diagonal",
     _put_diagonal,
     lambda g, _ans, _x, offset, _shape: _of_diagonal(g, offset),
-    batch=lambda size, x, offset, shape: _on_diagonal(x, offset, (size, *shape)),
+    batch=lambda size, x, offset, shape: on_diagonal(x, offset, (size, *shape)),
 )
 _DIAGONAL = View(_diagonal, None)  # read-only, as in NumPy
 
@@ -358,7 +358,7 @@ def diag(v: Any, k: int = 0) -> Any:
         raise ValueError("Input must be 1- or 2-d.")
     k = operator.index(k)
     n = v.shape[0] + abs(k)
-    return _on_diagonal(v, k, (n, n))
+    return on_diagonal(v, k, (n, n))
 
 
 @implements(np.diagflat, [_X, one(2, k=1), one(), one(3, k=-1)])

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._contact import Tracer, tree
-from functrace.torch._engine import placed
+from functrace.torch._contact import Tracer, replaced, tree
 from functrace.torch._missing import MissingNameError, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
@@ -56,7 +55,7 @@ def numpy_call(function: Any, args: Any, kwargs: Any) -> Any:
     outdef: list[Any] = []
 
     def plain(*arrays: Any) -> Any:
-        given, named = tree.unflatten(treedef, placed(leaves, places, arrays))
+        given, named = tree.unflatten(treedef, replaced(leaves, places, arrays))
         return function(*given, **named)
 
     def flat(*arrays: Any) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._checks import out_of_range
-from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, spread, tree
-from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number, placed
+from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, replaced, spread, tree
+from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, wrap
 
@@ -251,7 +251,7 @@ def vmap(
         outs: list[Any] = []
 
         def flat(*tensors: Any) -> list[Any]:
-            positional, keywords = tree.unflatten(treedef, placed(leaves, places, tensors))
+            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, tensors))
             out, outdef[:] = _flat_output(name, func(*positional, **keywords))
             return out
 

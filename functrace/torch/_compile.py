@@ -18,9 +18,8 @@ import numpy as np
 
 from functrace import jit
 from functrace.torch import _dtypes, _modes
-from functrace.torch._contact import tree
+from functrace.torch._contact import replaced, tree
 from functrace.torch._device import answer
-from functrace.torch._engine import placed
 from functrace.torch._modes import forward_levels, recording
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap
@@ -172,7 +171,7 @@ def _of_arrays(function: Callable[..., Any], leaves: Sequence[Any], places: Sequ
         if not _pure(function, set()):
             raise _Impure
         tensors = [wrap(a) for a in arrays]
-        full = placed(leaves, places, tensors)
+        full = replaced(leaves, places, tensors)
         args, kwargs = tree.unflatten(treedef, full)
         before = default_generator.get_state()
         out = function(*args, **kwargs)

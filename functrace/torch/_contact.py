@@ -17,8 +17,9 @@ from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer
-from functrace.ops import arrange, cumulative, index, shape
+from functrace.ops import cumulative, index, shape
 from functrace.ops import reduce as reduction
+from functrace.ops.arrange import on_diagonal
 from functrace.ops.calculus import sinc_
 from functrace.ops.choice import chosen
 from functrace.ops.contract import matmul
@@ -28,13 +29,15 @@ from functrace.ops.registry import rules
 from functrace.pool import empty as buffer
 from functrace.pool import holds as is_buffer
 from functrace.pool import product
+from functrace.references import IN_LOCAL
 from functrace.transforms.batching import spread
+from functrace.transforms.tracing import replaced
 
 __all__ = [
-    "BROADCAST", "CUMPROD", "CUMSUM", "GETITEM", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer",
+    "BROADCAST", "CUMPROD", "CUMSUM", "GETITEM", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer",
     "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit", "index_add",
-    "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "rules", "sinc_", "spread",
-    "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
+    "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "replaced", "rules", "sinc_",
+    "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -47,7 +50,6 @@ def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
 
 RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
 INDEX_SET = rules(index.index_set)
-on_diagonal = arrange._on_diagonal
 SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
 CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
 

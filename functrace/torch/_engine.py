@@ -37,14 +37,6 @@ FREED = (
 Edge = tuple[Any, int]
 
 
-def placed(items: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> list[Any]:
-    """The items, those at some places replaced by new ones."""
-    out = list(items)
-    for k, x in zip(places, new):
-        out[k] = x
-    return out
-
-
 Hooks = dict[int, Callable[..., Any]]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._contact import Tracer, is_buffer
+from functrace.torch._contact import IN_LOCAL, Tracer, is_buffer
 
 
 def _references(g: Any, _leaf: Any) -> int:
@@ -22,13 +22,7 @@ class _Probe:
         return _references(g, None)
 
 
-def _references_to_base(g: Any) -> int:
-    own = g.base
-    return sys.getrefcount(own)
-
-
 _ALONE = _Probe().accumulate({0: np.zeros(1)}.pop(0), False)
-_OWNED = _references_to_base(np.zeros(1)[...])
 
 
 def is_its_own(g: Any, leaf: Any) -> bool:
@@ -41,7 +35,7 @@ def is_its_own(g: Any, leaf: Any) -> bool:
         return True
     if type(own) is not np.ndarray or own.base is not None or own.size != g.size:
         return False
-    seen = sys.getrefcount(own) - _OWNED
+    seen = sys.getrefcount(own) - IN_LOCAL - 1  # which the view holds
     return seen <= 0 or seen <= is_buffer(own)
 
 

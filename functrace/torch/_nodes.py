@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _contact, _dtypes
-from functrace.torch._contact import Tracer, fit, vjp
-from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class, placed
+from functrace.torch._contact import Tracer, fit, replaced, vjp
+from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, owned, wrap
 from functrace.torch._watch import SavedTensor
@@ -315,7 +315,7 @@ class PullNode(OpNode):
         cts = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
         ds = pull(tuple(map(np.conjugate, cts)) if any(a.dtype.kind == "c" for a in avals) else tuple(cts))
         fitted = (fit(conjugate(d) if d.dtype.kind == "c" else d, args[k]) for k, d in zip(which, ds))
-        return placed([None] * len(self.edges), which, fitted)
+        return replaced([None] * len(self.edges), which, fitted)
 
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
@@ -324,10 +324,10 @@ class PullNode(OpNode):
         n = len(row)
 
         def step(*xs: Any) -> Any:
-            return _pull_back(fun, placed(args, which, xs[n:]), which, xs[:n], avals)
+            return _pull_back(fun, replaced(args, which, xs[n:]), which, xs[:n], avals)
 
         tensors = [args[k] if self.op.flat else unpacked(args[k], self.edges[k]) for k in which]
-        return placed([None] * len(self.edges), which, graft(self.op.second[0], step, (*row, *tensors), many=True))
+        return replaced([None] * len(self.edges), which, graft(self.op.second[0], step, (*row, *tensors), many=True))
 
 
 def fit_tensor(d: Any, like: Like) -> Any:
@@ -374,7 +374,7 @@ def _pull_back(
 
 
 def _of(fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int]) -> Callable[..., Any]:
-    return lambda *xs: fun(*placed(inputs, which, xs))
+    return lambda *xs: fun(*replaced(inputs, which, xs))
 
 
 def graft(name: str, fun: Callable[..., Any], inputs: Sequence[Any], many: bool = False, forced: bool = False) -> Any:

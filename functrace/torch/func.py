@@ -11,8 +11,8 @@ import numpy as np
 from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
-from functrace.torch._contact import tree
-from functrace.torch._engine import Edge, Node, next_number, placed
+from functrace.torch._contact import replaced, tree
+from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
@@ -68,7 +68,7 @@ class Run:
         inner = [alias(t, self.outer) for t in leaves]
         self.edges = [t._edge for t in inner]
         with enable_grad():
-            out = fun(*placed(args, which, tree.unflatten(self.treedef, inner)), **kwargs)
+            out = fun(*replaced(args, which, tree.unflatten(self.treedef, inner)), **kwargs)
         self.aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, ParamSpec
 
 import numpy as np
@@ -22,7 +22,7 @@ from functrace.transforms.naming import Lines, line_text, names_of
 P = ParamSpec("P")
 
 
-def replaced(xs: Sequence[Any], places: Sequence[int], new: Sequence[Any]) -> list[Any]:
+def replaced(xs: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> list[Any]:
     """A list with others in some places."""
     out = list(xs)
     for k, x in zip(places, new):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace.torch._contact import BatchTracer, Tracer
-from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number, placed
+from functrace.torch._contact import BatchTracer, Tracer, replaced
+from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number
 from functrace.torch._modes import enable_grad, paused, recording
 from functrace.torch._nodes import Like, fit_tensor, unpacked
 from functrace.torch._tensor import Tensor, new, wrap
@@ -395,7 +395,7 @@ def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     shape: list[Any] = []
 
     def fill(arrays: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(placed(args, places, map(wrap, arrays)))
+        return tuple(replaced(args, places, map(wrap, arrays)))
 
     def taken(output: Any) -> Any:
         shape[:] = [isinstance(output, tuple)]

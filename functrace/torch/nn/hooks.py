@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.errors import level
-from functrace.torch._engine import Handle, placed
+from functrace.torch._contact import replaced
+from functrace.torch._engine import Handle
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor
 from functrace.torch.autograd.function import Function
@@ -183,11 +184,11 @@ class Hooked:
         def after(grads: Any, _outs: Any) -> Any:
             if "grad_output" not in seen:  # the gradient did not come through the module's outputs
                 return None
-            given = self._run_backward(tuple(placed([None] * count, which, grads)), seen["grad_output"])
+            given = self._run_backward(tuple(replaced([None] * count, which, grads)), seen["grad_output"])
             return tuple(given[k] for k in which)
 
         node.register_hook(after)
-        return tuple(placed(args, which, tensors))
+        return tuple(replaced(args, which, tensors))
 
     def _run_backward(self, grad_input: Any, grad_output: Any) -> Any:
         for hook, _ in self._hooked("backward"):
@@ -218,7 +219,7 @@ class Hooked:
         tensors, node = _hook_point([items[k] for k in which])
 
         def after(_grads: Any, grads: Any) -> Any:
-            row = tuple(placed([None] * count, which, grads))
+            row = tuple(replaced([None] * count, which, grads))
             for hook, _ in self._hooked("backward_pre"):
                 new = hook(self, row)
                 if new is not None:
@@ -231,4 +232,4 @@ class Hooked:
             return tuple(row[k] for k in which)
 
         node.register_hook(after)
-        return put(placed(items, which, tensors))
+        return put(replaced(items, which, tensors))
