@@ -18,7 +18,7 @@ import numpy as np
 
 from functrace import threads
 from functrace.later import Products
-from functrace.references import COUNTED, IN_LIST
+from functrace.references import IN_LIST
 
 SMALLEST = 1 << 18  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
@@ -181,18 +181,18 @@ def _pooled(dtype: np.dtype[Any]) -> bool:
 def recycled(x: Any) -> Any:
     """`x`, a view of which computes in the pool if it is a large array; a small part of one that does, as a plain array."""
     if type(x) is np.ndarray:
-        return x.view(Recycled) if x.nbytes >= SMALLEST and _pooled(x.dtype) and COUNTED else x
+        return x.view(Recycled) if x.nbytes >= SMALLEST and _pooled(x.dtype) else x
     return x.view(np.ndarray) if type(x) is Recycled and x.nbytes < SMALLEST else x
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     """A plain array to be filled."""
-    return _pool.take(shape, dtype) if COUNTED and dtype.itemsize * math.prod(shape) >= SMALLEST else np.empty(shape, dtype)
+    return _pool.take(shape, dtype) if dtype.itemsize * math.prod(shape) >= SMALLEST else np.empty(shape, dtype)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     """A plain array of zeros."""
-    if not COUNTED or dtype.itemsize * math.prod(shape) < SMALLEST:
+    if dtype.itemsize * math.prod(shape) < SMALLEST:
         return np.zeros(shape, dtype)
     out = _pool.take(shape, dtype)
     out[...] = 0

@@ -5,10 +5,7 @@ Python 3.14 lends a local variable to a call, where it used to count the call's 
 
 from __future__ import annotations
 
-import sys
 from sys import getrefcount
-
-COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # without the GIL reference counts say less
 
 
 class _Holder:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+import functrace.torch as torch
 from functrace import pool, threads
 from tests.helpers import in_threads
 
@@ -109,3 +110,45 @@ def test_gradients_are_the_same_on_any_number_of_threads(shape, dtype, rng):
         pool.clear()
     for a, b in zip(one, two):
         np.testing.assert_array_equal(a, b)
+
+
+def test_transforms_torch_and_programs_are_shared_by_threads(rng):
+    """Eight threads use one jitted gradient, one pullback and one module, and record functions of their own, all at the same time."""
+    xs, w = rng.normal(size=(6, 3, 4)), rng.normal(size=(4, 2))
+    large = rng.normal(size=(600, 500))
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+
+    def branch(x):
+        return np.sum(x * x) if x.sum() > 0 else -np.sum(x)
+
+    def elementwise(x):
+        return np.sum(np.tanh(x) * np.exp(-x * x))
+
+    def of_module(x):
+        return torch.autograd.grad(net(torch.tensor(x)).square().sum(), list(net.parameters()))[0].numpy()
+
+    pull = ft.vjp(lambda w: np.where(w > 0, np.sqrt(abs(w)), w * w), w)[1]
+    compiled, blocks = ft.jit(ft.grad(branch)), ft.jit(ft.grad(elementwise))
+    tasks = [
+        lambda k: compiled(xs[k]),
+        lambda k: blocks(large),
+        lambda k: pull(np.full(w.shape, float(k)))[0],
+        lambda k: of_module(xs[k]),
+        lambda k: ft.jit(ft.grad(lambda x: np.sum(np.sin(x) * k)))(xs[k]),
+        lambda k: ft.vmap(branch)(xs),
+        lambda k: ft.hessian(lambda w: np.sum(np.tanh(xs[k] @ w)))(w),
+    ]
+    plain = [ft.grad(branch), lambda _: ft.grad(elementwise)(large), None, of_module, lambda _: None, None, None]
+    want = [[f(xs[k]) if f else task(k) for k in range(6)] for f, task in zip(plain, tasks)]
+    want[4] = [np.cos(x) * k for k, x in enumerate(xs)]
+    outs = [[] for _ in range(8)]
+
+    def work(seed):
+        order = np.random.default_rng(seed).permutation(np.repeat(range(len(tasks) * 6), 3))
+        outs[seed] = [(n, tasks[n // 6](n % 6)) for n in order.tolist()]
+
+    in_threads(work, 8)
+    for out in outs:
+        assert len(out) == 3 * 6 * len(tasks)
+        for n, got in out:
+            np.testing.assert_allclose(got, want[n // 6][n % 6], rtol=1e-9, atol=1e-12)

@@ -27,7 +27,7 @@ from functrace.ops.create import lift
 from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.shape import astype
-from functrace.references import COUNTED, IN_SLOT
+from functrace.references import IN_SLOT
 
 
 def _complex(real: Any, imag: Any) -> Any:
@@ -203,7 +203,7 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
         return False
     if through is not None:
         become(through, v)
-    sole = COUNTED and type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == IN_SLOT and x.value.flags.writeable
+    sole = type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == IN_SLOT and x.value.flags.writeable
     if not sole:
         x.value = np.array(x.value)
     x.value[key] = a
@@ -295,7 +295,8 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
     return (index_set if how == "set" else index_add)(x, _cast(x, v), key if is_basic(key) else kept(key))
 
 
-def _scalar(x: Any) -> bool:
+def scalar(x: Any) -> bool:
+    """Whether a traced value without axes is a NumPy scalar, and no array."""
     while isinstance(x, Tracer) and type(x) is not BatchTracer:
         x = x.value
     return not isinstance(x, np.ndarray)
@@ -306,7 +307,7 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         new = op(self, other)
-        if new is NotImplemented or not self.shape and _scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
+        if new is NotImplemented or not self.shape and scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
             return new
         if new.shape != self.shape:
             raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {new.shape}")

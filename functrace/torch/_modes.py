@@ -1,12 +1,13 @@
 """Whether operations are recorded: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`.
 
-The state is a ContextVar, so each thread and each asyncio task has its own. Generator functions are wrapped so that the mode
-holds while they run, and not while they are suspended.
+Each thread and each asyncio task has its own state. Generator functions are wrapped so that the mode holds while they run, and not
+while they are suspended.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator
@@ -14,15 +15,25 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _own(name: str, default: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """How to read and to set a variable of each thread and task; Python 3.14t lets a thread begin with those of the one that starts it."""
+    variable: ContextVar[Any] = ContextVar(f"functrace.torch.{name}", default=default)
+    if not getattr(sys.flags, "thread_inherit_context", False):
+        return variable.get, variable.set
+
+    def get() -> Any:
+        owner, value = variable.get((0, default))
+        return value if owner == threading.get_ident() else default
+
+    return get, lambda value: variable.set((threading.get_ident(), value))
+
+
 # True or False as the user says; None: off for a stretch of the library's own code, where traced values stay traced
-_recording: ContextVar[bool | None] = ContextVar("functrace.torch.grad_mode", default=True)
-recording = _recording.get  # called by every op
-set_recording = _recording.set
+recording, set_recording = _own("grad_mode", True)  # read by every op
 forward_levels: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.dual_level", default=())
-
-
-_inference: ContextVar[bool] = ContextVar("functrace.torch.inference_mode", default=False)
-is_inference_mode_enabled = _inference.get
+is_inference_mode_enabled, _set_inference = _own("inference_mode", False)
 depth = 0  # how many `inference_mode` are entered, in any thread: while none is, tensors are made without asking
 _lock = threading.Lock()
 
@@ -31,7 +42,7 @@ class Untracked(list[int]):
     """In place of the cell that counts the writes to a tensor: one made in inference mode, which can't be saved for backward."""
 
     def __getitem__(self, k: Any) -> Any:
-        if _inference.get():
+        if is_inference_mode_enabled():
             return 0
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
@@ -45,13 +56,13 @@ class Untracked(list[int]):
 
 def mark(t: Any) -> None:
     """Let a new tensor be one of inference mode, if that is on here."""
-    if _inference.get():
+    if is_inference_mode_enabled():
         t._ver = Untracked((0,))
 
 
 def check_inference(t: Any) -> None:
     """Raise if a tensor may not be written here."""
-    if t._ver.__class__ is Untracked and not _inference.get():
+    if t._ver.__class__ is Untracked and not is_inference_mode_enabled():
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
             "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
@@ -92,10 +103,10 @@ class _Mode:
                 "use detach() instead."
             )
         self._previous.append(recording())
-        _recording.set(self.mode and not _inference.get())
+        set_recording(self.mode and not is_inference_mode_enabled())
 
     def __exit__(self, *exc: object) -> None:
-        _recording.set(self._previous.pop())
+        set_recording(self._previous.pop())
 
     def clone(self) -> _Mode:
         """Another of the same kind, for a decorated function that calls itself."""
@@ -194,14 +205,14 @@ class set_grad_enabled(_Mode):
             raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
         self.before = recording()
         self.mode = mode
-        _recording.set(self.mode)
+        set_recording(self.mode)
 
     def __enter__(self) -> None:
         self._previous.append(self.before)
-        _recording.set(self.mode)
+        set_recording(self.mode)
 
     def __call__(self, function: F) -> F:
-        _recording.set(self.before)
+        set_recording(self.before)
         return super().__call__(function)
 
     def clone(self) -> _Mode:
@@ -230,8 +241,8 @@ class inference_mode(_Mode):
 
     def __enter__(self) -> None:
         global depth
-        before = _inference.get()
-        _inference.set(not self.mode)
+        before = is_inference_mode_enabled()
+        _set_inference(not self.mode)
         super().__enter__()
         self._previous.append(before)
         with _lock:
@@ -241,7 +252,7 @@ class inference_mode(_Mode):
         global depth
         with _lock:
             depth -= 1
-        _inference.set(bool(self._previous.pop()))
+        _set_inference(bool(self._previous.pop()))
         super().__exit__(*exc)
 
     def clone(self) -> inference_mode:
