@@ -76,8 +76,6 @@ DIFFERENCES = (
     ("`bernoulli_(p)`, dropout and `exponential_` on Intel CPUs", "PyTorch draws them from MKL's own generator there; ours are the numbers "
      "of all other CPUs", "it was established on other CPUs"),
     ("`log_normal_`", "equal to rounding, not bit for bit", "another exponential function"),
-    ("`randn` in float16 of 16 numbers and more; `normal_` into a tensor that is not contiguous", "other numbers", "PyTorch takes another "
-     "path"),
     ("gradients of samples of `Gamma`, `Beta`, `Dirichlet`, `Chi2`, `StudentT`, `FisherSnedecor`",
      "agree to three digits; theirs are ours to rounding",
      "PyTorch approximates the derivative of the distribution function, functrace.scipy has it"),

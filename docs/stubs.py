@@ -103,6 +103,11 @@ def _parameters(f: Any, first: str = "") -> str:
         parameters = [p for p in inspect.signature(f).parameters.values() if p.name[0] != "_"]
     except (TypeError, ValueError):
         return f"{first}, *args: Any, **kwargs: Any".removeprefix(", ")
+    while not first and hasattr(f, "__wrapped__"):  # and what the wrappers of a function take, such as `out`
+        own, names = inspect.signature(f, follow_wrapped=False).parameters.values(), {p.name for p in parameters}
+        more = [p for p in own if p.kind is p.KEYWORD_ONLY and p.name not in names]
+        at = len(parameters) - any(p.kind is p.VAR_KEYWORD for p in parameters)
+        parameters[at:at], f = more, f.__wrapped__
     if first and parameters and parameters[0].kind < inspect.Parameter.VAR_POSITIONAL:
         parameters = parameters[1:]
     parts, kind, slash = [first] if first else [], None, False

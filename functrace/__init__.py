@@ -33,8 +33,8 @@ from functrace.transforms.derivatives import value_and_grad as value_and_grad
 from functrace.transforms.derivatives import vjp as vjp
 
 if TYPE_CHECKING:
-    from functrace.compile.export import load as load
-    from functrace.compile.export import save as save
+    from functrace.compile.files import load as load
+    from functrace.compile.files import save as save
     from functrace.compile.jit import jit as jit
     from functrace.debug import checks as checks
     from functrace.debug import debug_infs as debug_infs
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATE = {  # imported when they are first asked for: most programs use few of them
-    "functrace.compile.export": "load save",
+    "functrace.compile.files": "load save",
     "functrace.compile.jit": "jit",
     "functrace.debug": "checks debug_infs debug_nans explain profile",
     "functrace.drawing": "draw",

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError)  # what NumPy raises where others of that shape and dtype pass
 _PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
 
 

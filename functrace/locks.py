@@ -92,7 +92,7 @@ def is_sparse(x: Any) -> bool:
 def refuse_objects(what: str = "array") -> NoReturn:
     """Raise, since the operations of objects are their own."""
     raise errors.UnsupportedError(
-        f"{'an' if what[0] in 'aeio' else 'a'} {what} of objects meets a traced value in an operation.\n  At {errors.user_line()}.\n"
+        f"{'an' if what[0] in 'aeio' else 'a'} {what} of objects meets a traced value in an operation.\n"
         "  Objects are not differentiated: convert it to numbers, or join traced values with functrace.numpy.stack."
     )
 
@@ -112,7 +112,7 @@ def plain(x: Any) -> Any:
         if isinstance(x, np.ndarray) and type(x).__mul__ is not np.ndarray.__mul__:
             raise errors.UnsupportedError(
                 f"a {type(x).__name__} ({errors.describe(x)}) can't be traced, nor meet a traced value: its operations are not an array's."
-                f"\n  At {errors.user_line()}.\n"
+                f"\n"
                 "  Pass its numbers: np.asarray(x); of a masked array x.filled(0.0), with x.mask for np.where."
             )
         return x
@@ -121,7 +121,6 @@ def plain(x: Any) -> Any:
     if is_sparse(x):
         raise errors.UnsupportedError(
             f"a SciPy sparse matrix ({type(x).__name__} of shape {x.shape}) meets a traced value in an operation that is not `@`.\n"
-            f"  At {errors.user_line()}.\n"
             "  Write A @ x or x @ A. For other operations use x[rows] * A.data with A's coordinates, or A.toarray() if it is small."
         )
     holds = hasattr(type(x), "__array__") and not hasattr(type(x), "__array_ufunc__")  # with it, NumPy asks them
@@ -130,7 +129,7 @@ def plain(x: Any) -> Any:
         return out if out.dtype != object else refuse_objects(type(x).__name__)
     if callable(getattr(type(x), "numpy", None)):
         raise errors.UnsupportedError(
-            f"a {type(x).__name__} meets a traced value in an operation.\n  At {errors.user_line()}.\n"
+            f"a {type(x).__name__} meets a traced value in an operation.\n"
             f"  Take its numbers, x.numpy(), or do the operation among {type(x).__name__}s: torch.as_tensor(traced)."
         )
     return float(x) if isinstance(x, Rational) else x

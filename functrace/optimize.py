@@ -81,12 +81,10 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
         if x.shape != (ends[-1],):
             raise errors.TreeError(
                 f"unravel: the vector has shape {x.shape}, but the tree holds {ends[-1]} numbers: {treedef!r}.\n"
-                f"  At {errors.user_line()}.\n  It comes from another tree, or was cut."
+                f"  It comes from another tree, or was cut."
             )
         if x.dtype.kind == "c" and common.kind != "c":
-            raise errors.InputTypeError(
-                f"unravel: the vector is {x.dtype}, but the tree is real.\n  At {errors.user_line()}.\n  Pass its real part."
-            )
+            raise errors.InputTypeError(f"unravel: the vector is {x.dtype}, but the tree is real.\n  Pass its real part.")
         parts = [_part(x, start, stop, *kind) for start, stop, kind in zip(ends, ends[1:], kinds)]
         return tree.unflatten(treedef, parts)
 
@@ -142,12 +140,9 @@ def scipy_objective(
             continue
         found = f"scipy_objective({name_of(f)}): leaf {k} of the parameters is {errors.describe(leaf)}"
         if leaf.dtype.kind == "c":
-            raise errors.InputTypeError(
-                f"{found}; SciPy minimises over real numbers.\n  At {errors.user_line()}.\n"
-                "  Hold its real and imaginary parts as two leaves."
-            )
+            raise errors.InputTypeError(f"{found}; SciPy minimises over real numbers.\n  Hold its real and imaginary parts as two leaves.")
         raise errors.IntegerInputError(
-            f"{found}; integers and booleans have no derivative.\n  At {errors.user_line()}.\n"
+            f"{found}; integers and booleans have no derivative.\n"
             "  Pass x.astype(float), or, if it is not to be varied, as another argument."
         )
     both = value_and_grad(f)
@@ -330,7 +325,7 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     given, b = b, lift(b)
     if b.dtype.kind not in "fcbiu" or solver is None and b.ndim != 1:
         raise errors.InputTypeError(
-            f"linear_solve: b must be a vector of numbers, got {errors.describe(given)}.\n  At {errors.user_line()}.\n"
+            f"linear_solve: b must be a vector of numbers, got {errors.describe(given)}.\n"
             "  For several right-hand sides use vmap, or for a matrix A np.linalg.solve(A, b)."
         )
     b = b if b.dtype.kind in "fc" else b.astype(float)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, user_line
+from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -117,7 +118,7 @@ class TreeDef:
         return self is _ONE_LEAF or self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TreeDef) and self.nodes == other.nodes
+        return self is other or isinstance(other, TreeDef) and self.nodes == other.nodes
 
     def __hash__(self) -> int:
         return hash(self.nodes)
@@ -165,6 +166,12 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
     return None
 
 
+@lru_cache(maxsize=64)
+def _row(cls: type, n: int) -> TreeDef:
+    """The structure of a tuple or list of leaves."""
+    return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {})
+
+
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure.
 
@@ -177,6 +184,8 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     if _children(tree) is None:
         _leaf_types.add(type(tree))
         return [tree], _ONE_LEAF
+    if (type(tree) is tuple or type(tree) is list) and _leaf_types.issuperset([type(x) for x in tree]):
+        return list(tree), _row(type(tree), len(tree))
     leaves: list[Any] = []
     nodes: list[Any] = []
     orders: dict[int, Any] = {}
@@ -230,8 +239,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """
     if not isinstance(treedef, TreeDef):
         raise CallError(
-            f"tree.unflatten: {describe(treedef)} stands where a structure is expected.\n  At {user_line()}.\n"
-            "  Write tree.unflatten(tree.structure(x), leaves)."
+            f"tree.unflatten: {describe(treedef)} stands where a structure is expected.\n  Write tree.unflatten(tree.structure(x), leaves)."
         )
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
@@ -344,7 +352,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         more, structure_ = flatten(other)
         if structure_ != treedef:
             raise TreeError(
-                f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n  At {user_line()}.\n"
+                f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n"
                 "  Compare functrace.tree.structure of both; a gradient has the structure of its argument."
             )
         others.append(more)

@@ -365,6 +365,71 @@ def test_random_arguments(name):
             check(Call(name, seed))
 
 
+INTEGERS = {
+    "gradient": lambda x: np.gradient(x, np.flip(np.sort(x)) + np.arange(x.shape[0], 0, -1).astype(x.dtype)),
+    "modf": np.modf,
+    "hypot of one": lambda x: np.hypot.accumulate(x[:1]),
+    "logaddexp and more": lambda x: np.logaddexp.reduce(x, initial=0.75),
+    "hypot and more": lambda x: np.hypot.reduce(x, initial=0.75),
+    "convolve": lambda x: np.convolve(x, x[:4], "valid"),
+    "correlate": lambda x: np.correlate(x, x[:2]),
+    "conj": lambda x: (x.conj(), x.conjugate()),
+    "piecewise": lambda x: np.piecewise(x, [x > 2, x <= 2], [lambda v: v / 2.0, 1.5]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(k, t) for k in INTEGERS for t in "?bBiQ" if (k, t) != ("gradient", "?")]
+)  # which NumPy refuses
+def test_integers_give_what_numpy_gives(name, dtype):
+    f = lambda x: tree.leaves(INTEGERS[name](x))
+    xs = np.array([[3, 0, 90, 1, 7], [1, 5, 2, 2, 100]]).astype(dtype)
+    wanted = [f(x) for x in xs]
+    jitted = ft.jit(f)
+    for x, want in zip(xs, wanted):
+        agree(name, "jit", jitted(x), want, ())
+    agree(name, "vmap", ft.vmap(f)(xs), [np.stack(column) for column in zip(*wanted)], ())
+
+
+def test_powers_in_vander_are_as_precise_as_numpys():
+    x = np.array([0.1, -1.3, 2.7], np.float32)
+    np.testing.assert_array_equal(ft.vjp(np.vander, x)[0], np.vander(x))
+
+
+NOT_WEAK = {  # a Python number among the arguments is stronger, or weaker, than NumPy's C code takes it
+    **dict.fromkeys(("concatenate", "union1d"), "weak beside arrays, of which concatenate(axis=None) alone takes numbers"),
+    **dict.fromkeys(("std", "var"), "a mean= that wraps unsigned differences around, or is complex"),
+    "ldexp": "an integer is a float16",
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(of_numpy(TABLE)) - set(SKIPPED) - set(NOT_WEAK)))
+def test_a_python_number_is_as_weak_to_jit_as_to_numpy(name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    theirs = TABLE[name].theirs if callable(TABLE[name].theirs) else TABLE[name].function
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for sample in TABLE[name].samples:
+            leaves, structure = tree.flatten((sample.args(rng), sample.kwargs))
+            places = [k for k, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic, float, int)) and not isinstance(x, bool)]
+            for _ in range(2 * CASES if places else 0):
+                k, dtype, number = choice(rng, places), choice(rng, ["f4", "f2", "u1"]), choice(rng, [0.5, 2, True, 1j, -1, 0])
+                if isinstance(leaves[k], int) and not isinstance(number, int):
+                    continue
+                floats = lambda x: isinstance(x, np.ndarray) and x.dtype.kind == "f"
+                others = [cast(rng, abs(x) if dtype == "u1" else x, dtype) if floats(x) else x for x in leaves]
+
+                def call(x, k=k, others=others):
+                    args, kwargs = tree.unflatten(structure, [*others[:k], x, *others[k + 1 :]])
+                    return [y for y in tree.leaves(theirs(*args, **kwargs)) if not isinstance(y, (str, type(None)))]
+
+                want, refused = outcome(call, number)
+                if refused is None:
+                    jitted = ft.jit(call)
+                    for _ in range(2):
+                        agree(f"{name}, {number!r} as argument {k}, {dtype}", "jit", jitted(number), want, (), 4000)
+
+
 # indices
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+import functrace.numpy as fnp
 
 XS = np.array([-1.0, 2.0, 0.0, -3.0])
 
@@ -52,6 +53,35 @@ def test_a_loop_of_a_different_length_for_each():
 def test_int_and_index_split_too():
     np.testing.assert_array_equal(ft.vmap(lambda x: x * int(x))(np.array([1.5, 2.5])), [1.5, 5.0])
     np.testing.assert_array_equal(ft.vmap(lambda i: [10.0, 20.0][i])(np.array([1, 0, 1])), [20.0, 10.0, 20.0])
+
+
+CATCHES = {
+    "inv": (np.linalg.LinAlgError, np.linalg.inv, np.stack([np.zeros((2, 2)), *(k * np.eye(2) for k in range(6))])),
+    "log": (FloatingPointError, np.errstate(all="raise")(np.log), np.array([1.0, 0.0, 2.0, 3.0, 0.0])),
+    "quotient": (FloatingPointError, np.errstate(all="raise")(lambda x: 1.0 / x + x / (x - 3)), np.array([1.0, 0.0, 2.0, 3.0, 0.0])),
+    "sum": (FloatingPointError, np.errstate(all="raise")(lambda x: x / np.sum(x)), np.array([[1e308, 1e308], [1.0, 2.0]])),
+    "take": (IndexError, lambda x: x + fnp.take(np.array([5.0, 6.0, 7.0]), x.astype(int)), np.array([1.0, 3.0, 2.0])),
+}
+
+
+@pytest.mark.parametrize("name", CATCHES)
+def test_an_error_of_some_examples_is_theirs_alone(name):
+    error, op, xs = CATCHES[name]
+
+    def f(x):
+        try:
+            return op(x)
+        except error:
+            return np.sum(x * 0 - 1) + 0 * x
+
+    wanted = [f(x) for x in xs]
+    np.testing.assert_array_equal(ft.vmap(f)(xs), wanted)
+    np.testing.assert_array_equal(ft.vmap(ft.vmap(f))(np.stack([xs, xs])), [wanted, wanted])
+    slopes = [ft.grad(lambda x: np.sum(f(x)))(x) for x in xs]
+    np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: np.sum(f(x))))(xs), slopes)
+    np.testing.assert_array_equal(ft.grad(lambda xs: np.sum(ft.vmap(f)(xs)))(xs), slopes)
+    with pytest.raises(error):
+        ft.vmap(op)(xs)
 
 
 def test_each_way_is_run_once():

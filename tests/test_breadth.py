@@ -400,6 +400,10 @@ def test_edges_of_histograms_move_with_the_data():
     ft.check_grads(lambda b: fnp.kaiser(5, b), 2.5)
     batch = np.stack([x, x[::-1]])
     same(ft.vmap(lambda x: np.histogram2d(x, y, bins=3)[0])(batch), [np.histogram2d(x, y, bins=3)[0] for x in batch])
+    for bad in (np.nan, np.inf):
+        for transform in (ft.jit, ft.jacrev, lambda f: lambda x: ft.vmap(f)(np.stack([y, x]))):
+            with pytest.raises(ValueError, match="is not finite"):
+                transform(lambda x: np.histogram(x, bins=3)[1])(np.array([1.0, 2.0, 0.0, bad]))
 
 
 def test_ufuncs_that_are_not_associative_go_step_by_step():

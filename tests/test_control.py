@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.compile.jit import jit
+from functrace.compile.jit import JitWarning, jit
 from functrace.errors import ControlFlowError
 from functrace.transforms.control import cond, fori_loop, map, scan, switch, while_loop
 
@@ -479,6 +479,25 @@ def test_random_bodies_have_the_derivatives_of_the_loop_in_python(rng):
         same(ft.jvp(ours, args, tangents), ft.jvp(python, args, tangents))
         same(ft.hvp(ours, args, tangents), ft.hvp(python, args, tangents))
         same(ft.vmap(ft.grad(ours, (0, 1, 2)))(*batch), ft.vmap(ft.grad(python, (0, 1, 2)))(*batch))
+
+
+@pytest.mark.parametrize("singular", [0, 1, 4])
+def test_an_error_that_the_body_catches_in_a_step_is_that_of_the_step(singular):
+    def body(c, x):
+        try:
+            np.linalg.inv(x)  # only to see whether it can be
+            y = np.linalg.solve(x, np.ones(2))
+        except np.linalg.LinAlgError:
+            y = -3.0 * x[0] + 1
+        return c + np.sum(y**2 + x), y
+
+    xs = np.stack([(k != singular) * (k + 1) * np.eye(2) for k in range(7)])
+    ours, python = (lambda xs, loop=loop: loop(body, 0.0, xs) for loop in (scan, python_scan))
+    same(ours(xs), python(xs))
+    with pytest.warns(JitWarning, match="catches LinAlgError"):
+        same(ft.jit(ours)(xs), python(xs))
+    same(ft.vmap(ours)(np.stack([xs, xs])), ft.tree.map(lambda *ys: np.stack(ys), python(xs), python(xs)))
+    same(ft.grad(lambda xs: ours(xs)[0])(xs), ft.grad(lambda xs: python(xs)[0])(xs))
 
 
 @pytest.mark.parametrize(

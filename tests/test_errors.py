@@ -252,6 +252,25 @@ def test_conversions_that_cut_the_derivative(name, transform):
         assert line in message or "CUTS" not in message, f"must name {line}: {message}"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python says from 3.11 on which expression of a line it is")
+@pytest.mark.parametrize(
+    ("cut", "advice"),
+    [
+        (lambda x: np.arange(x), "np.linspace(0.0, x, n)"),
+        (lambda x: np.arange(3) * float(x), "np.sin, not math.sin"),
+        (lambda x: np.full(2, 1.0) + np.array([x]), "functrace.numpy.array([...])"),
+        (lambda x: 1.0 + np.full(2, x), "functrace.numpy.full"),
+        (lambda x: "%d" % 3 + str(float(x)), "np.sin, not math.sin"),  # noqa: UP031
+        (lambda x: np.add(np.random.default_rng(0).normal(float(x)), 1), "np.sin, not math.sin"),  # fmt: skip
+        (lambda x: 2 * np.random.normal(x), "loc + scale * rng.standard_normal()"),  # noqa: NPY002
+    ],
+)
+def test_the_advice_is_for_the_call_that_failed(cut, advice):
+    with pytest.raises(errors.ConversionError) as caught:
+        ft.grad(cut)(1.0)
+    assert advice in str(caught.value).split("Instead")[1]
+
+
 def _store_scalar(a, x):
     a[0] = x
 

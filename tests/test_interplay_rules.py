@@ -150,12 +150,6 @@ def test_a_program_with_an_empty_constant_is_printed():
     assert "multiply(x, float64[0])" in str(f.programs()[0])
 
 
-@pytest.mark.parametrize("loop", [lambda x: ft.scan(lambda c, a: (c * a, None), 1.0, x)[0], lambda x: ft.map(np.sin, x)])
-def test_a_loop_has_no_form_in_numpy_and_its_remedy_is_named(loop):
-    with pytest.raises(ft.errors.UnsupportedError, match="unroll=True"):
-        ft.trace(loop)(np.ones(3)).to_python()
-
-
 def test_a_rule_in_a_loop_may_call_a_jitted_function():
     inner = ft.jit(lambda x: np.sin(x) * x)
     outer = ft.custom_jvp(lambda x: inner(x))

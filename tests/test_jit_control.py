@@ -232,3 +232,37 @@ def test_what_a_custom_function_passes_on_is_the_callers_own():
     same.defvjp(lambda x: (x, None), lambda _, g: (g,))
     for out in (ft.vjp(same, X)[0], ft.jit(same)(X), ft.grad(lambda x: same(x).sum())(X), ft.vmap(same)(X), ft.checkpoint(same)(X.copy())):
         assert out.flags.writeable
+
+
+# Loops over numbers
+
+EDGES = np.array([0.0, -0.0, 1.5, -2.0, np.nan, np.inf, -np.inf, 0.0, np.nan, -0.0])
+CHOICES = {
+    "the larger": lambda c, z: np.maximum(c, z),
+    "the smaller": lambda c, z: np.minimum(z, c),
+    "with a number": lambda c, z: np.minimum(np.maximum(c, 0.0), 1) - z,
+    "with minus zero": lambda c, z: np.maximum(c, -0.0) * np.maximum(-0.0, -c) + z,
+    "one of two": lambda c, z: np.where(z > c, z, c * 0.5),
+    "one, or a number": lambda c, z: np.where((z < c) | (c == 0), 1.0, c),
+    "questions": lambda c, z: np.where((z >= c) & (c <= 1) & (z != c), z, -z),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CHOICES)
+def test_numbers_in_a_loop_are_chosen_by_python_to_the_last_bit(name, dtype):
+    f, rows = CHOICES[name], EDGES.astype(dtype)
+    loop = ft.jit(lambda c, zs: ft.scan(lambda c, z: (f(c, z), f(c, z)), c, zs)[1])
+    for start in rows:
+        for k in range(len(rows) - 1):
+            c, wanted = start, []
+            for z in rows[k : k + 2]:
+                c = f(c, z)[()]
+                wanted.append(c)
+            found, wanted = loop(start, rows[k : k + 2]), np.array(wanted)
+            assert found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
+            known = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
+    steps = "\n".join(line for line in loop.show().split("\n") if line.startswith("# scan"))
+    assert steps and not any(word in steps for word in ("maximum(", "minimum(", "where(", "greater(", "less("))

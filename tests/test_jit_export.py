@@ -257,3 +257,147 @@ def test_a_program_is_of_the_shapes_that_it_was_recorded_with(tmp_path):
     for wrong in ([np.ones(4)], [np.ones((2, 3))], [1.0], [np.ones(3) * 1j], [], [np.ones(3), 1.0]):
         with pytest.raises(ft.errors.CallError, match="program"):
             mean(*wrong)
+
+
+# Loops and branches
+
+
+def written(tape):
+    """The function that a tape is written as."""
+    names = {}
+    exec(to_python(tape), names)
+    return names["f"]
+
+
+def reloaded(tape):
+    """The program that a tape is saved as."""
+    file = io.BytesIO()
+    save(file, tape)
+    file.seek(0)
+    return load(file)
+
+
+def exact(got, wanted):
+    """Raise unless results are bit for bit those of the tape."""
+    for a, b in zip(got if isinstance(got, (tuple, list)) else (got,), wanted, strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_array_equal(a, b)
+
+
+STEPS = [
+    lambda x, w: np.tanh(w @ x),
+    lambda x, w: x * x + x[::-1],
+    lambda x, w: np.where(x > 0, x, -2 * x),
+    lambda x, w: np.cumprod(np.sort(x)) - x.mean(),
+    lambda x, w: x / (1 + np.linalg.norm(x)),
+    lambda x, w: np.einsum("i,ij->j", x, w) * x[np.array([2, 0, 1])],
+    lambda x, w: np.logaddexp(x, x[0]),
+]
+
+
+def looping(rng, depth=0):
+    """A random function of a vector: a step, two in turn, or a loop or branches of such."""
+    w, rows = rng.normal(size=(3, 3)), rng.normal(size=(5, 3))
+    kind = int(rng.integers(7)) if depth < 2 else 0
+    if kind < 2:
+        step = STEPS[rng.integers(len(STEPS))]
+        return lambda x: np.tanh(step(x, w))
+    a, b = looping(rng, depth + 1), looping(rng, depth + 1)
+    backwards = bool(rng.integers(2))
+    return {
+        2: lambda x: a(b(x)),
+        3: lambda x: sum(ft.scan(lambda c, r: (a(c) + r, b(c)[0] * r), x, rows, reverse=backwards)[1]),
+        4: lambda x: ft.fori_loop(0, 3, lambda i, c: a(c) + i * b(x), x),
+        5: lambda x: ft.while_loop(lambda v: (v[1] < 3) & (v[0].max() < 9), lambda v: (a(v[0]) * 2, v[1] + 1), (x, 0))[0],
+        6: lambda x: ft.cond(x.sum() > 0, a, b, x),
+    }[kind]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs_with_loops_are_written_and_saved_bit_for_bit(seed):
+    rng = np.random.default_rng(seed)
+    f, x = looping(rng), rng.normal(size=3)
+    whole = lambda x: f(x) @ f(x + 0.5)
+    modes = [(f, x), (ft.grad(whole), x), (ft.vmap(f), rng.normal(size=(4, 3))), (ft.hessian(whole), x)]
+    function, given = modes[seed % 4]
+    tape = ft.trace(function)(given)
+    exact(written(tape)(given), tape.outputs)
+    exact(reloaded(tape)(given), tape.outputs)
+
+
+def test_a_loop_is_written_as_one():
+    tape = ft.trace(lambda x: ft.fori_loop(0, 1000, lambda i, c: np.cos(c), x))(0.5)
+    source = to_python(tape)
+    assert "range(1000)" in source and len(source.splitlines()) < 20
+    exact(written(tape)(0.25), [ft.fori_loop(0, 1000, lambda i, c: np.cos(c), 0.25)])
+
+
+def test_written_branches_and_loops_go_their_own_way():
+    f = lambda x, n: (ft.switch(n, [np.sin, np.cos, np.tanh], x), ft.while_loop(lambda v: v < 100.0, lambda v: v * v, x + 2.0))
+    tape = ft.trace(f)(0.5, 0)
+    for x, n in ((0.5, 0), (0.5, 1), (-0.3, 2), (99.0, 7), (0.1, -3)):
+        exact(written(tape)(x, n), f(x, n))
+        exact(reloaded(tape)(x, n), f(x, n))
+
+
+def test_a_loaded_loop_is_differentiated_and_batched():
+    f = lambda x: ft.scan(lambda c, r: (c * r + x, c), x, np.arange(1.0, 4.0))[0]
+    program = reloaded(ft.trace(f)(0.5))
+    assert ft.grad(lambda x: program(x)[0])(0.7) == ft.grad(f)(0.7)
+    np.testing.assert_array_equal(ft.vmap(lambda x: program(x)[0])(X), ft.vmap(f)(X))
+    assert "scan" in repr(program) or "call" in repr(program)
+
+
+def test_a_matrix_lies_in_the_source_as_it_lay_in_memory():
+    rng = np.random.default_rng(0)
+    for w in (rng.normal(size=(3, 3)).T, rng.normal(size=(2, 3, 4)).transpose(1, 2, 0), np.broadcast_to(rng.normal(size=3), (3, 3))):
+        tape = ft.trace(lambda x: w * x)(2.0)  # noqa: B023
+        constant = [
+            x for x in (eval(line.split("(", 1)[1][:-4], {"np": np}) for line in to_python(tape).splitlines() if "multiply" in line)
+        ]
+        assert (
+            np.argsort([-s for s in constant[0].strides], kind="stable").tolist()
+            == np.argsort([-s for s in w.strides], kind="stable").tolist()
+        )
+
+
+# Derivatives that NumPy has no function for; what tries, and catches; a place between two numbers; a slice up to a traced number.
+UNWRITTEN = {"sinc", "i0", "are_regular", "quantile_place", "getitem"}
+
+
+@pytest.mark.parametrize("transform", ["value", "gradient"])
+def test_every_declaration_is_written(transform):
+    from functrace.ops.registry import TABLE
+
+    count, refused = 0, []
+    for declared in [d for name, d in TABLE.items() if not name.startswith("scipy.") and d.samples]:
+        sample = declared.samples[0]
+        args = sample.args(np.random.default_rng(0))
+        moving = [k for k in (sample.wrt if sample.wrt is not None else (0,)) if k < len(args)]
+
+        def value(*xs, declared=declared, sample=sample, args=args, moving=moving):
+            full = [*args]
+            for k, x in zip(moving, xs):
+                full[k] = x
+            return declared.function(*full, **sample.kwargs)
+
+        def gradient(*xs, value=value):
+            out, pull = ft.vjp(value, *xs)
+            return pull(ft.tree.map(lambda y: np.ones_like(y) if hasattr(y, "dtype") else y, out))
+
+        xs = [args[k] for k in moving]
+        try:
+            tape = ft.trace({"value": value, "gradient": gradient}[transform])(*xs)
+        except (errors.FunctraceError, TypeError, AttributeError):  # it is not to be traced, or has no derivative
+            continue
+        try:
+            source = to_python(tape)
+        except errors.UnsupportedError as error:
+            refused.append(str(error).split()[1])
+            continue
+        names = {}
+        with np.errstate(all="ignore"):
+            exec(source, names)
+            exact(names["f"](*ft.tree.leaves(tuple(xs))) if tape.outputs else [], tape.outputs)
+        count += 1
+    assert count > 400 and set(refused) <= UNWRITTEN

@@ -334,13 +334,18 @@ def test_merged_does_sums_of_products_as_one_product():
     np.testing.assert_allclose(after(w, xs)[0], program(w, xs)[0], rtol=1e-12)
 
 
-def test_stacked_multiplies_constant_matrices_at_once():
-    xs = np.random.default_rng(1).normal(size=(6, 5, 3))
-    program = captured(lambda w: [np.tanh(x @ w) for x in xs], X.T)
-    after = merge.stacked(program)
-    assert names_of(program).count("matmul") == 6 and names_of(after).count("matmul") == 1
-    for a, b in zip(after(X.T), program(X.T)):
-        np.testing.assert_allclose(a, b, rtol=1e-14)
+def test_merged_leaves_products_of_large_matrices_alone_whose_copies_would_cost_more_than_their_calls():
+    def function(w, xs):
+        h = np.ones((400, 3))
+        for x in xs:
+            h = np.tanh(h @ w + x)
+        return h.sum()
+
+    w, xs = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(6, 400, 3))
+    program = captured(ft.grad(function), w, xs)
+    after = optimise.optimise(program)
+    assert names_of(after).count("sum_of_products") == 0 and names_of(after).count("matmul") == names_of(program).count("matmul")
+    np.testing.assert_allclose(after(w, xs)[0], program(w, xs)[0], rtol=1e-12)
 
 
 def test_regroup_multiplies_small_factors_first_where_only_a_sum_reads_them():

@@ -2,10 +2,14 @@
 
 import collections
 import contextvars
+import copy
 import dataclasses
 import functools
 import gc
+import importlib
 import itertools
+import operator
+import pickle
 import random
 import sys
 import types
@@ -17,6 +21,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import jit, tree
+from functrace.compile.bindings import Bindings
 from functrace.compile.jit import JitWarning
 from tests.helpers import alike
 
@@ -548,3 +553,117 @@ def test_a_function_that_returns_a_function_is_right_the_first_time():
     with pytest.warns(JitWarning, match="it returns a function"):
         f = ft.jit(lambda x: (x * 2, lambda t: t * x))
         assert np.array_equal(f(X)[1](X), X * X)
+
+
+def test_scipys_own_names_are_not_looked_at_before_each_call():
+    special = pytest.importorskip("functrace.scipy.special")
+    logsumexp = special.logsumexp
+    found = Bindings(lambda x: logsumexp(x * 2)).bindings
+    assert len(found) < 20 and {"logsumexp"} <= {b.name for b in found}
+
+
+class Fit:
+    """A model that is trained, and keeps accounts of it."""
+
+    def __init__(self):
+        self.w, self.decay, self.rate, self.steps, self.history = np.zeros(3), 0.1, 0.5, 0, []
+
+    @property
+    def penalty(self):
+        return self.decay * 2
+
+    def __getattr__(self, name):
+        if name == "scale":
+            return self.decay + 1
+        raise AttributeError(name)
+
+    def loss(self, w, x):
+        return np.sum((w - x) ** 2) + self.penalty * np.sum(w**2) * self.scale
+
+    def train(self, count):
+        step = jit(ft.value_and_grad(self.loss))
+        for _ in range(count):
+            value, slope = step(self.w, X)
+            self.w = self.w - self.rate * slope
+            self.w *= 1.0
+            self.rate *= 0.9
+            self.steps += 1
+            self.history.append(value)
+            self.best = value
+        return step
+
+
+def test_what_an_object_keeps_of_its_training_is_no_reason_to_record_again():
+    model = Fit()
+    step = model.train(30)
+    assert step.cache_info() == {"signatures": 1, "paths": 1, "hits": 29, "recorded": 1, "eager": 0}
+    model.decay = 0.7
+    alike(step(V, X)[0], model.loss(V, X))
+    model.scale = 9.0  # that __getattr__ gave until now
+    alike(step(V, X)[0], model.loss(V, X))
+
+
+def matched(m):
+    match m:
+        case Box(w=w):
+            return w
+
+
+class Box:
+    def __init__(self, w=1.0):
+        self.w = w
+
+
+class Stranger(Box, collections.UserList):
+    def __init__(self):
+        self.w, self.data = 1.0, [2.0]
+
+    def part(self):
+        return self.data[0]
+
+
+look, by_name, doubled, partly = getattr, operator.attrgetter("w"), copy.copy, functools.partial(getattr)
+WORD, TEXT = "".join(["", "w"]), "{0.w}"
+WAYS = {
+    "an attribute": lambda m: m.w,
+    "getattr": lambda m: getattr(m, WORD),
+    "getattr by another name": lambda m: look(m, WORD),
+    "a partial getattr": lambda m: partly(m, WORD),
+    "attrgetter": lambda m: by_name(m),
+    "vars": lambda m: vars(m)[WORD],
+    "the dict": lambda m: m.__dict__[WORD],
+    "object's own": lambda m: object.__getattribute__(m, WORD),
+    "a copy": lambda m: copy.copy(m).w,
+    "a copy by another name": lambda m: vars(doubled(m))[WORD],
+    "a text": lambda m: float(TEXT.format(m)),
+    "a pattern": matched,
+    "pickled": lambda m: pickle.loads(pickle.dumps(m)).w,
+    "a call of its class": lambda m: type(m)(m.w).w,
+}
+
+
+@pytest.mark.parametrize("cls", [Box, Stranger])
+@pytest.mark.parametrize("name", WAYS)
+def test_an_attribute_is_noticed_to_change_however_it_is_read(name, cls):
+    if cls is Stranger and name == "a call of its class":
+        pytest.skip("it takes no arguments")
+    model, way = cls(), WAYS[name]
+    jitted = jit(lambda x: x * way(model))
+    for w in (1.0, 2.0, 2.0, 3.0):
+        model.w = w
+        alike(jitted(X), X * w)
+    model.unread = 1
+    alike(jitted(X), X * 3.0)
+
+
+def test_an_attribute_that_a_library_reads_is_noticed_to_change(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "a_library.py").write_text("def part(model):\n    return model.w\n")
+    monkeypatch.syspath_prepend(folder)
+    library = importlib.import_module("a_library")
+    model = Box()
+    jitted = jit(lambda x: x * library.part(model))
+    for w in (1.0, 2.0, 2.0, 3.0):
+        model.w = w
+        alike(jitted(X), X * w)

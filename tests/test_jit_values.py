@@ -347,6 +347,9 @@ PYTHONS = {
     "round": (lambda x: (round(x), round(x, 2), divmod(x, 2), divmod(7, x)), [(2.675,), (2.6751,), (3.5,)]),
     "signs": (lambda x: (np.negative(np.negative(x)), V.astype(np.float32) + -np.negative(x)), [(3.0,), (4.0,)]),
     "large": (lambda n: n * n + 1, [(10**30,), (3,)]),
+    "parts": (lambda z: (z.real, z.imag * X32, np.real(z), np.imag(z)), [(1 + 2j,), (2.5,), (3,), (True,), (3 - 1j,), (1.5,)]),
+    "copies": (lambda n: copy.deepcopy({"n": n})["n"] * X32 + copy.copy(n), [(0.1,), (3.0,), (2,)]),
+    "their dtype": (lambda n: [X32.astype(np.result_type(n, dtype)) for dtype in (X32, np.uint8)], [(2.0,), (1j,), (3,)]),
     "names": (lambda p, i: p[f"w{i}"] * 2, [({"w1": 1.0, "w2": 5.0}, 1), ({"w1": 1.0, "w2": 5.0}, 2), ({"w1": 3.0, "w2": 5.0}, 1)]),
     "text": (lambda i: f"layer {i:03d} of {i}", [(1,), (2,), (1,)]),
     "a place": (lambda x: {"0": x, "1": 3 * x, "2": -x}[str(np.argmax(x))], [(V,), (-V[::-1],), (V[::-1],)]),
@@ -359,6 +362,123 @@ def test_python_numbers_are_what_they_are_in_python(name):
     jitted = ft.jit(f)
     for args in calls:
         alike(jitted(*args), f(*args))
+
+
+def test_parts_of_python_numbers_are_written():
+    jitted = ft.jit(lambda z: (z.real * X32, z.imag))
+    jitted(1 + 2j)
+    (program,) = jitted.programs()
+    exec(to_python(program), namespace := {})
+    alike(namespace["f"](3 - 4j), (3.0 * X32, -4.0))
+
+
+@pytest.mark.parametrize("limits", [(-1, 5), (-300, 300), (2, None), (None, 1000), (-1.5, 5), (np.int8(-1), 5), (True, 4)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, np.float32, bool])
+def test_limits_that_the_dtype_can_not_hold(limits, dtype):
+    x = np.array([0, 1, 7, 100]).astype(dtype)
+    clipped = lambda x: (np.clip(x, *limits), x.clip(*limits))
+    for transform in (lambda f: f, ft.vmap):
+        jitted = ft.jit(transform(clipped))
+        for _ in range(2):
+            alike(jitted(x), clipped(x))
+    alike(ft.vmap(clipped)(x), clipped(x))
+    given = ft.jit(np.clip)
+    if None not in limits:
+        for _ in range(2):
+            alike(given(x, *limits), np.clip(x, *limits))
+
+
+@pytest.mark.parametrize("x", [np.bool_(True), np.array([True, False]), np.array(True), np.int8(3), np.float32(1.5), 1.5, True])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, True])
+def test_powers_of_truths_and_scalars_are_numpys(x, n):
+    jitted = ft.jit(f := lambda x: x**n)
+    for _ in range(2):
+        alike(jitted(x), f(x))
+    if isinstance(x, (np.ndarray, np.generic)):
+        alike(ft.vmap(f)(np.stack([x, x])), np.stack([f(x[()]), f(x[()])]))
+
+
+def test_a_rounded_scalar_is_an_integer():
+    f = lambda x: (round(x) * X32, [1.0, 2.0, 3.0, 4.0][round(x)], round(x, 1))
+    jitted = ft.jit(f)
+    for x in (np.float64(1.26), np.float32(2.5), np.float64(2.9)):
+        alike(jitted(x), f(x))
+        alike(ft.vjp(lambda x: f(x)[0], x)[0], f(x)[0])
+    alike(ft.vmap(f)(np.array([0.2, 2.6])), [np.stack(column) for column in zip(f(np.float64(0.2)), f(np.float64(2.6)))])
+    for g in (round, lambda x: round(x, 1)):
+        for x in (V, np.array(1.5)):
+            with pytest.raises(TypeError, match="__round__"):
+                ft.vjp(g, x)
+
+
+CATCHES = {
+    "inv": (np.linalg.LinAlgError, np.linalg.inv, np.diag([2.0, 4.0]), np.zeros((2, 2))),
+    "cholesky": (np.linalg.LinAlgError, lambda x: np.linalg.cholesky(x) * 2, np.diag([2.0, 4.0]), -np.eye(2)),
+    "log": (FloatingPointError, np.errstate(all="raise")(np.log), V + 3, V * 0),
+    "quotient": (FloatingPointError, np.errstate(all="raise")(lambda x: 1.0 / x + x), V + 3, V * 0),
+    "take": (IndexError, lambda x: fnp.take(np.array([5.0, 6.0]), x), np.array([0, 1]), np.array([1, 2])),
+    "a Python number": (ZeroDivisionError, lambda x: 1 / x, 2.0, 0.0),
+    "int": (ValueError, lambda x: x * int(x), 2.0, np.nan),
+    "power": (ValueError, lambda n: 2 ** n, np.array([1, 3]), np.array([-1, 3])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CATCHES)
+@pytest.mark.parametrize("first", [2, 3])
+def test_an_error_that_the_function_catches_is_no_part_of_the_program(name, first):
+    error, op, good, bad = CATCHES[name]
+
+    def f(x):
+        try:
+            return op(x)
+        except error:
+            return x * 0 - 1
+
+    jitted = ft.jit(f)
+    order = (good, bad, good) if first == 2 else (bad, good, bad)
+    with pytest.warns(JitWarning, match=r"catches|errstate"):
+        found = [jitted(x) for x in order]
+    for got, x in zip(found, order):
+        np.testing.assert_array_equal(got, f(x))
+
+
+def is_positive(x):
+    try:
+        np.linalg.cholesky(x)
+        return x * 2
+    except np.linalg.LinAlgError:
+        return x * 0
+
+
+def is_a_place(x):
+    try:
+        fnp.take(np.arange(3.0), x.astype(int))
+    except IndexError:
+        return -x
+    return x * 2
+
+
+def is_no_zero(x):
+    try:
+        1 / x
+        return x * 2
+    except ZeroDivisionError:
+        return -1.0
+
+
+@pytest.mark.parametrize(
+    ("f", "good", "bad"), [(is_positive, np.eye(2), -np.eye(2)), (is_a_place, V * 0 + 2, V * 0 + 3), (is_no_zero, 2.0, 0.0)]
+)
+def test_an_operation_that_is_done_for_its_error_is_done_in_each_call(f, good, bad):
+    slope = lambda x: ft.grad(lambda x: np.sum(f(x)))(x)
+    for g in (f, slope) if f is not is_no_zero else (f,):
+        jitted = ft.jit(g)
+        for _ in range(2):
+            np.testing.assert_array_equal(jitted(good), g(good))
+        assert jitted.cache_info()["hits"] == 1
+        with pytest.warns(JitWarning, match="catches"):
+            np.testing.assert_array_equal(jitted(bad), g(bad))
+        np.testing.assert_array_equal(jitted(good), g(good))
 
 
 @pytest.mark.parametrize("n", [0.5, -1, 2, 2.0, 3])

@@ -198,6 +198,26 @@ def test_solve_takes_one_axis_for_a_vector():
     assert pull(out)[1].shape == (3,)
 
 
+@pytest.mark.parametrize(("name", "call"), [("inv", np.linalg.det), ("solve", lambda a: np.linalg.solve(a, a @ a)[0].sum())])
+def test_the_way_back_inverts_once(name, call, monkeypatch):
+    calls, own = [], getattr(np.linalg, name)
+    _, pull = ft.vjp(call, SYMMETRIC)
+    monkeypatch.setattr(np.linalg, name, lambda *args: calls.append(args) or own(*args))
+    (found,) = pull(1.0)
+    assert len(calls) == 1
+    np.testing.assert_allclose(
+        found, np.linalg.det(SYMMETRIC) * np.linalg.inv(SYMMETRIC).T if name == "inv" else [[1] * 3] + [[0] * 3] * 2, atol=1e-12
+    )
+
+
+def test_solve_broadcasts_in_both_arguments_in_both_modes():
+    a, b = SYMMETRIC + np.arange(2.0)[:, None, None] * np.eye(3), RNG.normal(size=(3, 2))
+    check_grads(np.linalg.solve, a, b, order=2)
+    check_grads(lambda b: np.linalg.solve(a, b), b, order=2)
+    check_grads(lambda a: np.linalg.solve(a, b), a, order=2)
+    np.testing.assert_allclose(ft.vmap(np.linalg.solve, (0, None))(a, b), np.linalg.solve(a, b))
+
+
 def test_keywords_without_a_rule_are_refused():
     for f in (
         lambda a: np.linalg.qr(a, mode="raw")[0],

@@ -48,3 +48,36 @@ def test_writes_do_not_copy_the_array(f, derivative, monkeypatch):
     h = 1e-6
     slope = (f(x + h) - f(x - h)) / (2 * h)
     np.testing.assert_allclose(out, [slope] if np.ndim(out) else slope * x[0], rtol=1e-6)
+
+
+PLACES = np.random.default_rng(3).integers(0, 50, (1500, 2))
+CASES = {
+    "one column": (PLACES[:, 0], 1, "C"),
+    "three columns": (PLACES[:, 0], 3, "C"),
+    "many columns, one after the other in memory": (PLACES[:, 0], 9, "F"),
+    "places in two dimensions": (PLACES, 2, "C"),
+    "small integers": (PLACES[:, 1].astype(np.int16), 4, "C"),
+    "places from the end": (PLACES[:, 0] - 50, 3, "C"),
+    "into what is no zero": (PLACES[:, 0], 3, "ones"),
+    "into minus zero": (PLACES[:, 0], 3, "minus"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_of_rows_are_those_of_numpy_to_the_last_bit(name):
+    places, width, how = CASES[name]
+    g = np.random.default_rng(4).normal(size=(*places.shape, width)) * 1e3
+    g[g > 2e3] = np.nan
+    g = np.asfortranarray(g) if how == "F" else g
+    start = np.ones((60, width)) if how == "ones" else -np.zeros((60, width)) if how == "minus" else np.zeros((60, width))
+    wanted = start.copy()
+    np.add.at(wanted, places, g)
+    x = start.copy()
+    index._add_into(x, g, places)
+    assert x.tobytes() == wanted.tobytes()
+    assert index._counted(start.copy(), g, places) == (how in "CF" and places.min() >= 0)
+
+
+def test_a_place_that_is_not_there_is_refused_in_sums_of_rows():
+    with pytest.raises(IndexError, match="out of bounds"):
+        index._add_into(np.zeros((49, 2)), np.ones((1500, 2)), PLACES[:, 0])

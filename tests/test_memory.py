@@ -827,3 +827,19 @@ def test_locks_are_given_back():
         ft.grad(lambda x: (x * w).sum() / (1 // 0))(x)
     w[...] = 6.0
     x[...] = 6.0
+
+
+def test_a_compiled_program_lets_go_of_large_arrays_when_nothing_reads_them_any_more():
+    def there_and_back(x):
+        kept = [np.sin(x * k) for k in range(1, 21)]
+        total = kept.pop()
+        while kept:
+            total = np.sort(kept.pop() + total * 0.5)
+        return total.sum()
+
+    x = np.linspace(0.0, 1.0, 50_000)
+    f = ft.jit(there_and_back)
+    f(x), f(x)
+    with measured() as m:
+        f(x)
+    assert m.peak < 5 * x.nbytes

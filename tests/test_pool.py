@@ -67,6 +67,20 @@ def test_what_is_made_of_a_pooled_array_may_have_another_dtype(cast):
     np.testing.assert_allclose(ft.grad(g)(x), ft.jit(ft.grad(g))(x))
 
 
+@pytest.mark.parametrize(
+    "read", [lambda x: np.sum(x.T**2) + np.sum(x[0]), lambda x: np.sum((x.T + x[0][:, None]) ** 2), lambda x: np.sum(x * x) + x[0, 0]]
+)
+def test_gradients_that_parts_are_added_to_are_plain_arrays(read, without_pool):
+    x = np.linspace(0.1, 1, N).reshape(100, 500)
+    for g in (ft.grad(read), lambda x: ft.vjp(read, x)[1](1.0)[0]):
+        first = g(x)
+        assert type(first) is np.ndarray
+        kept = first.copy()
+        g(x + 1)
+        np.testing.assert_array_equal(first, kept)
+        np.testing.assert_array_equal(first, without_pool(g, x))
+
+
 def test_layouts_and_broadcasts(without_pool):
     x = np.linspace(0.1, 1, N).reshape(100, 500)
 

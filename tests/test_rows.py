@@ -14,6 +14,15 @@ SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (50_000, 15), (9000, 2), 
 COMPARED = [(4000, 16), (20_000, 25), (300, 10)]
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_way_back_of_running_products_takes_each_line_for_itself(axis):
+    x, g = np.random.default_rng(0).uniform(0.5, 1.5, size=(2, 60, 50, 40))
+    (found,) = ft.vjp(lambda x: np.cumprod(x, axis), x)[1](g)
+    lines = [np.moveaxis(a, axis, -1).reshape(-1, x.shape[axis]) for a in (x, g, found)]
+    for line, weights, want in list(zip(*lines))[::97]:
+        np.testing.assert_array_equal(ft.vjp(np.cumprod, line)[1](weights)[0], want)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [*SHAPES, *COMPARED])
 def test_columns_are_bit_equal(shape, dtype):

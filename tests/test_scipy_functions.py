@@ -145,3 +145,27 @@ def test_a_complex_result_of_a_real_argument_has_a_real_gradient(name):
     (gradient,) = pullback(g)
     assert gradient.dtype == float
     np.testing.assert_allclose(np.sum(gradient * v), np.sum(g * (f(x + h * v) - f(x - h * v)) / (2 * h)).real, rtol=1e-6)
+
+
+def test_the_derivative_of_a_sum_of_exponentials_is_one_operation_right_at_infinity_too():
+    from functrace.scipy.special import logsumexp
+
+    inf, x = np.inf, np.array([0.3, -1.0, 2.0])
+    tape = str(ft.trace(ft.grad(logsumexp))(x))
+    assert "shares" in tape and "where" not in tape and "isinf" not in tape
+    p = np.exp(x) / np.exp(x).sum()
+    np.testing.assert_allclose(ft.grad(logsumexp)(x), p, rtol=1e-14)
+    np.testing.assert_allclose(ft.hessian(logsumexp)(x), np.diag(p) - np.outer(p, p), atol=1e-15)
+    third = ft.jacfwd(ft.hessian(logsumexp))(x)
+    np.testing.assert_allclose(third, ft.jacrev(ft.jacrev(ft.grad(logsumexp)))(x), atol=1e-15)
+    for special, shares in (([-inf, 0.0, 0.0], [0, 0.5, 0.5]), ([inf, 1.0, inf], [0.5, 0, 0.5]), ([-inf] * 3, [0, 0, 0])):
+        row = np.array(special)
+        for g in (
+            ft.grad(logsumexp),
+            ft.jit(ft.grad(logsumexp)),
+            ft.grad(np.logaddexp.reduce),
+            lambda v: ft.vmap(ft.grad(logsumexp))(v[None])[0],
+        ):
+            np.testing.assert_array_equal(g(row), shares)
+        curved = np.diag(shares) - np.outer(shares, shares) if special[0] == -inf else np.zeros((3, 3))
+        np.testing.assert_array_equal(ft.hessian(logsumexp)(row), curved)

@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.fft
 import scipy.integrate
 import scipy.interpolate
+import scipy.linalg
 import scipy.ndimage
 import scipy.optimize
 import scipy.signal
@@ -13,18 +15,20 @@ import scipy.stats
 from test_messages import M, V, expressions
 
 import functrace as ft
+import functrace.scipy.fft
 import functrace.scipy.integrate
 import functrace.scipy.interpolate
+import functrace.scipy.linalg
 import functrace.scipy.ndimage
 import functrace.scipy.optimize
 import functrace.scipy.signal
 import functrace.scipy.stats
 
 SCIPY_REFUSES = expressions("""
-interpolate.CubicSpline(m[0], x)
-interpolate.CubicSpline(-m[0], m[1])
-interpolate.PchipInterpolator(-m[0], m[1])
-interpolate.make_interp_spline(np.arange(4.0), x, k=5)
+interpolate.CubicSpline(m[0], x)(0.5)
+interpolate.CubicSpline(-m[0], m[1])(0.5)
+interpolate.PchipInterpolator(-m[0], m[1])(0.5)
+interpolate.make_interp_spline(np.arange(4.0), x, k=5)(0.5)
 interpolate.interp1d(np.arange(4.0), x)(9.0)
 interpolate.interp1d(np.arange(4.0), x, fill_value=0.5)(9.0)
 signal.convolve(m, m, mode="most")
@@ -44,15 +48,38 @@ integrate.trapezoid(x, x=np.ones(3))
 integrate.simpson(x, x=np.ones(3))
 integrate.cumulative_trapezoid(x, x=np.ones(3))
 integrate.cumulative_trapezoid(x[0])
-integrate.solve_ivp(lambda t, y: y, (0.0, 1.0), m)
+integrate.solve_ivp(lambda t, y: y, (0.0, 1.0), m).y
 integrate.romb(x)
 stats.multivariate_normal.logpdf(x, x, np.ones((4, 4)))
 stats.dirichlet.logpdf(np.abs(x), np.ones(3))
 stats.zscore(x, axis=4)
 stats.pearsonr(x, m[0])
 stats.linregress(x, x[:2])
+fft.dct(x, n=-2)
+fft.dstn(m, s=-2)
+linalg.solve_circulant(x, x[:2])
+linalg.solve_circulant(x * 0 + 1, x)
+interpolate.interp1d(np.arange(4.0), x, "most")(1.2)
+interpolate.griddata(np.arange(4.0), x, 1.2, "most")
+interpolate.CubicSpline(np.arange(4.0), x, bc_type="periodic")(0.5)
+interpolate.Akima1DInterpolator(np.arange(4.0), x, method="most")(0.5)
+interpolate.BarycentricInterpolator(np.zeros(4), x)(0.5)
+interpolate.RegularGridInterpolator((np.arange(4.0),), x)([[1.2]], method="most")
+interpolate.RegularGridInterpolator((np.array([0.0, 2.0, 1.0, 3.0]),), x)([[0.5]])
+interpolate.RegularGridInterpolator((np.arange(4.0),), x)([[np.nan]])
+interpolate.RBFInterpolator(np.arange(4.0)[:, None], x, kernel="gaussian")([[0.5]])
+interpolate.RBFInterpolator(np.arange(4.0)[:, None], x, kernel="most")([[0.5]])
+signal.lfilter([1.0], [0.0, 1.0], x)
+signal.sosfilt([[1.0, 2.0, 3.0, 2.0, 0.1, 0.2]], x)
+signal.sosfiltfilt([[1.0, 2.0, 3.0, 1.0, 0.1]], np.concatenate([x] * 5))
+signal.order_filter(x, np.ones(2), 0)
+integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, t_eval=[0.5, 2.0]).y
+integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, t_eval=[0.5, 0.2]).y
+integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, max_step=-1.0).y
+integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, first_step=2.0).y
+integrate.fixed_quad(lambda t: t * x[0], 0.0, np.inf)
 """)
-MODULES = {name: getattr(scipy, name) for name in ("interpolate", "optimize", "signal", "ndimage", "integrate", "stats")}
+MODULES = {name: getattr(scipy, name) for name in ("fft", "linalg", "interpolate", "optimize", "signal", "ndimage", "integrate", "stats")}
 TRACED = {name: getattr(functrace.scipy, name) for name in MODULES}
 
 
@@ -125,6 +152,16 @@ optimize.minimize_scalar(lambda v, a: (v - a) ** 2 + v**4, args=(x[1],)).x
 optimize.minimize_scalar(lambda v, a: (v - a) ** 2, bounds=(0.0, 3.0), method="bounded", args=(x[1],)).x
 optimize.fmin_bfgs(lambda v, a: np.sum((v - a) ** 2) + np.sum(v**4), np.ones(2), args=(x[:2],), disp=False)
 optimize.leastsq(lambda v, a: np.concatenate([v - a, v**2]), np.ones(2), args=(x[:2],))[0]
+optimize.minimize(lambda v, a: np.sum((v - a) ** 2), np.ones(2), (x[:2],), "trust-exact", lambda v, a: 2 * (v - a), lambda v, a: 2 * np.eye(2)).x
+optimize.linprog([1.0, 2.0], -np.eye(2), -np.exp(0.1 * x[:2]), bounds=None).x
+interpolate.interp1d(np.arange(3.0), m, bounds_error=False, fill_value=(np.array([7.0, 8.0]), np.array([9.0, 1.0])))(np.array([-1.0, 4.0, 5.0]))
+interpolate.interp1d(np.arange(3.0), m, bounds_error=False, fill_value=(np.array([7.0, 8.0]), np.array([9.0, 1.0])))(np.array([-1.0, 4.0]))
+interpolate.RegularGridInterpolator((np.arange(4.0)[::-1],), x)([[1.2], [0.3]])
+interpolate.RegularGridInterpolator((np.arange(2.0), -np.arange(3.0)), m, "nearest", False, 0.5)([[0.2, -1.7], [0.9, -3.0]])
+interpolate.KroghInterpolator(np.arange(4.0), x).derivative(1.3, 2)
+integrate.solve_ivp(lambda t, y, a: np.vstack([y[1], -a * y[0]]), (0.0, 1.0), [1.0, 0.0], vectorized=True, args=(x[1],), rtol=1e-9).y[:, -1]
+np.real(integrate.quad(lambda t, a: np.exp(1j * t * a), 0.0, 1.0, (x[0],), complex_func=True)[0])
+signal.filtfilt([1.0, 0.5], np.array([1.0]), np.concatenate([x, x, x]), padlen=0)
 """)
 
 

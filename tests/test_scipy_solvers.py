@@ -136,6 +136,14 @@ def test_a_bound_that_holds_has_no_slope():
     assert slopes[0, 0] != 0
 
 
+def test_curve_fit_begins_between_its_bounds():
+    x, o = np.arange(4.0), module("optimize")
+    y = 4 + 5 * x + 0.1 * np.cos(x)
+    fit = lambda y: o.curve_fit(lambda x, a, b: a + b * x, x, y, bounds=(2.0, 9.0))[0]
+    line = np.linalg.pinv(np.stack([np.ones(4), x], axis=1))
+    assert np.allclose(ft.vjp(fit, y)[0], line @ y) and np.allclose(ft.jacobian(fit)(y), line, atol=1e-7)
+
+
 def test_curve_fit_in_data_and_sigma():
     o = module("optimize")
     x, s = np.arange(4.0), np.array([0.1, 0.2, 0.1, 0.3])
@@ -144,9 +152,7 @@ def test_curve_fit_in_data_and_sigma():
     got = ft.vjp(lambda y: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s), DATA)[0]
     assert all(np.allclose(a, b, rtol=1e-5) for a, b in zip(got, want))
     jacobian = ft.jacobian(lambda x, y, s: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s)[0], (0, 1, 2))(x, DATA, s)
-    exact = lambda x, y, s: (
-        so.least_squares(lambda p: (model(x, *p) - y) / s, [1.0, 0.2], jac="cs", method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15).x
-    )
+    exact = lambda x, y, s: so.least_squares(lambda p: (model(x, *p) - y) / s, [1.0, 0.2], jac="cs", xtol=1e-15, ftol=1e-15, gtol=1e-15).x
     for k, j in enumerate(jacobian):
         step = 1e-3 * np.eye(4)[1]
         ahead, behind = ([v + sign * step if m == k else v for m, v in enumerate((x, DATA, s))] for sign in (1, -1))
@@ -483,3 +489,33 @@ def test_the_jacobian_of_a_fit_gives_its_covariance():
 
     assert np.isclose(ft.value_and_grad(lambda y: variance(m, y))(y)[0], variance(so, y), rtol=1e-6)
     check_grads(lambda y: variance(m, y), y)
+
+
+def test_callbacks_are_called():
+    optimize, seen = module("optimize"), []
+    what = {"callback": lambda x, *_: seen.append(x)}
+    bowl, only = lambda x, p: np.sum((x - p) ** 2 + x**4), {"type": "eq", "fun": lambda x: x.sum() - 1}
+    for solve in (
+        lambda p: optimize.minimize(bowl, np.zeros(2), p, **what),
+        lambda p: optimize.minimize(bowl, np.zeros(2), p, constraints=only, **what),
+        lambda p: optimize.root(lambda x, p: x**3 + x - p, np.ones(2), p, "krylov", **what),
+    ):
+        before = len(seen)
+        ft.grad(lambda p: solve(p).x.sum())(np.array([1.0, 2.0]))
+        assert len(seen) > before
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda o, i, p: o.curve_fit(lambda x, a: a * x, np.ones(3), p, method="trf", loss="soft_l1")[0], "curve_fit: the keyword loss="),
+        (lambda o, i, p: o.curve_fit(lambda x, a: a * x, np.ones(3), p, nan_policy="omit")[0], "curve_fit: the keyword nan_policy="),
+        (lambda o, i, p: o.fsolve(lambda x: x - p, np.ones(3), step=1), "fsolve.*unexpected keyword argument 'step'"),
+        (lambda o, i, p: o.lsq_linear(np.eye(3), p, step=1).x, "lsq_linear.*unexpected keyword argument 'step'"),
+        (lambda o, i, p: i.odeint(lambda y, t: -p * y, np.ones(3), [0.0, 1.0], step=1), "odeint.*unexpected keyword argument 'step'"),
+        (lambda o, i, p: i.quad_vec(lambda x: p * x, 0, 1, step=1)[0], "quad_vec.*unexpected keyword argument 'step'"),
+    ],
+)
+def test_keywords_are_honoured_or_refused(f, words):
+    with pytest.raises((errors.UnsupportedError, TypeError), match=words):
+        ft.grad(lambda p: np.sum(f(module("optimize"), module("integrate"), p)))(np.arange(1.0, 4.0))

@@ -211,6 +211,29 @@ def test_hooks():
     handle.remove()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.exp_(), lambda y: y.mul_(y.detach() + 1), lambda y: y[0].sin_(), lambda y: y.atan2_(y.detach() + 1), lambda y: y.abs_(),
+        lambda y: y.cumprod_(0), lambda y: y.div_(y.detach()),
+    ],
+)  # fmt: skip
+def test_a_write_whose_pack_hook_raises_leaves_the_tensor_or_an_error(write):
+    def refuse(_):
+        raise KeyError("full")
+
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 1
+    with pytest.raises(KeyError, match="full"), torch.autograd.graph.saved_tensors_hooks(refuse, lambda t: t):
+        write(y)
+    if y.tolist() == [1.0, 2.0, 3.0]:
+        (y * 2).sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    else:
+        with pytest.raises(RuntimeError, match="nothing was saved for backward, since a pack hook"):
+            (y * 2).sum().backward()
+
+
 def test_missing_names_say_so():
     with pytest.raises(MissingNameError, match="functrace.torch"):
         torch.no_such_name  # noqa: B018

@@ -3,6 +3,7 @@
 import collections
 import copy
 import gc
+import operator
 import pickle
 import warnings
 
@@ -342,6 +343,76 @@ def test_modules_are_copied_and_pickled_with_their_state():
     assert float(net.state_dict()["a.weight"].abs().sum()) == 0
 
 
+@pytest.mark.parametrize("name", ["tanh", "relu", "logsumexp", "nn.functional.relu", "nn.functional.gelu"])
+def test_functions_that_modules_keep_can_be_pickled(name):
+    function = operator.attrgetter(name)(shim)
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert pickle.loads(pickle.dumps(shim.device("cpu"))) == shim.device("cpu")
+    layer = shim.nn.TransformerEncoderLayer(4, 2, 8)
+    layer.activation = function if name.endswith(("relu", "gelu")) else layer.activation
+    x = shim.ones(3, 1, 4)
+    assert shim.equal(pickle.loads(pickle.dumps(layer)).eval()(x), layer.eval()(x))
+
+
+@with_oracle
+def test_lazy_modules_are_pytorchs():
+    def told(torch, use):
+        layer = torch.nn.LazyLinear(3)
+        try:
+            return use(layer.weight)
+        except ValueError as error:
+            assert "uninitialized parameter" in str(error)
+            return "not yet"
+
+    def run(torch):
+        nn = torch.nn
+        known, lazy = nn.BatchNorm1d(4), nn.LazyBatchNorm1d()
+        known.running_mean.fill_(2.0)
+        loaded = str(lazy.load_state_dict(known.state_dict()))
+        two = nn.LazyConv2d(2, 3)
+        other = str(two.load_state_dict(nn.LazyConv2d(2, 3).state_dict()))
+        uses = (
+            lambda w: w.sum(), lambda w: w + 1, lambda w: torch.exp(w), lambda w: w.numel(), lambda w: w.norm() ** 2, lambda w: torch.cat([w, w]), lambda w: w.clone(),
+            lambda w: str(w.dtype), lambda w: w.requires_grad, lambda w: isinstance(w, nn.parameter.UninitializedParameter),
+        )  # fmt: skip
+        return [
+            loaded, lazy(torch.arange(8.0).reshape(2, 4)), lazy.running_mean, other, two(torch.ones(1, 2, 4, 4)), [told(torch, use) for use in uses],
+            nn.LazyLinear(2).double()(torch.ones(1, 3, dtype=torch.float64)), copy.deepcopy(nn.LazyLinear(2))(torch.ones(1, 3)),
+        ]  # fmt: skip
+
+    assert isinstance(outcome(run, shim), list), outcome(run, shim)
+    same(run)
+
+
+@with_oracle
+@pytest.mark.parametrize("name", ["batch_norm", "instance_norm", "layer_norm", "group_norm", "rms_norm"])
+def test_normalisations_take_parameters_of_the_inputs_dtype_and_single_ones_with_half(name):
+    def run(torch, x, w):
+        F, x, w = torch.nn.functional, torch.tensor(n_, dtype=getattr(torch, x)), torch.linspace(0.5, 2, 4, dtype=getattr(torch, w))
+        if name in ("layer_norm", "rms_norm"):
+            return getattr(F, name)(x.permute(0, 2, 1), (4,), w)
+        return F.group_norm(x, 2, w) if name == "group_norm" else getattr(F, name)(x, None, None, w, None, True)
+
+    n_ = n(3, 4, 5)
+    for x, w in (("float16", "float32"), ("float32", "float32"), ("float64", "float64")):
+        same(lambda torch, x=x, w=w: run(torch, x, w), 2e-3, 2e-3)
+    for x, w in (("float32", "float64"), ("float64", "float32"), ("float16", "float64")):
+        if name == "rms_norm":
+            same(lambda torch, x=x, w=w: run(torch, x, w), 2e-3, 2e-3)
+        else:
+            assert all(
+                "RuntimeError: mixed dtype (CPU)" in outcome(lambda torch, x=x, w=w: run(torch, x, w), torch) for torch in (shim, oracle)
+            )
+
+
+def test_digits_are_no_attributes_and_an_empty_dict_has_no_last_parameter():
+    assert not {"0", "1"} & set(dir(shim.nn.Sequential(shim.nn.ReLU(), shim.nn.ReLU())))
+    with pytest.raises(KeyError):
+        shim.nn.ParameterDict().popitem()
+    parameters = shim.nn.ParameterDict({"a": shim.ones(1), "b": shim.zeros(1)})
+    assert parameters.popitem()[0] == "b" and list(parameters) == ["a"]
+
+
 def test_a_convolution_is_the_sum_that_defines_it():
     x, w = n(2, 4, 6, 5), n(6, 2, 3, 2)
     got = shim.nn.functional.conv2d(shim.tensor(x), shim.tensor(w), stride=(2, 1), padding=1, dilation=(1, 2), groups=2).numpy()
@@ -510,6 +581,113 @@ def test_training_goes_on_from_a_saved_state(name):
     same(run)
 
 
+STATES = [
+    ("SGD", {"momentum": 0.9, "lr": 0.1}),
+    *((name, {}) for name in "Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop".split()),
+]
+
+
+@with_oracle
+@pytest.mark.parametrize("dtype", ["complex64", "float64"])
+@pytest.mark.parametrize(("name", "options"), STATES, ids=[name for name, _ in STATES])
+def test_optimisers_go_on_from_each_others_states(name, options, dtype):
+    start, *grads = ((n(2, 3) + 1j * n(2, 3) if dtype == "complex64" else n(2, 3)).astype(dtype) for _ in range(5))
+
+    def stepped(torch, w, state, grads):
+        w = torch.tensor(w, requires_grad=True)
+        optimizer = getattr(torch.optim, name)([w], **options)
+        if state is not None:
+            optimizer.load_state_dict({**state, "state": {0: {k: torch.tensor(x) for k, x in state["state"][0].items()}}})
+        for g in grads:
+            w.grad = torch.tensor(g)
+            optimizer.step()
+        return w.detach().numpy().copy(), plain(optimizer.state_dict())
+
+    whole, _ = stepped(oracle, start, None, grads)
+    half = stepped(oracle, start, None, grads[:2])
+    _, want = stepped(oracle, *half, grads[2:])
+    for first, then in ((half, shim), (stepped(shim, start, None, grads[:2]), oracle), (stepped(shim, start, None, grads[:2]), shim)):
+        got, state = stepped(then, *first, grads[2:])
+        np.testing.assert_allclose(got, whole, 1e-5 if dtype == "complex64" else 1e-7)
+        close(state["state"][0], want["state"][0], 1e-5, 1e-7)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "LBFGS", "Rprop"])
+def test_optimisers_schedulers_and_data_are_copied_and_pickled(name):
+    data = shim.utils.data
+    w = shim.ones(2, requires_grad=True)
+    optimizer = getattr(shim.optim, name)([w], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (w * w).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    for other in (pickle.loads(pickle.dumps(optimizer)), copy.deepcopy(optimizer)):
+        assert type(other) is type(optimizer) and str(other) == str(optimizer)
+        close(plain(other.state_dict()), plain(optimizer.state_dict()), 0, 0)
+        (v,) = other.param_groups[0]["params"]
+        assert v is not w and v in other.state
+    if name == "SGD":
+        for scheduler in (shim.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 10), shim.optim.lr_scheduler.StepLR(optimizer, 2)):
+            assert pickle.loads(pickle.dumps(scheduler)).state_dict() == scheduler.state_dict()
+        pairs = data.TensorDataset(shim.arange(4.0))
+        for examples in (pairs, data.Subset(pairs, [2, 0]), pairs + pairs):
+            assert list(pickle.loads(pickle.dumps(examples))) == list(examples)
+
+
+def test_rprop_takes_no_step_by_what_is_no_number():
+    w = shim.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = shim.optim.Rprop([w], lr=0.5)
+    for _ in range(2):
+        w.grad = shim.tensor([float("nan"), 1.0])
+        optimizer.step()
+    np.testing.assert_allclose(w.detach().numpy(), [1.0, 2 - 0.5 - 0.6], rtol=1e-6)
+
+
+@with_oracle
+def test_schedulers_resume_and_count_groups_as_pytorchs():
+    def resumed(torch, name, last_epoch, **options):
+        optimizer = torch.optim.SGD([{"params": [torch.ones(1, requires_grad=True)], "initial_lr": 0.5}], lr=0.3, momentum=0.9)
+        scheduler = getattr(torch.optim.lr_scheduler, name)(optimizer, last_epoch=last_epoch, **options)
+        rates = []
+        for _ in range(7):
+            rates += [scheduler.get_last_lr()]
+            optimizer.step()
+            scheduler.step()
+        return rates
+
+    for name, options in (
+        ("CosineAnnealingLR", {"T_max": 3}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 2}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 2, "T_mult": 2}),
+    ):
+        for last in (0, 3, 8):
+            same(lambda torch, name=name, options=options, last=last: resumed(torch, name, last, **options), 1e-12, 1e-15)
+    for name, options in (
+        ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 1.0}), ("CyclicLR", {"base_lr": 0.1, "max_lr": [1.0, 2.0]}), ("OneCycleLR", {"max_lr": [1.0, 2.0], "total_steps": 5}),
+        ("CyclicLR", {"base_lr": 0.1, "max_lr": 1.0, "base_momentum": [0.8, 0.8]}), ("OneCycleLR", {"max_lr": 1.0, "total_steps": 5, "max_momentum": [0.9, 0.9]}),
+    ):  # fmt: skip
+        run = lambda torch, name=name, options=options: resumed(torch, name, -1, **options)
+        assert "must have the same length as optimizer.param_groups" in outcome(run, shim)
+        same(run)
+
+
+def test_a_scheduler_of_ones_own_can_ask_whether_it_is_in_a_step():
+    class Own(shim.optim.lr_scheduler.LRScheduler):
+        def get_lr(self):
+            assert self._get_lr_called_within_step
+            return self.base_lrs
+
+    optimizer = shim.optim.SGD([shim.ones(1, requires_grad=True)], lr=0.1)
+    scheduler = Own(optimizer)
+    optimizer.step()
+    scheduler.step()
+    assert scheduler.get_last_lr() == [0.1]
+
+
 SCHEDULES = [
     ("StepLR", {"step_size": 3}), ("MultiStepLR", {"milestones": [2, 5, 5, 9], "gamma": 0.3}), ("ConstantLR", {}), ("LinearLR", {"start_factor": 0.2, "total_iters": 7}),
     ("ExponentialLR", {"gamma": 0.9}), ("PolynomialLR", {"total_iters": 6, "power": 2.0}), ("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01}),
@@ -580,6 +758,62 @@ def test_data_are_drawn_and_collated_as_in_pytorch():
         ]  # fmt: skip
 
     same(run)
+
+
+@with_oracle
+def test_loaders_draw_ask_and_refuse_in_pytorchs_order():
+    class Row(list):
+        pass
+
+    class Pairs(collections.UserList):
+        pass
+
+    def run(torch):
+        D = torch.utils.data
+
+        class Batches:
+            def __iter__(self):
+                return iter(torch.randperm(6).reshape(2, 3).tolist())
+
+        class Stream(D.IterableDataset):
+            def __iter__(self):
+                return iter(torch.rand(3).tolist())
+
+        batches, stream = iter(D.DataLoader(range(6), batch_sampler=Batches())), iter(D.DataLoader(Stream(), 2))
+        drawn = torch.rand(1)  # after the orders of both
+        kept = [
+            D.default_collate([Row([1, 2.0]), Row([3, 4.0])]),
+            D.default_collate([Pairs([1]), Pairs([2])]),
+            D.default_convert(Row([np.ones(2)])),
+            D.default_convert(range(2)),
+        ]
+        loader = D.DataLoader([1, 2], worker_init_fn=print)
+        return [
+            drawn, list(batches), list(stream), [type(x).__name__ for x in kept], list(map(list, kept)),
+            [loader.prefetch_factor, loader.persistent_workers, loader.worker_init_fn is print],
+        ]  # fmt: skip
+
+    def refused(torch, name):
+        D = torch.utils.data
+        stream = type("Stream", (D.IterableDataset,), {"__iter__": lambda self: iter([1])})()
+        return {
+            "sampler": lambda: D.DataLoader(stream, sampler=[1]), "batch_sampler": lambda: D.DataLoader(stream, batch_sampler=[[1]]), "shuffle": lambda: D.DataLoader(stream, shuffle=True),
+            "nothing": lambda: list(D.RandomSampler([], True, 3)), "set": lambda: setattr(D.DataLoader([1]), "persistent_workers", True),
+        }[name]()  # fmt: skip
+
+    assert isinstance(outcome(run, shim), list), outcome(run, shim)
+    same(run)
+    for name in ("sampler", "batch_sampler", "shuffle", "nothing", "set"):
+        assert isinstance(outcome(lambda torch, name=name: refused(torch, name), shim), str)
+        same(lambda torch, name=name: refused(torch, name))
+
+
+@pytest.mark.parametrize("kind", [tuple, list, np.array, shim.tensor], ids=["tuple", "list", "array", "tensor"])
+def test_a_batch_of_numbers_may_be_any_sequence(kind):
+    pairs = shim.utils.data.TensorDataset(shim.arange(6.0).reshape(3, 2), shim.arange(3))
+    for examples in (pairs, shim.utils.data.Subset(pairs, [0, 1, 2])):
+        ((x, y),) = shim.utils.data.DataLoader(examples, batch_sampler=[kind([0, 2])])
+        assert x.tolist() == [[0.0, 1.0], [4.0, 5.0]] and y.tolist() == [0, 2]
 
 
 def test_every_example_is_loaded_once():

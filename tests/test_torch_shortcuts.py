@@ -214,16 +214,16 @@ def test_a_choice_by_bits_is_that_of_where(dtype, shape):
         assert found.dtype == want.dtype and _bits(found) == _bits(want)
     assert _bits(chosen(mask, x)) == _bits(np.where(mask, x, np.zeros((), dtype)))
     assert _bits(chosen(mask.T, x.T, y.T)) == _bits(np.where(mask.T, x.T, y.T))
+    for k in (0, 1):  # into one of the two
+        both = [x.copy(), y.copy()]
+        assert chosen(mask, *both, out=both[k]) is both[k] and _bits(both[k]) == _bits(np.where(mask, x, y))
+    assert _bits(chosen(mask[::2], x[::2], y[::2])) == _bits(np.where(mask[::2], x[::2], y[::2]))
 
 
 def _bits(x):
     """The bytes that are part of the number: of the 16 of x86's long double, 10."""
     size = 10 if x.dtype == np.longdouble and np.finfo(x.dtype).nmant == 63 else x.itemsize
     return np.ascontiguousarray(x).view(np.uint8).reshape(-1, x.itemsize)[:, :size].tobytes()
-    for k in (0, 1):  # into one of the two
-        both = [x.copy(), y.copy()]
-        assert chosen(mask, *both, out=both[k]) is both[k] and both[k].tobytes() == np.where(mask, x, y).tobytes()
-    assert chosen(mask[::2], x[::2], y[::2]).tobytes() == np.where(mask[::2], x[::2], y[::2]).tobytes()
 
 
 @pytest.mark.parametrize("n", [5, 1000])
@@ -301,6 +301,37 @@ RULED = {
     "masked_select": lambda x: x.masked_select(MASK),
     "embedding_bag": lambda x: torch.nn.functional.embedding_bag(GRID, x, mode="mean"),
     "grid_sample": lambda x: torch.nn.functional.grid_sample(x.view(1, 1, 3, 2), torch.zeros(1, 2, 2, 2), align_corners=False),
+    "median": lambda x: x.expand(2, 3, 2).median(),
+    "median of an axis": lambda x: x.median(0, keepdim=True)[0],
+    "nanmedian": lambda x: x.nanmedian(-1)[0],
+    "mode": lambda x: x.expand(2, 3, 2).mode(0)[0],
+    "kthvalue": lambda x: x.kthvalue(2, 0)[0],
+    "cummax": lambda x: x.flip(0).cummax(0)[0],
+    "cummin": lambda x: x.cummin(1)[0],
+    "msort": lambda x: x.flip(0).msort(),
+    "nansum": lambda x: x.nansum(),
+    "nansum of an axis": lambda x: x.masked_fill(MASK, float("nan")).nansum(0, keepdim=True),
+    "nan_to_num": lambda x: x.masked_fill(MASK, float("inf")).nan_to_num(posinf=1.0),
+    "take_along_dim": lambda x: x.take_along_dim(GRID % 2, 1),
+    "take_along_dim of all": lambda x: x.take_along_dim(GRID),
+    "diag_embed": lambda x: x.diag_embed(1, 0, 2),
+    "rot90": lambda x: x.rot90(3),
+    "fliplr": lambda x: x.fliplr(),
+    "flipud": lambda x: x.flipud(),
+    "cross": lambda x: x.cross(x.sin()),
+    "cross of the last axis": lambda x: torch.linalg.cross(x.t()[:1], x.t().cos()),
+    "det": lambda x: x[:2].det(),
+    "inv": lambda x: torch.linalg.inv(x[:2]),
+    "complex": lambda x: torch.view_as_real(torch.complex(x, x.sin())),
+    "view_as_complex": lambda x: torch.view_as_real(torch.view_as_complex(x) * (1 + 2j)),
+    "unfold": lambda x: x.unfold(0, 2, 1),
+    "unfold with gaps": lambda x: x.flatten().unfold(0, 3, 2),
+    "pad": lambda x: torch.nn.functional.pad(x, (1, 0), mode="reflect"),
+    "pad by repetition": lambda x: torch.nn.functional.pad(x[None], (2, 1, 0, 3), mode="replicate"),
+    "interpolate": lambda x: torch.nn.functional.interpolate(x[None, None], scale_factor=2),
+    "adaptive_max_pool": lambda x: torch.nn.functional.adaptive_max_pool2d(x[None], 2),
+    "max_pool": lambda x: torch.nn.functional.max_pool2d(x[None], 2, 1, 1),
+    "avg_pool": lambda x: torch.nn.functional.avg_pool2d(x[None], 2, 1, 1),
 }
 
 
@@ -320,6 +351,72 @@ def test_common_operations_are_not_recorded_to_be_differentiated(name, monkeypat
         monkeypatch.setattr(module, "vjp", recorded)
     RULED[name](y).backward(weights)
     np.testing.assert_allclose(y.grad.numpy(), want.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["rot90", "diag_embed", "msort", "kthvalue", "cummax", "nansum", "nan_to_num", "take_along_dim", "interpolate"]
+)
+def test_a_gradient_that_no_element_changes_has_no_history_of_the_tensor(name):
+    x = torch.arange(1.0, 7.0).view(3, 2).requires_grad_()
+    out = RULED[name](x)
+    g = torch.ones_like(out).requires_grad_()
+    (d,) = torch.autograd.grad(out, x, g, create_graph=True)
+    first, second = torch.autograd.grad((d * d).sum(), (x, g), allow_unused=True)
+    assert first is None and second is not None  # as PyTorch has it
+
+
+@pytest.mark.parametrize(
+    "name", ["cross", "cross of the last axis", "det", "inv", "complex", "median", "unfold with gaps", "view_as_complex"]
+)
+def test_stated_rules_are_right_to_second_order(name):
+    x = (torch.arange(1.0, 7.0, dtype=torch.float64).view(3, 2) ** 1.5).requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda x: RULED[name](x * x), (x,))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_the_median_of_what_is_not_finite_is_one_of_the_elements(value):
+    x = torch.tensor([value, value, 1.0 if value != -np.inf else -2e38, value]).requires_grad_()
+    for out in (x.median(), x.median(0)[0]):
+        np.testing.assert_array_equal(out.detach().numpy(), np.float32(value))
+    x.median().backward()
+    third = np.float32(1 / 3)
+    assert x.grad.tolist() == [third, third, 0.0, third]
+    np.testing.assert_allclose(torch.func.grad(lambda x: x.median())(x.detach()).numpy(), x.grad.numpy(), rtol=1e-6)
+    empty = torch.zeros(0, requires_grad=True)
+    empty.median().backward()
+    assert empty.grad.shape == (0,)
+
+
+def test_what_saves_nothing_can_go_back_twice_and_be_written_to():
+    x = torch.ones(2, 3, requires_grad=True)
+    y = x + 1
+    z = y.rot90()
+    y.mul_(3)
+    for _ in range(2):
+        z.backward(torch.ones(3, 2))
+    assert x.grad.tolist() == [[2.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        w = x * 2
+        out = w.nansum()
+        w.mul_(3)
+        out.backward()
+
+
+def test_what_does_not_fit_is_said_in_the_same_words_with_and_without_gradients():
+    for grad in (False, True):
+        x, zero = torch.ones(3, 3, requires_grad=grad), torch.zeros(2, 2, requires_grad=grad)
+        with pytest.raises(torch.linalg.LinAlgError, match="linalg.inv: The diagonal element 1 is zero"):
+            torch.linalg.inv(zero)
+        with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(5\)"):
+            x.take_along_dim(torch.zeros(5, 3, dtype=torch.int64), 1)
+
+
+def test_the_weights_of_a_resampling_are_shared_and_cannot_be_written():
+    x = torch.rand(1, 1, 4, 4, requires_grad=True)
+    ups = [torch.nn.functional.interpolate(x, scale_factor=s, mode="bilinear") for s in (2, 2.0, 3)]
+    assert torch.equal(ups[0], ups[1]) and ups[2].shape[-1] == 12
+    maps = ups[0].grad_fn.saved[2][0]
+    assert maps[0] is ups[1].grad_fn.saved[2][0][0] and not maps[0].flags.writeable
 
 
 @pytest.mark.parametrize("write", [torch.Tensor.index_add, torch.Tensor.index_copy, lambda x, _, i, v: x.index_put((i,), v)])

@@ -2,6 +2,9 @@
 
 import io
 import pickle
+import pickletools
+import sys
+import types
 import zipfile
 
 import numpy as np
@@ -34,6 +37,31 @@ def test_files_keep_values_types_sharing_and_flags():
     back["base"][0, 1] = 100.0
     assert back["view"][0, 0] == 100.0
     assert torch.load(saved(torch.ones(2, requires_grad=True) * 2)).tolist() == [2.0, 2.0]
+
+
+def test_files_name_types_sizes_and_devices_as_pytorch_does():
+    twice = [torch.float32, torch.float64, torch.float32, torch.bfloat16, torch.bool]
+    tree = {"types": twice, "size": torch.Size([2, 3]), "none": torch.Size([]), "device": torch.device("cpu:0"), "range": range(2, 9, 3)}
+    file = saved(tree)
+    names = {name for op, name, _ in pickletools.genops(zipfile.ZipFile(file).read("archive/data.pkl")) if op.name == "GLOBAL"}
+    assert names == {f"torch {x}" for x in ("float32", "float64", "bfloat16", "bool", "Size", "device")} | {"__builtin__ xrange"}
+    for safe in (True, False):
+        file.seek(0)
+        back = torch.load(file, weights_only=safe)
+        assert back == tree and back["types"][0] is torch.float32 and isinstance(back["size"], torch.Size)
+    try:
+        import torch as oracle
+    except ImportError:
+        return
+    file.seek(0)
+    assert str(oracle.load(saved({k: tree[k] for k in ("types", "size", "none")}))["types"]) == str(twice)
+    file.seek(0)
+    assert oracle.load(file, weights_only=False)["device"] == oracle.device("cpu:0")
+
+
+def test_a_result_that_requires_grad_is_a_leaf_that_does_in_a_file():
+    back = torch.load(saved({"x": torch.ones(2, requires_grad=True) * 2}))["x"]
+    assert back.requires_grad and back.is_leaf and back.tolist() == [2.0, 2.0]
 
 
 def test_loading_runs_no_code():
@@ -143,15 +171,34 @@ def test_the_machine_has_no_accelerator():
         lambda: torch.ones(1).cuda(),
         lambda: torch.ones(1, device="cuda"),
         lambda: torch.device("mps"),
+        lambda: torch.arange(2, device="cuda"),
+        lambda: torch.fft.fftfreq(2, device="cuda"),
+        lambda: torch.tril_indices(2, 2, device="cuda"),
+        lambda: torch.randperm(2, device="cuda"),
+        lambda: torch.as_tensor(torch.ones(1), device="cuda"),
     ):
         with pytest.raises(RuntimeError, match="only the CPU"):
             use()
 
 
 def test_what_is_not_there_names_an_alternative():
-    for name, hint in (("jit", "functrace.jit"), ("sparse", "dense tensors"), ("onnx", "state_dict")):
+    for name, hint in (("quantization", "use float32"), ("sparse", "dense tensors"), ("onnx", "state_dict")):
         with pytest.raises(NotImplementedError, match=hint):
             getattr(torch, name)
+    for script in (lambda: torch.jit.trace, lambda: torch.jit.script(lambda x: x), lambda: torch.jit.script(torch.nn.Linear(1, 1))):
+        with pytest.raises(NotImplementedError, match="functrace.jit"):
+            script()
+
+
+def test_what_installed_libraries_declare_for_torchscript_is_left_as_it_is(monkeypatch):
+    def f(x):
+        return x + 1
+
+    library = types.ModuleType("a_library")
+    library.__file__ = "/somewhere/site-packages/a_library/__init__.py"
+    monkeypatch.setitem(sys.modules, "a_library", library)
+    f.__module__ = "a_library"
+    assert torch.jit.script(f) is f
 
 
 def test_a_compiled_function_is_a_program_where_it_is_pure():

@@ -114,6 +114,15 @@ def test_structures_differ():
     assert tree.structure(1) != "no structure"
 
 
+def test_rows_of_leaves_share_one_structure():
+    assert tree.leaves([1.0, np.ones(3)])[0] == 1.0  # whose classes are known from now on
+    for make in (tuple, list):
+        assert tree.structure(make((1.0, 2.0))) is tree.structure(make((np.ones(3), 4.0))) != tree.structure(make((1.0,)))
+    assert tree.structure((1.0, (2.0,))) != tree.structure((1.0, 2.0)) != tree.structure([1.0, 2.0])
+    assert tree.flatten(()) == ([], tree.structure(()))
+    assert tree.flatten((1.0, None))[0] == [1.0]
+
+
 def test_structures_print():
     assert repr(tree.structure({"a": [1, 2], "b": None})) == "TreeDef({'a': [*, *], 'b': None})"
     assert repr(tree.structure(1)) == "TreeDef(*)"

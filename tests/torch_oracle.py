@@ -106,7 +106,7 @@ SPACES = ("", "Tensor", "linalg", "fft", "special", "nn.functional")
 OUTSIDE = {  # what is there but computes nothing that has a derivative, and has tests of its own
     "makes tensors": "arange as_tensor asarray bartlett_window blackman_window empty empty_like empty_strided eye from_dlpack from_numpy frombuffer full "
     "full_like hamming_window hann_window kaiser_window linspace load logspace ones ones_like range scalar_tensor tensor zeros zeros_like new_empty "
-    "new_full new_ones new_tensor new_zeros BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor Tensor",
+    "new new_full new_ones new_tensor new_zeros BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor Tensor",
     "draws numbers": "Generator cauchy_ exponential_ geometric_ get_rng_state initial_seed log_normal_ manual_seed multinomial rand rand_like randint "
     "randint_like randn randn_like random_ randperm seed set_rng_state uniform_",
     "asks": "Size can_cast data_ptr device dim dtype element_size finfo get_device iinfo is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_enabled is_coalesced "

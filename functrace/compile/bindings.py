@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import accumulate, islice
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import errors, tree
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
 from functrace.locks import COPY, Lock, writeable
@@ -36,6 +36,8 @@ _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
+_SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
+_KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "functrace"))  # packages that read no attributes of a program's objects
 _LIBRARY = os.path.dirname(os.__file__)
 
 
@@ -76,6 +78,8 @@ class Binding:
 
     def is_that(self, other: Binding) -> bool:
         """Whether both are one name in one place, by whatever way it was found."""
+        if self.get is other.get is _lacks:
+            return self.key[0] is other.key[0]
         return self.get == other.get and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
 
 
@@ -84,6 +88,10 @@ def _unchanged(now: Any, was: Any) -> bool:
 
 
 _BY_TEXT = frozenset("getattr hasattr vars globals __dict__ modules import_module attrgetter eval exec".split())  # what takes names as text
+_ANY = _BY_TEXT.union(  # what may read any attribute of an object
+    "__getattribute__ getattr_static methodcaller match dir copy deepcopy replace asdict astuple evolve getmembers dump dumps format "
+    "format_map".split()
+)
 
 
 @lru_cache(1024)
@@ -99,6 +107,8 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
                     outer[i.argval] = None
                 elif i.opname == "IMPORT_NAME":
                     modules[i.argval] = None
+                elif i.opname == "MATCH_CLASS":
+                    inner["match"] = None
             inner.update(dict.fromkeys(c.co_names))
             todo += c.co_consts
         elif isinstance(c, (tuple, frozenset)):
@@ -117,6 +127,10 @@ def _cell(cell: types.CellType) -> Any:
 
 def _call(x: Any) -> Any:
     return x()
+
+
+def _lacks(key: tuple[Any, frozenset[str]]) -> bool:
+    return key[0].keys().isdisjoint(key[1])  # type: ignore[no-any-return]
 
 
 def _is_closed(x: Any) -> bool:
@@ -145,10 +159,17 @@ def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
     return [(k, v.__get__) for k, v in members.items() if isinstance(v, types.MemberDescriptorType)]
 
 
+def _is_plain(x: Any) -> bool:
+    """Whether only the program's own functions read the attributes of an object, by name: it is no tree, nor a library's."""
+    cls = type(x)
+    ours = all(c is object or c.__module__ in ("abc", "typing") or _is_users(c.__module__) for c in cls.__mro__)
+    return ours and not hasattr(cls, "__dataclass_fields__") and any(leaf is x for leaf in tree.leaves(x))
+
+
 class Bindings:
     """Everything that functions, and what else they are given, could be found to read: `changed` names what is no longer the same."""
 
-    __slots__ = ("arrays", "bindings", "closed", "generators", "names", "spaces", "traced")
+    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "names", "spaces", "traced")
 
     def __init__(self, *roots: Any) -> None:
         self.bindings: list[Binding] = []
@@ -157,13 +178,16 @@ class Bindings:
         self.closed = next((type(x).__name__ for x in roots if _is_closed(x)), "")  # what can't be looked into
         self.traced = False  # whether a traced value is among them
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
-        self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # modules and classes of the program, and the names that were looked up
+        self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
+        self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
         todo: list[tuple[str, Any]] = [(x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__, x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
             if isinstance(x, Tracer) and not x.owner.closed:
                 self.traced = True
+            if callable(x) and getattr(x, "__name__", None) in _ANY:  # by another name
+                self.names[x.__name__] = None
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
             seen.add(id(x))
@@ -174,24 +198,31 @@ class Bindings:
             elif isinstance(x, types.FunctionType):
                 todo += self._function(name, x)
             elif isinstance(x, (type, types.ModuleType)):
-                above: Any = type(x)
-                for space in (*x.__mro__, *above.__mro__) if isinstance(x, type) else (x,):
-                    if id(space) not in self.spaces and _is_users(space.__module__ if isinstance(space, type) else space.__name__):
-                        self.spaces[id(space)] = space.__name__, space, set()
+                self._space(x)
+                self.called.update(map(id, getattr(x, "__mro__", ())))
             elif isinstance(x, (np.random.Generator, np.random.RandomState, random.Random)):
                 self.generators.append((x, _state(x)))
             else:
                 todo += self._members(name, x)
         for name, space, done in self.spaces.values():
-            self._bind(f"a new name in {name}", vars(space).keys().isdisjoint, frozenset(self.names).difference(done))
+            self._bind(f"a new name in {name}", _lacks, (vars(space), frozenset(self.names).difference(done)))
 
     def _bind(self, label: str, get: Callable[[Any], Any], key: Any) -> tuple[str, Any]:
         self.bindings.append(Binding(label, get, key))
         return label, self.bindings[-1].was
 
+    def _space(self, x: Any) -> None:
+        above: Any = type(x)
+        for space in (*x.__mro__, *above.__mro__) if isinstance(x, type) else (x,):
+            module = space.__module__ if isinstance(space, type) else space.__name__
+            if id(space) not in self.spaces and _is_users(module):
+                self.spaces[id(space)] = space.__name__, space, set()
+            elif module.partition(".")[0] not in _KNOWN and not _is_users(module):
+                self.names["vars"] = None  # what it is given it may read by any name
+
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
-        if errors.is_user_file[f.__code__.co_filename]:
+        if errors.is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
             self._bind(f"the code of {name}", attrgetter("__code__"), f)
             outer, inner, modules = _names_of(f.__code__)
             self.names.update(dict.fromkeys(inner))
@@ -209,19 +240,24 @@ class Bindings:
         return [*found, (name, getattr(f, "__wrapped__", None))]
 
     def _spaces(self, todo: list[tuple[str, Any]]) -> bool:
-        """Put to `todo` what the names that functions read stand for in modules and classes, where that has not been done."""
+        """Put to `todo` what the names that functions read stand for in modules, classes and objects, where that has not been done."""
+        anything = not _ANY.isdisjoint(self.names)
         for name, space, done in list(self.spaces.values()):
-            members = vars(space)
-            for k in [k for k in members if k not in done and (k in self.names or k.startswith("__") and isinstance(space, type))]:
+            members, every = vars(space), anything and not isinstance(space, (type, types.ModuleType))
+            makes = id(space) in self.called or not {"type", "__class__", "cls"}.isdisjoint(self.names)
+            for k in [k for k in members if k not in done and (every or k in self.names or k[:2] == "__" and isinstance(space, type))]:
+                if k == "__init__" and not makes and k not in self.names:
+                    continue
                 done.add(k)
-                if k in self.names or isinstance(members[k], types.FunctionType):  # an operator, a call
+                if every or k in self.names or isinstance(members[k], types.FunctionType):  # an operator, a call
                     todo.append(self._bind(f"{name}.{k}", members.__getitem__, k))
         return bool(todo)
 
     def _members(self, name: str, x: Any) -> list[tuple[str, Any]]:
         if isinstance(x, tuple):
             return [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] + [(name, type(x))]
-        found: list[tuple[str, Any]] = [(name, type(x))]
+        found: list[tuple[str, Any]] = []
+        self._space(type(x))
         base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
         if base is not None:
             self._bind(f"len({name})" if base is list else f"the keys of {name}", len if base is list else _keys, x)
@@ -231,6 +267,8 @@ class Bindings:
             ]
         elif isinstance(x, _COPIED):
             found += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
+        elif isinstance(x, (attrgetter, methodcaller)):
+            self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
             found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x))
         elif _ours(x):  # a function with a rule of its own, or a jitted one
@@ -240,8 +278,11 @@ class Bindings:
         if isinstance(inside, dict):
             for what, get in (("type", type), ("vars", vars)):
                 self._bind(f"{what}({name})", get, x)
-            self._bind(f"len({name})", len, inside)
-            found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
+            if _is_plain(x):  # what of it is read is looked up when it is known what functions read
+                self.spaces[id(x)] = name, x, set()
+            else:
+                self._bind(f"len({name})", len, inside)
+                found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
         elif hasattr(type(x), "__next__"):
             self.closed = type(x).__name__
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]

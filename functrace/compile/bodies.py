@@ -19,7 +19,7 @@ from functrace.transforms.control_program import settled
 from functrace.transforms.control_while import WhileCall
 
 
-class _Parts:
+class Parts:
     """A program that is put together from recorded bodies."""
 
     def __init__(self, ninputs: int) -> None:
@@ -47,9 +47,13 @@ class _Parts:
                 self.kinds[k] = None if aval is None else Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
         return [number[i] for i in body.outputs]
 
-    def program(self, outputs: Sequence[int]) -> Program:
+    def recorded(self, outputs: Sequence[int]) -> Program:
         """All of it."""
-        return optimise(Program(self.ninputs, self.rows, outputs, self.consts, self.kinds))
+        return Program(self.ninputs, self.rows, outputs, self.consts, self.kinds)
+
+    def program(self, outputs: Sequence[int]) -> Program:
+        """All of it, optimised."""
+        return optimise(self.recorded(outputs))
 
 
 class Scan(Executable):
@@ -58,7 +62,7 @@ class Scan(Executable):
     def __init__(self, call: ScanCall, used: set[int]) -> None:
         self.call = call
         body, carried = call.body, call.counts[1]
-        parts = _Parts(len(body.inputs))
+        parts = Parts(len(body.inputs))
         results = parts.add(body, range(len(body.inputs)))
         self.stacked = [k for k in range(carried, len(results)) if k in used]  # of the results, those that are asked for
         program = parts.program([results[k] for k in (*range(carried), *self.stacked)])
@@ -124,7 +128,7 @@ class While(Executable):
         a, b = call.counts
         n = len(call.test.inputs) + b
         self.state = range(a + b, n)
-        parts = _Parts(n)
+        parts = Parts(n)
         (more,) = parts.add(call.test, [*range(a), *self.state])
         parts.rows.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
         super().__init__(parts.program(parts.add(call.body, range(a, n))), "while_loop")
@@ -154,7 +158,7 @@ class Switch:
 
     def _branch(self, k: int) -> Executable:
         body = self.call.programs[k]
-        parts = _Parts(len(body.inputs))
+        parts = Parts(len(body.inputs))
         return Executable(parts.program(parts.add(body, range(len(body.inputs)))), "a branch")
 
     def __call__(self, inputs: list[Any]) -> list[Any]:

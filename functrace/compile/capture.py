@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
@@ -81,8 +82,8 @@ def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
     return method
 
 
-def _unary(name: str) -> Callable[..., Any]:
-    primitive = _python(name, 1)
+def _unary(name: str, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    primitive = _python(name, 1, function)
     return lambda self: self.owner.process(primitive, (self,), ())
 
 
@@ -98,8 +99,12 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(NumberTracer, f"__{_name}__", _operator(_name))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(NumberTracer, f"__{_name}__", _unary(_name))
+for _name, _part in {"real": np.real, "imag": np.imag}.items():
+    setattr(NumberTracer, _name, property(_unary(_name, _part)))
 _ROUND = _python("round", 2, round)
 for _name, _method in {
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, memo: self,
     "__round__": _round,
     "__divmod__": lambda self, other: (self // other, self % other),
     "__rdivmod__": lambda self, other: (other // self, other % self),
@@ -114,10 +119,11 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = ("consts", "context", "count", "foreign", "handling", "instructions", "kinds", "modes", "numbers", "sources", "told")
+    __slots__ = tuple("caught consts context count foreign handling instructions kinds modes numbers sources told".split())
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
+        self.frames.base = sys._getframe(1)
         self.instructions: list[Instruction] = []
         self.consts: list[Any] = []
         self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants
@@ -125,6 +131,7 @@ class Capture(ProgramTrace):
         self.kinds: dict[int, Kind | None] = {}
         self.count = 0  # of guards
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
+        self.caught: str | None = None  # an error, which other values would not have raised
         self.told = False  # whether a value became text
         self.context, self.modes = copy_context(), dict[str, Any](np.geterr())
         self.handling: dict[str, Any] = {}  # of floating-point errors, where `np.errstate` sets it
@@ -142,11 +149,19 @@ class Capture(ProgramTrace):
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, as an instruction of the program."""
-        found = read(x.value)
+        found = self.attempt(read, x.value)
         if not self.closed:
             self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, self.count)))
             self.count += 1
         return found
+
+    def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of what may fail, by the values that it is given."""
+        try:
+            return function(*args)
+        except Exception as error:
+            self.caught = self.caught if isinstance(error, TypeError) else repr(error)
+            raise
 
     def text(self, x: Tracer) -> None:
         """A value becomes text, noted."""
@@ -211,7 +226,7 @@ class Capture(ProgramTrace):
             values.append(a)
         if params:
             params = self.plain(params)
-        return self.enter(primitive, tuple(refs), bind(primitive, tuple(values), params), params)
+        return self.enter(primitive, tuple(refs), self.attempt(bind, primitive, tuple(values), params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         if primitive.name == "call" and params[0].what in _INLINED:
@@ -225,15 +240,13 @@ class Capture(ProgramTrace):
         if (context := copy_context()) != self.context:  # of which NumPy's error state is a part
             self.context = context
             self.handling |= {k: v for k, v in np.geterr().items() if v != self.modes[k]}
-        slot = self.next_slot()
+        slot, watched = self.next_slot(), primitive.name in DYNAMIC or self.tried(primitive)
         self.instructions.append(Instruction(primitive, slot, refs, params))
         if not primitive.multi:
             self.kinds[slot] = kind_of(ans)
             out = self.tracer(recycled(ans), slot)
-            if primitive.name in DYNAMIC:
-                self.guard(out, form)
-            elif primitive.name == "operator.pow":  # of integers: an int or a float
-                self.guard(out, type)
+            if watched or primitive.name == "operator.pow":  # of integers: an int or a float
+                self.guard(out, form if hasattr(ans, "dtype") else type)
             return out
         self.kinds[slot] = None
         results = []
@@ -242,7 +255,7 @@ class Capture(ProgramTrace):
             self.instructions.append(Instruction(ITEM, item, (slot,), (k,)))
             self.kinds[item] = kind_of(x)
             results.append(self.tracer(x, item))
-            if primitive.name in DYNAMIC:
+            if watched:
                 self.guard(results[-1], form)
         return tuple(results)
 
@@ -273,6 +286,8 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
         for x in outputs:
             if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)
+        if trace.caught is not None:
+            raise errors.UnsupportedError(f"{what} catches {trace.caught}")
         mine = [isinstance(x, Tracer) and x.owner is trace for x in outputs]
         if trace.told and (written := next((x for x in outputs if isinstance(x, str)), None)) is not None:
             raise errors.UnsupportedError(f"{what} returns the text {written[:40]!r}, into which a traced value was written")

@@ -28,13 +28,16 @@ VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", 
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
     "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose "
-    "repeat convolve convolve_within on_diagonal extended".split()
+    "repeat convolve convolve_within on_diagonal extended shares".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
+HELD = 1 << 16  # bytes from which on an array that nothing reads any more is let go at once, not when its name is taken
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
-_OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+_OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&", "bitwise_or": "|"}
+_OPERATORS |= {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+_CHOICES = {"maximum": "{x} > {y} or {x} != {x}", "minimum": "{x} < {y} or {x} != {x}", "where": "{c}"}  # of two zeros the second
 
 
 def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Kind | None]) -> dict[int, tuple[int, ...]]:
@@ -199,14 +202,16 @@ class Executable:
                 plan.release(index)
             else:
                 text = self._instruction(step, index)
-                for v in dying.get(index, ()):
-                    if v >= program.ninputs:
-                        spare.append(self.variable[v])
-                self.variable[step.out] = spare.pop() if spare else f"r{count}"
-                count += self.variable[step.out] == f"r{count}"
-                lines.append(f"    {self.variable[step.out]} = {text}")
-                continue
-            spare += [self.variable[v] for v in dying.get(index, ()) if v >= program.ninputs and v in self.variable]
+            dead = [v for v in dying.get(index, ()) if v >= program.ninputs and v in self.variable]
+            spare += [self.variable[v] for v in dead]
+            taken = ""
+            if not isinstance(step, Group) and step.primitive is not GUARD:
+                self.variable[step.out] = taken = spare.pop() if spare else f"r{count}"
+                count += taken == f"r{count}"
+                lines.append(f"    {taken} = {text}")
+            large = [v for v in dead if (kind := program.kinds[v]) is None or kind.nbytes >= HELD]
+            if held := [r for v in large if (r := self.variable[v]) != taken]:
+                lines.append(f"    {' = '.join(held)} = None")
         lines.append(f"    return [{', '.join(self._outputs())}]")
         return lines
 
@@ -256,10 +261,10 @@ class Executable:
             part, what = CALLS[type(i.params[0])](i.params[0], self.items.get(i.out, set())), i.params[0].what
             self.loops.append("\n".join(f"# {what}: {line}" for line in part.text.split("\n")))
             return f"{self.source.name(part, what)}([{', '.join(args)}])"
+        if (text := self._of_scalars(i, args, out)) is not None:
+            plan.release(index)
+            return text
         if is_elementwise(p):
-            if p.name in _OPERATORS and out is not None and out.form != ARRAY and self._scalars(i.args):
-                plan.release(index)
-                return f" {_OPERATORS[p.name]} ".join(args)
             buffered = self._buffered(i, out, index)
             return f"{self.source.function(p)}({', '.join(args)}{buffered})"
         if p.name in WRITES and i.args[0] in self.own and self._overwrites(i, index):
@@ -297,11 +302,18 @@ class Executable:
         alone = plan.roots.get(x) == (x,) and plan.last.get(x) == index and x not in plan.roots.get(v, (v,))
         return alone and kinds[x] == kinds[i.out] and not (x in plan.owner and i.out in plan.out)
 
-    def _scalars(self, args: Sequence[int]) -> bool:
-        """Whether Python's operators do what the ufunc does: NumPy's scalars, and floats that meet one."""
-        kinds = [self.program.kinds[a] for a in args]
-        plain = all(k is not None and k.form != ARRAY and (k.form != NUMBER or k.dtype.kind == "f") for k in kinds)
-        return plain and any(k is not None and k.form == SCALAR for k in kinds)
+    def _of_scalars(self, i: Instruction, args: Sequence[str], out: Kind | None) -> str | None:
+        """The expression where Python's operators do what the ufunc does: of NumPy's scalars, and of floats that meet one."""
+        kinds: Any = [self.program.kinds[a] for a in i.args]
+        name, constant = i.primitive.name, self.program.constant
+        if out is None or out.form != SCALAR or any(k is None or k.form == ARRAY for k in kinds):
+            return None
+        last = [*zip(i.args, kinds, args)][-2:]
+        if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):
+            x, y = (r if k == out else self.source.name(out.dtype.type(constant(a))) for a, k, r in last)
+            return f"{x} if {_CHOICES[name].format(x=x, y=y, c=args[0])} else {y}"
+        plain = name in _OPERATORS and all(k.form == SCALAR or k.dtype.kind == "f" for k in kinds)
+        return f" {_OPERATORS[name]} ".join(args) if plain and any(k.form == SCALAR for k in kinds) else None
 
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True) -> str:
         plan = self.plan
@@ -353,12 +365,11 @@ class Executable:
                     lines.append(f"    {self.variable[v]} = empty({kind.shape}, {self.source.name(kind.dtype)})")
                 else:
                     lines.append(f"    {self.variable[v]} = {self._inherited(v, index, emitter) or self.plan.take(v)}")
-        self.source.names[name] = loop = emitter.build(name)
+        self.source.names[name] = emitter.build(name)
         self.loops.append(emitter.text(name))
         call = ", ".join([*(self._arg(a) for a in emitter.inputs), *(self.variable[v] for v in made if v in group.made)])
         results = [self.variable[v] for v in made if v in group.parts]
         lines.append(f"    {targets(results)} = {name}({call})" if results else f"    {name}({call})")
-        assert loop is not None and index >= 0
         return lines
 
     def _shares(self, loop: Loop, v: int, k: int) -> bool:

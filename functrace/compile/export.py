@@ -1,38 +1,35 @@
-"""Programs outside of functrace: as NumPy source that runs alone, and in files.
-
-A file is a zip archive of arrays, one of which is a JSON text: nothing in it is code, and operations are looked up by name among
-those that are declared. What a program can't be written with is refused when it is saved.
-"""
+"""Programs outside of functrace: as NumPy source that runs alone. A loop is one of Python's, a branch an `if`."""
 
 from __future__ import annotations
 
 import base64
 import builtins
-import json
 import keyword
 import linecache
 import operator
 import os
 import re
-import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
-from functrace.compile.capture import PYTHON, form
-from functrace.compile.passes import dead, expand, is_elementwise
+from functrace.compile.bodies import Parts
+from functrace.compile.capture import form
+from functrace.compile.passes import Lifting, dead, expand, is_elementwise
 from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
-from functrace.core.primitive import Primitive
+from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
-from functrace.ops.constants import NAMED
 from functrace.ops.index import HOLE, is_basic
+from functrace.transforms.control_branches import SwitchCall
+from functrace.transforms.control_loops import ScanCall
+from functrace.transforms.control_program import Program as Body
+from functrace.transforms.control_while import WhileCall
+from functrace.transforms.custom import CALL
 from functrace.transforms.naming import Lines, names_of
 
-VERSION = 1
 _READS: dict[str, Any] = {
     "bool": bool,
     "int": int,
@@ -50,7 +47,7 @@ _READS: dict[str, Any] = {
 _METHODS = ("item", "tolist")
 
 
-def _word(read: Any) -> Any:
+def read_word(read: Any) -> Any:
     """How a guard reads a value, by name; a method with its arguments as a list. None for what has no name."""
     if isinstance(read, operator.methodcaller):
         method = list(read.__reduce__()[1])
@@ -58,7 +55,8 @@ def _word(read: Any) -> Any:
     return next((w for w, f in _READS.items() if f is read), None)
 
 
-def _reader(word: Any) -> Any:
+def reader(word: Any) -> Any:
+    """The function of such a name."""
     if isinstance(word, str):
         return _READS[word]
     if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):
@@ -86,7 +84,7 @@ def program_of(tape: Tape) -> Program:
             rows.append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
         if index < len(tape.entries):
             primitive, out, slots, args, ans, params = tape.entries[index]
-            kinds[out] = None if isinstance(ans, tuple) else kind_of(value(ans))
+            kinds[out] = Kind(ans.shape, ans.dtype) if isinstance(ans, Aval) else kind_of(value(ans))
             refs = slots if primitive is ITEM else [s if s >= 0 else number(a) for s, a in zip(slots, args)]
             rows.append(Instruction(primitive, out, tuple(refs), params))
     outputs = [s if s >= 0 else number(x) for s, x in zip(tape.slots, tape.outputs)]
@@ -111,6 +109,7 @@ _SOURCE = {
     "concatenate": "np.concatenate([{rest}], axis={p})",
     "stack": "np.stack([{rest}], axis={p})",
     "complex": "np.stack(np.broadcast_arrays({0}, {1}), -1).view(np.result_type({0}, np.complex64))[..., 0][()]",
+    "mirror": "{0}",
     "stop_gradient": "{0}",
     "strong": "np.asarray({0})[()]",
     "sinc": "np.sinc({0})",
@@ -119,6 +118,8 @@ _SOURCE = {
     "ifft": "np.fft.ifft({0}, {p}, {q}, {r})",
     "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
     "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
+    "linalg.cholesky": "np.linalg.cholesky({0}, upper={p})",
+    "linalg.matrix_rank": "np.linalg.matrix_rank({0}, {p}, {q}, rtol={r})",
     "linalg.svdvals": "np.linalg.svd({0}, compute_uv=False)",
     "logaddexp.reduce": "np.logaddexp.reduce({0}, axis=-1, keepdims=True)",
     "logaddexp2.reduce": "np.logaddexp2.reduce({0}, axis=-1, keepdims=True)",
@@ -131,19 +132,72 @@ _SOURCE = {
     "take_along": "np.take_along_axis({0}, {1}, {p})",
     "diagonal": "np.diagonal({0}, {p}, -2, -1)",
     "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
+    "fix": "np.trunc({0})",
+    "isin": "np.isin({0}, {1}, {p}, {q}, kind={r})",
+    "nanargmax": "np.nanargmax({0}, {p}, keepdims={q})",
+    "nanargmin": "np.nanargmin({0}, {p}, keepdims={q})",
+    "histogram": "np.histogram({0}, {1})[0]",
+    "ravel_multi_index": "np.ravel_multi_index(({rest},), {p}, mode={q}, order={r})",
+    "unravel_index": "np.unravel_index({0}, {p}, order={q})",
+    "weighted_quantile": "np.argmax({0}[None] == np.{r}({0}, {p}, axis=0, weights={1}, method={q})[:, None], axis=1)",
+    "unique": "np.unique({0}, True, True, True, {p}, equal_nan={q})[1:]",
+    "intersect1d": "np.intersect1d({0}, {1}, {p}, return_indices=True)[1:]",
+    "tril": "np.tril({0}, {p})",
+    "triu": "np.triu({0}, {p})",
+    "logaddexp_weight": "(lambda d: np.where(d > 0, np.exp(-np.abs(d)), 1) / (1 + np.exp(-np.abs(d))))("
+    "np.where(({0} == {1}) & np.isinf({0}), 0.0, {1}) - np.where(({0} == {1}) & ({0} == np.inf), 0.0, {0}))",
+    "shares": "(lambda x, y, t, n: np.where(t, (y > 0) / np.maximum(n, 1), {q}(np.where(t, 0, x) - np.where(n > 0, np.inf, y)))"
+    ".astype(x.dtype))({0}, {1}, ({0} == {1}) & np.isinf({0}), np.sum(({0} == {1}) & np.isinf({0}), axis={p}, keepdims=True))",
 }
+
+
+def _called(name: str) -> Any:
+    """A function of NumPy's as an op, where it is called by what is expanded: functrace's own would be what is expanded."""
+
+    def call(*args: Any) -> Any:
+        form = tuple([HOLE if hasattr(a, "dtype") else a for a in args])
+        return _NUMPY(*(a for a in args if hasattr(a, "dtype")), params=(name, form))
+
+    return staticmethod(call)
+
+
+def _call(*args: Any) -> Any:
+    *arrays, name, form = args
+    rest = iter(arrays)
+    return getattr(np, name)(*(next(rest) if p is HOLE else p for p in form))
+
+
+_NUMPY: Any = Primitive("numpy", _call, arity=None, constant=True, batch=lambda *_: None).op
+
+
+class _Lifting(Lifting):
+    """NumPy, for what is expanded to be written."""
+
+    einsum, dot = _called("einsum"), _called("dot")
+
+
+_PARTS = frozenset(("contraction", "are_hermitian", "last", "length", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
-isclose iscomplex isneginf isposinf isreal lexsort linalg.cholesky linalg.det linalg.inv linalg.qr linalg.slogdet linalg.solve
-linalg.svd matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted transpose where""".split()
+isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigh linalg.eigvalsh linalg.inv linalg.pinv linalg.qr
+linalg.slogdet linalg.solve linalg.svd matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted
+transpose where""".split()
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
-_OPEN = "Record loops with unroll=True, and branches with Python's if; a while_loop, and a rule of your own, can't be"
+OPEN = "A rule of your own, a checkpoint, and a function of another library can't be"
+
+
+def ufunc_name(x: Any) -> str | None:
+    """The name of a ufunc of NumPy's."""
+    return next((n for n, f in vars(np).items() if f is x), None) if isinstance(x, np.ufunc) else None
 
 
 def literal(x: Any) -> str:
     """A constant or parameter as source."""
     if isinstance(x, np.ndarray):
+        order = np.argsort([-abs(n) for n in x.strides], kind="stable").tolist()
+        if order != sorted(order):  # of which BLAS makes other bits
+            return f"{literal(x.transpose(order))}.transpose({np.argsort(order).tolist()})"
         if x.size <= 64 and x.dtype.kind in "fiub" and (x.dtype.kind != "f" or np.isfinite(x).all()):
             return f"np.array({x.tolist()!r}, dtype={str(x.dtype)!r}){'' if x.size else f'.reshape({x.shape})'}"
         text = base64.b85encode(np.ascontiguousarray(x).tobytes()).decode()
@@ -152,8 +206,12 @@ def literal(x: Any) -> str:
         return f"{literal(np.array(x))}[()]" if isinstance(x.item(), np.generic) else f"np.{x.dtype.type.__name__}({literal(x.item())})"
     if isinstance(x, np.dtype):
         return f"np.dtype({x.str!r})"
+    if ufunc_name(x):
+        return f"np.{ufunc_name(x)}"
+    if type(x) is list:
+        return f"[{', '.join(map(literal, x))}]"
     if type(x) is tuple:
-        return f"({', '.join(map(literal, x))}{',' if len(x) == 1 else ''})"
+        return _tuple([*map(literal, x)])
     if type(x) is slice:
         return f"slice({literal(x.start)}, {literal(x.stop)}, {literal(x.step)})"
     if type(x) is complex:
@@ -164,6 +222,12 @@ def literal(x: Any) -> str:
     raise errors.UnsupportedError(f"to_python: a {type(x).__name__} can't be written as NumPy source")
 
 
+def _formless(name: str) -> errors.UnsupportedError:
+    return errors.UnsupportedError(
+        f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
+    )
+
+
 def _statement(i: Instruction, out: str, args: list[str], program: Program) -> str:
     name, kind = i.primitive.name, program.kinds[i.out]
     if i.primitive is ITEM:
@@ -171,11 +235,14 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     if is_elementwise(i.primitive) and getattr(np, i.primitive.fun.__name__, None) is i.primitive.fun:
         return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
     if name.startswith("operator."):
-        word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round"}.get(name[9:])
+        word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round", "real": "np.real", "imag": "np.imag"}.get(name[9:])
         return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
     if name == "call":
-        raise errors.UnsupportedError(f"to_python: {i.params[0]} has no form in NumPy source.\n  {_OPEN} written.")
-    params = list(map(literal, i.params)) if name not in ("gather", "scatter") else []
+        raise errors.UnsupportedError(f"to_python: {i.params[0]} has no form in NumPy source.\n  {OPEN} written.")
+    try:
+        params = [literal(p) for p in i.params if name not in ("gather", "scatter", "numpy")]
+    except errors.UnsupportedError:  # it has functions of its own
+        raise _formless(name) from None
     if name in ("sum", "sum_columns"):
         x = program.kinds[i.args[0]]
         if (
@@ -198,19 +265,24 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
     if name == "placed":
         put = f"{out}[{params[0]}] = {args[0]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[0]})"
         return f"{out} = np.zeros({params[1]}, {args[0]}.dtype); {put}"
+    if name == "add_along" and kind is not None:
+        axis, places = i.params[0], f"np.indices({args[0]}.shape)"
+        place = f"(*{places}[:{axis}], {args[1]}, *{places}[{axis + 1}:])"
+        return f"{out} = np.zeros({kind.shape}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
     if name == "index_add":
         add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
         return f"{out} = np.array({args[0]}); {add}"
-    if name == "gather":
-        rest = iter(args[1:])
-        return f"{out} = {args[0]}[{', '.join(next(rest) if p is HOLE else literal(p) for p in i.params[0])},]"
+    if name in ("gather", "scatter", "numpy"):
+        rest = iter(args[name != "numpy" :])
+        inside = ", ".join([next(rest) if p is HOLE else literal(p) for p in i.params[name == "numpy"]])
+        if name == "scatter":
+            return f"{out} = np.zeros({i.params[1]}, {args[0]}.dtype); np.add.at({out}, ({inside},), {args[0]})"
+        return f"{out} = {args[0]}[{inside},]" if name == "gather" else f"{out} = np.{i.params[0]}({inside})"
     if name in _PLAIN:
         return f"{out} = np.{name}({', '.join([*args, *params])})"
     source = None if name in ("sinc", "i0") and i.params[0] else _SOURCE.get(name)  # theirs is the order of the derivative
     if source is None:
-        raise errors.UnsupportedError(
-            f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
-        )
+        raise _formless(name)
     named = dict(zip("pqr", params), rest=", ".join(args))
     return f"{out} = {source.format(*args, **named)}"
 
@@ -222,7 +294,7 @@ def _takes_numbers(i: Instruction, program: Program, kind: Kind) -> bool:
 
 def _check(x: str, read: Any, found: Any) -> str:
     """What a guard asks of `x`."""
-    word = _word(read)
+    word = read_word(read)
     if isinstance(word, list):
         return f"repr({x}.{word[0]}({', '.join(map(literal, word[1:]))})) == {repr(found)!r}"
     if word == "type":
@@ -259,12 +331,126 @@ def _comment(where: str) -> str:
     return f"{short}: {text}" if text else short
 
 
+class _Writer:
+    """The lines of a function, and which names are taken."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.lines: list[str] = []
+        self.taken = taken
+        self.depth = 1
+        self.where: dict[int, str] = {}  # of each value of the function, not of those in loops, the user's line
+        self.before = ""
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, prefix: str, k: int = 0) -> str:
+        """A name that is not taken."""
+        while f"{prefix}{k}" in self.taken:
+            k += 1
+        self.taken.add(f"{prefix}{k}")
+        return f"{prefix}{k}"
+
+    def assign(self, names: Sequence[str], values: Sequence[str]) -> None:
+        """Several values at once."""
+        if names:
+            self.line(f"{', '.join(names)} = {', '.join(values)}")
+
+    def let(self, text: str) -> str:
+        """The name of a value."""
+        if not text.isidentifier():
+            self.assign([name := self.fresh("c")], [text])
+            return name
+        return text
+
+    def block(self, program: Program, names: dict[int, str]) -> list[str]:
+        """The lines of a program of named inputs, and what its outputs are called."""
+        text: Callable[[int], str] = lambda k: names[k] if k in names else literal(program.constant(k))
+        for i in program.instructions:
+            if i.primitive is GUARD:
+                self.line(f"assert {_check(text(i.args[0]), *i.params[:2])}, 'recorded for another branch'")
+                continue
+            comment = _comment(self.where.get(i.out, "")) if self.depth == 1 else ""
+            if comment and comment != self.before:
+                self.line(f"# {comment}")
+                self.before = comment
+            if i.out not in names:
+                names[i.out] = self.fresh("v", i.out)
+            if i.primitive is CALL and type(i.params[0]) in _CALLS:
+                kinds = [program.kinds[k] for k in i.args]
+                args = [f"np.{k.dtype.type.__name__}({text(a)})" if k and k.form == NUMBER else text(a) for k, a in zip(kinds, i.args)]
+                _CALLS[type(i.params[0])](self, i.params[0], names[i.out], [*map(self.let, args)])
+            else:
+                self.line(_statement(i, names[i.out], list(map(text, i.args)), program))
+        return [text(k) for k in program.outputs]
+
+    def opened(self, body: Body, inputs: Sequence[str]) -> tuple[Program, dict[int, str]]:
+        """The program of a part of a loop, its inputs and its arrays by name."""
+        for lock in body.locks:
+            lock.check()
+        parts = Parts(len(inputs))
+        outputs = parts.add(body, range(len(inputs)))
+        program = dead(expand(parts.recorded(outputs), _PARTS, _Lifting()))
+        used = {*program.outputs, *(a for i in program.instructions for a in i.args)}
+        arrays = {k: self.let(literal(x)) for k in used if k < 0 and isinstance(x := program.constant(k), np.ndarray)}
+        return program, dict(enumerate(inputs)) | arrays
+
+    def scan(self, call: ScanCall, out: str, args: list[str]) -> None:
+        """A `for` loop, which collects the steps' results in lists."""
+        constants, carry, xs = call.split(args)
+        state, rows = [self.fresh("s") for _ in carry], [self.fresh("x") for _ in xs]
+        lists = [self.fresh("y") for _ in call.body.outputs[len(carry) :]]
+        step = self.opened(call.body, [*constants, *state, *rows])
+        self.assign([*state, *lists], [*carry, *("[]" for _ in lists)])
+        way = "[::-1]" if call.reversed else ""
+        each = f"zip({', '.join(x + way for x in xs)})" if len(xs) > 1 else xs[0] + way if xs else f"range({call.length})"
+        self.line(f"for {', '.join(rows) or '_'} in {each}:")
+        self.depth += 1
+        results = self.block(*step)
+        for name, y in zip(lists, results[len(state) :]):
+            self.line(f"{name}.append({y})")
+        self.assign(state, results[: len(state)])
+        self.depth -= 1
+        self.assign([out], [_tuple([*state, *(f"np.stack({name}{way})" for name in lists)])])
+
+    def repeat(self, call: WhileCall, out: str, args: list[str]) -> None:
+        """A `while` loop."""
+        a, b, start = call.split(args)
+        state = [self.fresh("s") for _ in start]
+        test, step = self.opened(call.test, [*a, *state]), self.opened(call.body, [*b, *state])
+        self.assign(state, start)
+        self.line("while True:")
+        self.depth += 1
+        self.line(f"if not {self.block(*test)[0]}: break")
+        self.assign(state, self.block(*step))
+        self.depth -= 1
+        self.assign([out], [_tuple(state)])
+
+    def choose(self, call: SwitchCall, out: str, args: list[str]) -> None:
+        """An `if`."""
+        branches = [self.opened(body, call.of(k, args)) for k, body in enumerate(call.programs)]
+        self.assign([index := self.fresh("k")], [f"min(max(int({args[0]}), 0), {len(branches) - 1})"])
+        for k, branch in enumerate(branches):
+            self.line(f"{'el' if k else ''}if {index} == {k}:")
+            self.depth += 1
+            self.assign([out], [_tuple(self.block(*branch))])
+            self.depth -= 1
+
+
+_CALLS: dict[type, Callable[..., None]] = {ScanCall: _Writer.scan, WhileCall: _Writer.repeat, SwitchCall: _Writer.choose}
+
+
+def _tuple(parts: Sequence[str]) -> str:
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+
 def to_python(tape: Tape | Program, name: str = "f") -> str:
     """A tape as the source of a Python function of its inputs that needs NumPy only, and gives the same bits.
 
-    Values have the names that your program gives them, and its lines stand above what they became. Where the traced function looked
-    at a value (`if x > 0`) the source checks that it finds the same. Operations that NumPy's functions don't have
-    (`UnsupportedError` names them) can't be written so.
+    Values have the names that your program gives them, and its lines stand above what they became. Loops and branches are Python's.
+    Where the traced function looked at a value (`if x > 0`) the source checks that it finds the same. Operations that NumPy's functions
+    don't have (`UnsupportedError` names them) can't be written so.
 
     Args:
         tape: what `functrace.trace` returned, or a program of `Jitted.programs`.
@@ -289,185 +475,19 @@ def to_python(tape: Tape | Program, name: str = "f") -> str:
         v3 = np.add(v2, 2)
         return v3
     """
-    program = dead(expand(program_of(tape) if isinstance(tape, Tape) else tape))
+    program = dead(expand(program_of(tape) if isinstance(tape, Tape) else tape, _PARTS, _Lifting()))
     given = {k: n for k, n in enumerate(program.names) if k < program.ninputs}
-    taken = {"np", "base64", name, *dir(builtins)}
-    names = _identifiers(names_of(tape) if isinstance(tape, Tape) else given, taken)
+    writer = _Writer({"np", "base64", name, *dir(builtins)})
+    names = _identifiers(names_of(tape) if isinstance(tape, Tape) else given, writer.taken)
     for k in range(program.ninputs):
-        names.setdefault(k, next(n for n in (f"x{k}", f"x{k}_", f"input_{k}") if n not in taken))
-    lines = [f"def {name}({', '.join(names[k] for k in range(program.ninputs))}):"]
+        if k not in names:
+            names[k] = writer.fresh("x", k)
     for k in range(program.ninputs):
         kind, readers = program.kinds[k], [i for i in program.instructions if k in i.args]
         if kind is not None and kind.form == SCALAR and not all(_takes_numbers(i, program, kind) for i in readers):
-            lines.append(f"    {names[k]} = np.{kind.dtype.type.__name__}({names[k]})")
-    where = {}
+            writer.line(f"{names[k]} = np.{kind.dtype.type.__name__}({names[k]})")
     if isinstance(tape, Tape) and isinstance(tape.frames, Lines):  # without the line that called for the tape
-        where = {e[1]: tape.frames.text(row) for row, e in enumerate(tape.entries) if tape.frames.call[row] >= 0}
-    before = ""
-
-    def text(k: int) -> str:
-        return names[k] if k >= 0 else literal(program.constant(k))
-
-    for i in program.instructions:
-        if i.primitive is GUARD:
-            lines.append(f"    assert {_check(text(i.args[0]), *i.params[:2])}, 'recorded for another branch'")
-            continue
-        comment = _comment(where.get(i.out, ""))
-        if comment and comment != before:
-            lines.append(f"    # {comment}")
-            before = comment
-        if i.out not in names:
-            names[i.out] = next(n for n in (f"v{i.out}", f"v{i.out}_", f"value_{i.out}") if n not in taken)
-        lines.append("    " + _statement(i, names[i.out], list(map(text, i.args)), program))
-    lines.append(f"    return {', '.join(map(text, program.outputs))}")
-    body = "\n".join(lines)
+        writer.where = {e[1]: tape.frames.text(row) for row, e in enumerate(tape.entries) if tape.frames.call[row] >= 0}
+    writer.line(f"return {', '.join(writer.block(program, names))}")
+    body = "\n".join([f"def {name}({', '.join(names[k] for k in range(program.ninputs))}):", *writer.lines])
     return ("import base64\n" if "base64." in body else "") + "import numpy as np\n\n\n" + body
-
-
-# Files
-
-
-_DECLARING = tuple([f"functrace.{layer}" for layer in ("ops", "scipy", "compile", "transforms")])
-
-
-def _primitives() -> dict[str, Primitive]:
-    """All declared primitives by name."""
-    found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD, **PYTHON, **NAMED}
-    for module in [m for n, m in sys.modules.items() if n.startswith(_DECLARING)]:
-        members = list(vars(module).values())
-        for x in (*members, *(x for table in members if type(table) is dict for x in table.values())):
-            p = x if isinstance(x, Primitive) else getattr(x, "primitive", None)
-            if isinstance(p, Primitive):
-                found.setdefault(p.name, p)
-    from functrace.ops.registry import TABLE
-
-    for declared in TABLE.values():
-        if declared.primitive is not None:
-            found[declared.primitive.name] = declared.primitive
-    found.pop("call", None)  # which has no name of its own
-    return found
-
-
-def _pack(x: Any, arrays: list[Any]) -> Any:
-    """A parameter or constant as JSON; arrays go to `arrays`."""
-    if x is None or type(x) in (bool, int, str):
-        return x
-    if type(x) in (tuple, list):
-        return {type(x).__name__: [_pack(q, arrays) for q in x]}
-    if type(x) is float:
-        return {"float": x.hex()}
-    if type(x) is complex:
-        return {"complex": [x.real.hex(), x.imag.hex()]}
-    if type(x) is slice:
-        return {"slice": [_pack(q, arrays) for q in (x.start, x.stop, x.step)]}
-    if x is ... or x is HOLE:
-        return {"the": "..." if x is ... else "hole"}
-    if isinstance(x, np.dtype) and x.kind in "fciub":
-        return {"dtype": x.str}
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fciub":
-        arrays.append(np.asarray(x))
-        return {"scalar" if isinstance(x, np.generic) else "array": len(arrays) - 1}
-    word = _word(x)
-    if word is None:
-        raise errors.UnsupportedError(f"save: a {type(x).__name__} ({x!r}) can't be saved: a file holds arrays and numbers, no code")
-    return {"read": word}
-
-
-def _unpack(x: Any, arrays: list[Any]) -> Any:
-    if not isinstance(x, dict):
-        return x
-    ((tag, inside),) = x.items()
-    if tag in ("tuple", "list", "slice"):
-        parts = [_unpack(q, arrays) for q in inside]
-        return slice(*parts) if tag == "slice" else tuple(parts) if tag == "tuple" else parts
-    makers: dict[str, Callable[[Any], Any]] = {
-        "float": float.fromhex,
-        "complex": lambda z: complex(*map(float.fromhex, z)),
-        "the": lambda z: ... if z == "..." else HOLE,
-        "dtype": np.dtype,
-        "array": lambda k: arrays[k],
-        "scalar": lambda k: arrays[k][()],
-        "read": _reader,
-    }
-    return makers[tag](inside)
-
-
-@errors.boundary
-def save(file: Any, tape: Tape | Program) -> None:
-    """Save a tape (of `functrace.trace`) to a file, or to an open binary file: its operations by name, its constants as arrays.
-
-    Args:
-        file: a path, or an object with `write`.
-        tape: what `functrace.trace` returned, or a program of `Jitted.programs`.
-
-    Raises:
-        UnsupportedError: the tape holds something that is neither array, number nor text, or a rule of your own.
-
-    >>> import functrace as ft, numpy as np, io
-    >>> file = io.BytesIO()
-    >>> ft.save(file, ft.trace(lambda x: np.sin(x) * 2)(1.0))
-    >>> _ = file.seek(0)
-    >>> ft.load(file)(0.5)
-    [np.float64(0.958851077208406)]
-    """
-    if not isinstance(tape, (Tape, Program)):
-        given = errors.describe(tape)
-        raise errors.CallError(f"save: {given} stands where a tape is expected.\n  Write save(file, functrace.trace(f)(x)).")
-    program = dead(program_of(tape) if isinstance(tape, Tape) else tape)
-    arrays: list[Any] = []
-    known = _primitives()
-    rows = []
-    for i in program.instructions:
-        if known.get(i.primitive.name) is not i.primitive:
-            found = i.params[0] if i.primitive.name == "call" else i.primitive.name
-            raise errors.UnsupportedError(
-                f"save: {found} is not a declared operation, so a file can't name it.\n  At {errors.user_line()}.\n  {_OPEN} saved."
-            )
-        rows.append([i.primitive.name, i.out, list(i.args), _pack(i.params, arrays)])
-    kinds = {str(k): None if v is None else [list(v.shape), v.dtype.str, v.form] for k, v in program.kinds.items()}
-    text = {
-        "functrace": VERSION,
-        "inputs": program.ninputs,
-        "names": list(program.names),
-        "instructions": rows,
-        "outputs": program.outputs,
-        "constants": [_pack(x, arrays) for x in program.consts],
-        "kinds": kinds,
-    }
-    header = np.frombuffer(json.dumps(text).encode(), np.uint8)
-    with nullcontext(file) if hasattr(file, "write") else open(file, "wb") as stream:  # np.savez itself appends .npz to a path
-        np.savez_compressed(stream, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
-
-
-@errors.boundary
-def load(file: Any) -> Program:
-    """What `save` saved, as a function of the tape's inputs that returns the list of its outputs. No code in a file is run.
-
-    `file` is a path, or an object with `read`. The function can be differentiated, batched and compiled as any other. Where the
-    traced function looked at a value, it raises if it finds another.
-
-    Raises:
-        UnsupportedError: the file is of another version, or names an operation that there is not.
-        CallError: the function is given another shape than was recorded, or a dtype that is of another kind.
-
-    >>> import functrace as ft, numpy as np, io
-    >>> file = io.BytesIO()
-    >>> ft.save(file, ft.trace(ft.grad(np.sin))(0.0))
-    >>> _ = file.seek(0)
-    >>> ft.load(file)(0.0)
-    [np.float64(1.0)]
-    """
-    with np.load(file, allow_pickle=False) as archive:
-        text = json.loads(archive["program"].tobytes().decode())
-        arrays = [archive[f"a{k}"] for k in range(len(archive.files) - 1)]
-    if text.get("functrace") != VERSION:
-        raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")
-    known = _primitives()
-    rows = []
-    for name, out, args, params in text["instructions"]:
-        if name not in known:
-            raise errors.UnsupportedError(f"load: the file uses {name!r}, which is not a declared operation")
-        rows.append(Instruction(known[name], out, tuple(args), _unpack(params, arrays)))
-    kinds = {int(k): None if v is None else Kind(tuple(v[0]), np.dtype(v[1]), v[2]) for k, v in text["kinds"].items()}
-    consts = [_unpack(x, arrays) for x in text["constants"]]
-    return Program(text["inputs"], rows, text["outputs"], consts, kinds, text["names"])

@@ -219,9 +219,9 @@ class Jitted(Wrapped[P, R]):
                         except Exception as error:
                             broken = error
                         if broken is not None:
-                            if not self.donate_argnums:
-                                self._plainly(args, kwargs)  # whose error says on which line
-                            raise broken
+                            if self.donate_argnums:
+                                raise broken
+                            return self._eager(variant, args, kwargs, f"it catches {broken!r}")  # type: ignore[no-any-return]
                         variant.last = path
                         self._counts["hits"] += 1
                         return tree.built(path.outdef, out)  # type: ignore[no-any-return]
@@ -253,7 +253,7 @@ class Jitted(Wrapped[P, R]):
             except TypeError:
                 raise errors.CallError(
                     f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
-                    f"  At {errors.user_line()}.\n  Static arguments are looked up by value: pass a tuple, or do not declare it static."
+                    f"  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
         return moving, tuple([(k, x, *[repr(y) if type(y) is float else type(y) for y in tree.leaves(x)]) for k, x in fixed])
 
@@ -299,10 +299,7 @@ class Jitted(Wrapped[P, R]):
             why = f"it can't be recorded: {error.args[0] if error.args else error}"
             captured = None
         if captured is None:
-            out = self._plainly(args, kwargs)  # its own error, if it has one
-            variant.reason = why
-            self._warn(why)
-            return out
+            return self._eager(variant, args, kwargs, why)  # or its own error
         self._counts["recorded"] += 1
         variant.recorded += 1
         outputs = tree.unflatten(outdef[0], _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
@@ -340,8 +337,9 @@ class Jitted(Wrapped[P, R]):
         return [number for number, k in enumerate(places) if k in given]
 
     def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
+        out = self._plainly(args, kwargs)
         self._refuse(variant, reason)
-        return self._plainly(args, kwargs)
+        return out
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`f` as it is, on copies of the arrays: as in a program, what it writes to, or returns, is none of the caller's."""
@@ -463,8 +461,8 @@ def jit(
     ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded
     anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending
     to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from
-    an iterator, writes to an outer array or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not compiled:
-    it runs as it is, on copies of its arguments.
+    an iterator, writes to an outer array, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which
+    holds for the whole program) is not compiled: it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -1,5 +1,4 @@
-"""Merging: parts of one array written at once, or added to it where they belong; sums of products of matrices done as one product,
-and products with one matrix too.
+"""Merging: parts of one array written at once, or added to it where they belong; sums of products of small matrices done as one product.
 
 The sums are the cotangents of what was used many times: the results are those of the single operations, to rounding.
 """
@@ -12,12 +11,13 @@ import numpy as np
 
 from functrace.compile import layout
 from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, dead, rewritten
-from functrace.compile.program import Instruction, Kind, Program
+from functrace.compile.program import Instruction, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import add_in, index_add, is_basic, set_in
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
+_COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
 
@@ -83,15 +83,9 @@ def merged(program: Program) -> Program:
         if by.primitive.name == "placed" and is_basic(by.params[0]):
             return "parts", [(by.args[0], by.params[0])]
         if by.primitive.name == "matmul":
-            left, right = made.get(by.args[0]), kinds[by.args[1]]
-            if (
-                left is not None
-                and left.primitive is TRANSPOSE
-                and left.params[0] == (1, 0)
-                and right is not None
-                and len(right.shape) == 2
-            ):
-                return "pairs", [(left.args[0], by.args[1])]
+            left, (x, y, out) = made.get(by.args[0]), [kinds[v] for v in (*by.args, by.out)]
+            if left is not None and left.primitive is TRANSPOSE and left.params[0] == (1, 0) and x and y and out and len(y.shape) == 2:
+                return ("pairs", [(left.args[0], by.args[1])]) if x.size + y.size <= max(out.size, _COPIED) else None
         return None
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
@@ -151,39 +145,3 @@ def reads_first(program: Program) -> Program:
     if not moved:
         return program
     return program.with_([j for i in program.instructions if id(i) not in moved for j in (*before.get(id(i), ()), i)])
-
-
-def stacked(program: Program) -> Program:
-    """With the products of several constant matrices with one other as one product, of which the results are parts."""
-    kinds = program.kinds
-    found: dict[int, list[Instruction]] = {}
-    for i in program.instructions:
-        if (
-            i.primitive.name == "matmul"
-            and i.args[0] < 0 <= i.args[1]
-            and all((k := kinds[a]) is not None and len(k.shape) == 2 for a in i.args)
-        ):
-            found.setdefault(i.args[1], []).append(i)
-    whole: dict[int, Instruction] = {}
-    rows: dict[int, slice] = {}
-    for y, products in found.items():
-        lefts = [program.constant(i.args[0]) for i in products]
-        if len(products) < 4 or any(x.dtype != lefts[0].dtype for x in lefts):
-            continue
-        at = 0
-        for i, x in zip(products, lefts):
-            rows[i.out] = slice(at, at + len(x))
-            at += len(x)
-        kind = kinds[products[0].out]
-        assert kind is not None
-        value = program.value(Kind((at, kind.shape[1]), kind.dtype))
-        whole[y] = Instruction(products[0].primitive, value, (program.const(np.concatenate(lefts)), y), ())
-
-    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.out not in rows:
-            return None
-        first = whole[i.args[1]]
-        part = Instruction(GETITEM, i.out, (first.out,), (rows[i.out],))
-        return (part,) if first.out in made else (first, part)
-
-    return rewritten(program, rule) if rows else program

@@ -64,7 +64,7 @@ class JitCall(Call):
         if changed:
             raise errors.MutatedError(
                 f"jit({name_of(self.function)}): {min(changed)} has changed since the call, whose derivative runs the function once more.\n"
-                f"  At {errors.user_line()}.\n  Pass it as an argument."
+                f"  Pass it as an argument."
             )
 
     def _flat(self, moving: Sequence[int]) -> Callable[..., Callable[..., list[Any]]]:

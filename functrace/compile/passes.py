@@ -19,7 +19,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
-from functrace.ops.index import getitem, is_basic
+from functrace.ops.index import getitem
 from functrace.transforms.tracing import replaced
 
 NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply, e.square))  # noqa: B009
@@ -197,7 +197,7 @@ def moves(program: Program) -> Program:
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | int | None:
-        if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST) and not (i.primitive.name == "getitem" and is_basic(i.params[0])):
+        if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
             return None
         (x,) = i.args
         before = made.get(x)
@@ -333,7 +333,7 @@ def regroup(program: Program) -> Program:
     return rewritten(program, rule)
 
 
-class _Lifting:
+class Lifting:
     """NumPy, for functions of ours that are run on tracers to see what they do: `asarray` leaves what is an array."""
 
     def __getattr__(self, name: str) -> Any:
@@ -345,28 +345,28 @@ class _Lifting:
         return x if isinstance(x, Tracer) and dtype is None else np.asarray(x, dtype)
 
 
-_NUMPY = _Lifting()
+NUMPY = Lifting()
 EXPANDED = frozenset(("contraction", "logaddexp_weight"))
 
 
-def expand(program: Program) -> Program:
+def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMPY) -> Program:
     """With the operations that some primitives are made of in their place, so that other passes see them."""
-    if not program.has(*EXPANDED):
+    if not program.has(*names):
         return program
     kinds = program.kinds
 
     def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
-        if i.primitive.name not in EXPANDED or any(kinds[a] is None for a in i.args):
+        if i.primitive.name not in names or any(kinds[a] is None for a in i.args):
             return None
         fun = i.primitive.fun
         assert isinstance(fun, types.FunctionType)
-        seen = {**fun.__globals__, "np": _NUMPY}
+        seen = {**fun.__globals__, "np": numpy}
         for name, helper in fun.__globals__.items():
             if isinstance(helper, types.FunctionType) and helper.__globals__ is fun.__globals__:
                 seen[name] = types.FunctionType(helper.__code__, seen, name, helper.__defaults__, helper.__closure__)
         numpy_fun = types.FunctionType(fun.__code__, seen, fun.__name__, fun.__defaults__, fun.__closure__)
         values = [np.ones(k.shape, k.dtype) if a >= 0 else program.constant(a) for a in i.args if (k := kinds[a]) is not None]
-        moving = [k for k, a in enumerate(i.args) if a >= 0]
+        moving = [k for k, a in enumerate(i.args) if a >= 0 or i.primitive.name not in EXPANDED]
 
         def run(*xs: Any) -> list[Any]:
             return [numpy_fun(*replaced(values, moving, xs), *i.params)]

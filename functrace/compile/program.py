@@ -133,7 +133,7 @@ class Program:
         if len(given) != self.ninputs or not all(hasattr(x, "dtype") for x in given):
             raise errors.CallError(
                 f"a program of {self.ninputs} inputs ({', '.join(self.names)}) was given {len(given)}: "
-                f"{', '.join(map(errors.describe, given))}.\n  At {errors.user_line()}.\n"
+                f"{', '.join(map(errors.describe, given))}.\n"
                 "  It takes the leaves of the arguments: program(*functrace.tree.leaves(args))."
             )
         for k, x in enumerate(given):
@@ -142,7 +142,7 @@ class Program:
                 name = f" ('{self.names[k]}')" if k < len(self.names) else ""
                 raise errors.CallError(
                     f"a program was recorded with {kind.dtype}[{','.join(map(str, kind.shape))}] as input {k}{name}, "
-                    f"and was given {errors.describe(x)}.\n  At {errors.user_line()}.\n"
+                    f"and was given {errors.describe(x)}.\n"
                     "  A recording is of one shape: record the function anew, or use vmap for a batch."
                 )
         return interpret(self, inputs)

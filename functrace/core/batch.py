@@ -47,7 +47,10 @@ class BatchTrace(Trace):
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
         values = tuple([a.value if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
-        out = primitive.batch(self.size, batched, values, params)
+        try:
+            out = primitive.batch(self.size, batched, values, params)
+        except errors.OF_VALUES as error:  # of one example, it may be, and the function may catch it
+            raise (BranchSplit(self, 2 * np.arange(self.size) // self.size) if self.size > 1 else error) from None
         return tuple([self.tracer(x, 4) for x in out]) if primitive.multi else self.tracer(out, 4)
 
     def agreed(self, tracer: Tracer) -> Any:
@@ -73,8 +76,7 @@ class BatchTrace(Trace):
         if isinstance(x, Tracer):
             if x.owner is self:
                 return x.value
-            if x.owner.closed:
-                x.owner.check_open(x)
+            x.owner.check_open(x)
             x = x.kept()
         return np.broadcast_to(x, (self.size, *np.shape(x)))
 

@@ -371,20 +371,22 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-def _triangle(m: Any, mask: Callable[[Any], Any]) -> Any:
-    m = lift(m)
-    chosen = mask(np.ones(m.shape[-2:], dtype=bool))
-    return np.where(chosen, m, np.zeros(1, m.dtype))
+def _triangle(name: str, fun: Callable[..., Any]) -> Any:
+    op: Any = linear(name, fun, lambda g, _ans, _x, k: op(g, k), batch=lambda _size, x, k: op(x, k))  # of two axes or more
+    return lambda m, k: op(m if len(m.shape) > 1 else np.broadcast_to(m, m.shape * 2), as_numbers(k))
+
+
+_tril, _triu = _triangle("tril", np.tril), _triangle("triu", np.triu)
 
 
 @implements(np.tril, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def tril(m: Any, k: int = 0) -> Any:
-    return _triangle(m, lambda ones: np.tril(ones, as_numbers(k)))
+    return _tril(lift(m), k)
 
 
 @implements(np.triu, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def triu(m: Any, k: int = 0) -> Any:
-    return _triangle(m, lambda ones: np.triu(ones, as_numbers(k)))
+    return _triu(lift(m), k)
 
 
 # copies, and arrays like another

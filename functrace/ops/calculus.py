@@ -121,7 +121,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    spacings = [lift(h) for h in varargs] or [1.0]
+    spacings = [as_float(h) for h in varargs] or [1.0]  # unsigned differences would wrap around
     if len(varargs) == 1 and len(axes) > 1 and np.ndim(spacings[0]):
         raise TypeError("invalid number of arguments")
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
@@ -210,7 +210,7 @@ def _interpolated(**kwargs: Any) -> Sample:
 )
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """`np.interp`; all of x, xp, fp may be traced. At a knot the derivative is that of the piece to the right."""
-    x, xp = (cast(lift(a), np.float64, "safe") for a in (x, xp))
+    x, xp = (cast(lift(a), np.float64, "same_kind") for a in (x, xp))
     fp = lift(fp)
     fp = as_float(fp, np.complex128 if fp.dtype.kind == "c" else np.float64)
     if len(xp.shape) != 1 or xp.shape != fp.shape:
@@ -259,7 +259,7 @@ def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], _para
     v, m = v[:, ::-1], v.shape[1]
     n = a.shape[1] - m + 1
     if n < m:
-        return np.stack([np.sum(a[:, k : k + m] * v, axis=1) for k in range(n)], axis=1)
+        return typed(np.stack([np.sum(a[:, k : k + m] * v, axis=1) for k in range(n)], axis=1), np.result_type(a, v))
     parts = (a[:, k : k + n] * v[:, k : k + 1] for k in range(m))
     return sum(parts, next(parts))
 
@@ -315,7 +315,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 @implements(np.correlate, _PAIRS)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     a, v = _lines(a, v)
-    return _part(a, np.conjugate(v)[::-1], mode, a.shape[0] < v.shape[0])
+    return _part(a, v.conj()[::-1], mode, a.shape[0] < v.shape[0])
 
 
 # special functions, each a family of its own derivatives, so that every order is as precise as the first

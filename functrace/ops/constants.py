@@ -17,7 +17,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
-from functrace.ops.create import lift
+from functrace.ops.create import dtype_of, lift
 from functrace.ops.functions import kept, picked, refuse, single_axis
 from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop
@@ -43,7 +43,7 @@ def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
             if "same shape" not in str(error):
                 raise
             raise errors.UnsupportedError(
-                f"{name}: the shape of the result differs between the examples of a batch.\n  At {errors.user_line()}.\n"
+                f"{name}: the shape of the result differs between the examples of a batch.\n"
                 "  Use a mask, np.where(condition, x, 0), or call the function in a loop."
             ) from None
 
@@ -81,7 +81,7 @@ def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: 
         out = passed.arguments.get("out")
         values = [None if key == "out" else v for key, v in passed.arguments.items()]
         if any(isinstance(p, Tracer) for p in values[arity:]):
-            raise errors.UnsupportedError(f"{name}: only the first {arity} arguments may be traced.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError(f"{name}: only the first {arity} arguments may be traced.")
         result = op(*map(lift, values[:arity]), params=tuple(values[arity:]))
         return result if out is None else store(name, result, out, stretched=True)
 
@@ -239,13 +239,8 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
-def _dtype_of(x: Any) -> Any:
-    # A scalar tracer is a NumPy scalar or 0-d array, which is not weak: its dtype counts.
-    return x.dtype if isinstance(x, Tracer) else x
-
-
 def _result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*map(_dtype_of, arrays_and_dtypes))
+    return np.result_type(*map(dtype_of, arrays_and_dtypes))
 
 
 def _common_type(*arrays: Any) -> Any:
@@ -273,4 +268,4 @@ FUNCTIONS[np.einsum_path] = lambda *operands, **kwargs: np.einsum_path(
 
 @implements(np.can_cast, [Sample(lambda rng: (np.float32, np.float64), wrt=())], constant=True)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(_dtype_of(from_), to, casting)
+    return np.can_cast(dtype_of(from_), to, casting)

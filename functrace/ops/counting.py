@@ -67,6 +67,8 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:
         return lift(bins) if np.ndim(bins) == 1 else np.histogram_bin_edges(value(a), bins, range)
     low, high = np.min(a), np.max(a)
+    if not np.all(value(np.isfinite(low) & np.isfinite(high))):
+        raise ValueError(f"autodetected range of [{low}, {high}] is not finite")
     flat = low == high  # asked of each example of a batch
     if np.any(value(flat)):
         low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)

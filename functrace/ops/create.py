@@ -15,12 +15,19 @@ from functrace.ops.shape import stack
 
 def lift(x: Any) -> Any:
     """`x` as something with a shape and a dtype: traced values as they are, lists of them stacked, the rest as NumPy does."""
-    if isinstance(x, (Tracer, np.ndarray, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic)):
         return x
+    if isinstance(x, Tracer):
+        return x.strong()
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         return stack(*_common([lift(item) for item in x]), params=(0,))
     data = getattr(x, "data", None)
     return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
+
+
+def operand(x: Any) -> Any:
+    """`x` lifted, but for Python's numbers, whose dtype is weak."""
+    return x if isinstance(x, (int, float, complex, Tracer)) else lift(x)
 
 
 def number(x: Any) -> Any:
@@ -52,7 +59,12 @@ def cast(x: Any, dtype: Any, casting: Any) -> Any:
 
 def common_dtype(*given: Any) -> Any:
     """`np.result_type` of arrays, traced values, lists of them and Python's numbers, whose dtype is weak."""
-    return np.result_type(*(x if isinstance(x, (bool, int, float, complex)) else lift(x).dtype for x in given))
+    return np.result_type(*(x if isinstance(x, (int, float, complex, np.dtype)) else lift(x).dtype for x in map(dtype_of, given)))
+
+
+def dtype_of(x: Any) -> Any:
+    """What counts of a traced value for `np.result_type`: the dtype, or a Python number, which is weak; anything else as it is."""
+    return x if not isinstance(x, Tracer) else x.dtype if hasattr(x.value, "dtype") else x.value
 
 
 def _common(parts: list[Any]) -> list[Any]:
@@ -72,7 +84,7 @@ def array(
     """
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-    out: Any = apart(object) if isinstance(object, Tracer) and copy else lift(object)
+    out: Any = lift(apart(object) if isinstance(object, Tracer) and copy else object)
     out = typed(out, dtype)
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
 

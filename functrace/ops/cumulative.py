@@ -22,7 +22,7 @@ from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import flipped
 from functrace.ops.registry import Sample, apart, given, giving_out, implements, one
 from functrace.ops.shape import along
-from functrace.ops.ufuncs import only_axis, stepwise, unsupported
+from functrace.ops.ufuncs import looped, only_axis, stepwise, unsupported
 
 _RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
@@ -37,6 +37,7 @@ def shifted(x: Any, axis: int, fill: float) -> Any:
 
 
 _LONG = 30_000  # elements from which parts are faster than doubling
+_CACHED = 1 << 15  # elements that stay in the cache while they are doubled
 
 
 def _parts(x: Any, length: int) -> Any:
@@ -56,12 +57,20 @@ def _recurrence(a: Any, b: Any, axis: int) -> Any:
             a[k] *= a[k - 1]
         s[:, 1:] += a[:, 1:] * _recurrence(a[-1], s[-1], 0)[:-1]  # what was before each part
         return np.moveaxis(s.swapaxes(0, 1).reshape(-1, *b.shape[1:])[:n], 0, axis)
-    a, s, step = np.array(a), np.array(b), 1
-    while step < n:
-        s[step:] += a[step:] * s[:-step]
-        a[step:] = a[step:] * a[:-step]
-        step *= 2
+    s, width = np.empty_like(b), max(_CACHED * b.shape[-1] // max(b.size, 1), 1)
+    for k in range(0, b.shape[-1], width) if b.ndim > 1 else (0,):
+        part = (..., slice(k, k + width)) if b.ndim > 1 else ...
+        s[part] = _doubled(np.copy(a[part]), np.copy(b[part]))
     return np.moveaxis(s, 0, axis)
+
+
+def _doubled(a: Any, s: Any) -> Any:
+    step = 1
+    while step < len(s):
+        s[step:] += a[step:] * s[:-step]
+        a[step:] *= a[:-step]
+        step *= 2
+    return s
 
 
 def _back(a: Any, g: Any, axis: int) -> Any:
@@ -194,7 +203,7 @@ def _doubling(ufunc: Any) -> Callable[..., Any]:
     """The running result of an associative ufunc, in traced steps."""
 
     def running(x: Any, axis: int) -> Any:
-        step, n = 1, x.shape[axis]
+        x, step, n = looped(ufunc, x), 1, x.shape[axis]
         while step < n:
             head, later, earlier = (x[along(axis, part)] for part in (slice(0, step), slice(step, None), slice(0, n - step)))
             x = concatenate([head, ufunc(earlier, later)], axis)

@@ -412,8 +412,6 @@ _qr: Any = general(
 )
 def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
-        raise errors.UnsupportedError(
-            f"qr: mode={mode!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Use reduced, complete or r."
-        )
+        raise errors.UnsupportedError(f"qr: mode={mode!r} has no derivative rule in functrace.\n  Use reduced, complete or r.")
     q, r = _qr(lift(a), "reduced" if mode == "r" else mode)
     return r if mode == "r" else QRResult(q, r)

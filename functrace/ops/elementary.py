@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.create import lift
+from functrace.ops.create import lift, typed
 from functrace.ops.kinds import constant, elementwise, general, same, undeclared_constant
 from functrace.ops.registry import Sample, implements
 
@@ -22,8 +22,8 @@ _fraction: Any = general("modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g,
 
 @implements(np.modf, _PARTS, note="the integral part is a constant")
 def modf(x: Any, /) -> Any:
-    x = lift(x)
-    return _fraction(x), np.trunc(x)
+    part = _fraction(x := lift(x))
+    return part, typed(np.trunc(x), part.dtype)
 
 
 _scaled: Any = general(

@@ -66,7 +66,10 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
                 frame = _getframe(depth)
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             if elementwise and type(x) is BatchTracer and not x.owner.closed:
-                return x.owner.tracer(unary(x.value), depth + 1)
+                try:
+                    return x.owner.tracer(unary(x.value), depth + 1)
+                except FloatingPointError:  # of some examples: `bind` finds them
+                    pass
             return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
         except errors.LeakedTracerError as error:
             errors.trim(error)
@@ -140,8 +143,8 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
                 a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
             else:
-                if elementwise:
-                    if type(x) is BatchTracer:
+                try:
+                    if elementwise and type(x) is BatchTracer:
                         if type(y) is BatchTracer and y.owner is x.owner:
                             if not x.owner.closed:
                                 a, b = x.value, y.value
@@ -149,8 +152,10 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                                 return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
                         elif _below(y, x):
                             return x.owner.tracer(binary(x.value, y), 2)
-                    if type(y) is BatchTracer and _below(x, y):
+                    if elementwise and type(y) is BatchTracer and _below(x, y):
                         return y.owner.tracer(binary(x, y.value), 2)
+                except FloatingPointError:
+                    pass
                 return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())
             ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
             args = (a, b)

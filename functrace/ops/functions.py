@@ -12,11 +12,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.tracer import Tracer
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
-from functrace.ops.create import cast, lift, typed
+from functrace.ops.create import cast, lift, operand, typed
 from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped, shared
 from functrace.ops.registry import Sample, apart, each, implements, normal, on, one, reductions
 
@@ -32,9 +31,7 @@ def refuse(function: str, **keywords: Any) -> None:
     """Raise for a keyword that a function does not honour."""
     for name, (given, default) in keywords.items():
         if given is not default and not (np.isscalar(given) and given == default):
-            raise errors.UnsupportedError(
-                f"{function}: the keyword {name}= has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Leave it out."
-            )
+            raise errors.UnsupportedError(f"{function}: the keyword {name}= has no derivative rule in functrace.\n  Leave it out.")
 
 
 def single_axis(x: Any, axis: Any) -> int:
@@ -190,8 +187,7 @@ def layout(order: Any, ndim: int) -> str:
     order = str(order or "C").upper()
     if order in "KA" and ndim > 1:
         raise errors.UnsupportedError(
-            f"order={order!r} depends on the layout in memory, which a traced value does not fix.\n  At {errors.user_line()}.\n"
-            "  Use order='C' or 'F'."
+            f"order={order!r} depends on the layout in memory, which a traced value does not fix.\n  Use order='C' or 'F'."
         )
     return "F" if order == "F" else "C"
 
@@ -259,12 +255,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return np.nonzero(condition)
-    condition, x, y = lift(condition), x if isinstance(x, Tracer) else _weak(x), y if isinstance(y, Tracer) else _weak(y)
-    return _index.where(condition, x, y)
-
-
-def _weak(x: Any) -> Any:
-    return x if isinstance(x, (int, float, complex)) else lift(x)
+    return _index.where(lift(condition), operand(x), operand(y))
 
 
 @implements(

@@ -78,7 +78,6 @@ def check(where: Any, must_vanish: Any, scale: Any, what: str) -> None:
     if some(where) and some(where & ~_negligible(must_vanish, scale)):
         raise errors.DegenerateError(
             f"{what}: vectors that belong to equal values, or fill up a space, have no derivative, and the result depends on them.\n"
-            f"  At {errors.user_line()}.\n"
             "  Use the values only (eigvalsh, svdvals), a function of the matrix with a rule of its own (inv, pinv, det, solve, norm),\n"
             "  or remove the tie by adding a small known diagonal matrix."
         )
@@ -122,7 +121,7 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
     """Raise if turning the vectors changes the result."""
     if turn.size and some(~_negligible(turn[..., None, :], scale)):
         raise errors.DegenerateError(
-            f"{what}: the result depends on the phases of the complex vectors, which are arbitrary.\n  At {errors.user_line()}.\n"
+            f"{what}: the result depends on the phases of the complex vectors, which are arbitrary.\n"
             "  Use only what does not: absolute values, or products v v^H."
         )
 

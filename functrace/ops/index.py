@@ -21,7 +21,7 @@ from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
 from functrace.ops.protocol import as_one
-from functrace.pool import zeros
+from functrace.pool import empty, zeros
 from functrace.references import IN_LOCAL
 
 Index = Any
@@ -84,11 +84,29 @@ def _batch_read(_size: int, x: Any, key: Index) -> Any:
 def _add_into(buffer: Any, g: Any, index: Index) -> None:
     if is_basic(index) or _is_mask(index):
         buffer[index] += g
+    elif _counted(buffer, g, index):
+        pass
     elif buffer.ndim > 1 and buffer.flags.c_contiguous and g.size >= _SMALL and 8 * g.size >= buffer.size:
         places = np.arange(buffer.size).reshape(buffer.shape)[index]  # NumPy adds several times as fast at one index
         np.add.at(buffer.reshape(-1), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
     else:
         np.add.at(buffer, index, g)
+
+
+def _counted(buffer: Any, g: Any, index: Index) -> bool:
+    """Add rows to zeros, one column after the other: `np.bincount` takes a third of the time, for the same bits. False if it can't."""
+    at: Any = index[0] if type(index) is tuple and len(index) == 1 else index
+    if buffer.ndim != 2 or not isinstance(at, np.ndarray) or not at.size >= max(_MANY, len(buffer) // 2) or at.dtype.kind != "i":
+        return False
+    n, width = buffer.shape
+    values = np.broadcast_to(g, (*at.shape, width))
+    if not width or not (width <= 4 or values.strides[-2] == g.itemsize) or buffer.dtype.char != "d" or g.dtype.char != "d":
+        return False
+    if at.min() < 0 or at.max() >= n or buffer.view(np.int64).any():
+        return False
+    for column, v in zip(buffer.T, values.reshape(-1, width).T):
+        column[:] = np.bincount(at.reshape(-1), v, n)
+    return True
 
 
 _SMALL = 256
@@ -278,7 +296,11 @@ def selected(chosen: Any, t: Any) -> Any:
     if _masked(t):
         return number(np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)))
     if chosen.size > _MANY and chosen.dtype.kind == "b":  # which ufuncs would convert piece by piece
-        chosen = chosen.astype(t.dtype)
+        if isinstance(chosen, Tracer) or not chosen.flags.c_contiguous:
+            chosen = chosen.astype(t.dtype)
+        else:
+            chosen, mask = empty(chosen.shape, t.dtype), chosen
+            chosen[...] = mask
     return t * chosen
 
 

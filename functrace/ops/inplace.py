@@ -253,7 +253,7 @@ def not_storable(what: str, target: Any, instead: str) -> errors.ArrayStoreError
     """The error of what would write a traced value to a plain array."""
     return errors.ArrayStoreError(
         f"{what} would store a traced value in a plain ndarray ({errors.describe(target)}): the array would keep the number and lose the "
-        f"derivative.\n  At {errors.user_line()}.\n  {instead}"
+        f"derivative.\n  {instead}"
     )
 
 

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.linalg._linalg import SlogdetResult
 
+from functrace.core.forward import spread
+from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
 from functrace.ops import products
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift, typed
 from functrace.ops.decompositions import _svd, svd, svdvals
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
-from functrace.ops.kinds import general, undeclared_constant
+from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, given, implements, normal, one
@@ -35,18 +37,27 @@ def regular(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
     )
 
 
-def _solve_first(g: Any, ans: Any, x: Any, _b: Any) -> Any:
-    return -np.linalg.solve(transposed(x), g) @ transposed(ans)
+def _solve_pull(g: Any, ans: Any, args: Any, _params: Any) -> tuple[Any, Any]:
+    d = np.linalg.solve(transposed(args[0]), g)
+    return -d @ transposed(ans), d
 
 
-_solve: Any = general(
+def _solve_push(ts: Any, ans: Any, args: Any, _params: Any) -> Any:
+    (t, tb), x = ts, args[0]
+    first = None if t is None else -np.linalg.solve(x, t @ ans)
+    second = None if tb is None else np.linalg.solve(x, tb)
+    return spread(first if second is None else second if first is None else first + second, ans)
+
+
+_solve: Any = Primitive(
     "linalg.solve",
     np.linalg.solve,  # b is a matrix
-    _solve_first,
-    lambda g, _ans, x, _b: np.linalg.solve(transposed(x), g),
-    jvps=(lambda t, ans, x, _b: -np.linalg.solve(x, t @ ans), lambda t, _ans, x, _b: np.linalg.solve(x, t)),
-    stacks=True,
-)
+    arity=None,
+    vjps=_solve_pull,
+    jvps=_solve_push,
+    joint=True,
+    batch=lambda size, flags, args, _params: _solve(*align(size, flags, args)),
+).op
 
 
 @implements(
@@ -80,25 +91,29 @@ def inv(a: Any) -> Any:
     return _inv(lift(a))
 
 
-def _regular_ones(x: Any) -> Any:
+def _inverted(x: Any) -> tuple[Any, Any]:
+    """Which matrices are safely inverted, and the inverses, if there are any."""
     if not x.size:
-        return np.ones(x.shape[:-2], bool)
+        return np.ones(x.shape[:-2], bool), x
     try:
         with np.errstate(all="ignore"):
             inverse = np.linalg.inv(x)
             condition = np.linalg.norm(x, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
     except np.linalg.LinAlgError:
-        return np.zeros(x.shape[:-2], bool)
-    return condition < np.finfo(x.dtype).eps ** -0.5
+        return np.zeros(x.shape[:-2], bool), None
+    return condition < np.finfo(x.dtype).eps ** -0.5, inverse
 
 
 # an op, so that a program that `jit` records is guarded by the answer, not by the matrix
-_are_regular = undeclared_constant("are_regular", _regular_ones)
+_are_regular = undeclared_constant("are_regular", lambda x: _inverted(x)[0])
 
 
-def _regular(x: Any) -> bool:
-    """Whether all the matrices are safely inverted."""
-    return bool(np.all(value(_are_regular(x))))
+def _inverse(x: Any) -> Any:
+    """The inverses, if all the matrices are safely inverted."""
+    if not isinstance(x, np.ndarray):
+        return np.linalg.inv(x) if np.all(value(_are_regular(x))) else None
+    regular, inverse = _inverted(x)
+    return inverse if regular.all() else None
 
 
 def _others(s: Any) -> Any:
@@ -112,8 +127,9 @@ def _others(s: Any) -> Any:
 def _cofactors(ans: Any, x: Any) -> Any:
     """The derivative of det: ans times the transposed inverse, and for singular matrices the cofactors without division."""
     n = x.shape[-1]
-    if _regular(x):
-        return ans[..., None, None] * transposed(np.linalg.inv(x))
+    inverse = _inverse(x)
+    if inverse is not None:
+        return ans[..., None, None] * transposed(inverse)
     if n <= _MINORS:
         kept = np.array([[k for k in range(n) if k != i] for i in range(n)], int).reshape(n, n - 1)
         minors = np.linalg.det(x[..., kept[:, None, :, None], kept[None, :, None, :]])

@@ -9,16 +9,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import BatchTracer, Tracer
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.locks import refuse_objects
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.coverage import REFUSED
-from functrace.ops.create import check_cast, lift
+from functrace.ops.create import check_cast, lift, operand
 from functrace.ops.functions import reshape as _reshaped
-from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, setitem, store, view
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, store, view
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import found
 from functrace.ops.ufuncs import with_axes
@@ -96,9 +96,10 @@ for _name, _op in (_COMPARISONS | _UNARY).items():
 def _pow(x: Any, y: Any) -> Any:
     # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
     if type(y) is int and isinstance(x, Tracer):
-        if y == 2:
+        truth = type(x) is not TapeTracer and x.dtype.kind == "b"  # whose powers are integers, but for an array's square
+        if y == 2 and not (truth and not x.shape and scalar(x)):
             return e.square(x)
-        if y == 1:
+        if y == 1 and not truth:
             return e.positive(x)
         if y == -1 and x.dtype.kind == "c":  # where C's power is another, at infinities, and below at the cut
             return e.reciprocal(x)
@@ -123,6 +124,12 @@ def _divmod(x: Any, y: Any) -> Any:
 
 def _transposed(self: Any) -> Any:
     return stamp(permuted(self, tuple(range(len(self.shape)))[::-1]))
+
+
+def _round(self: Any, ndigits: Any = None) -> Any:
+    if self.shape or not scalar(self):
+        raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    return int(np.round(self)) if ndigits is None else np.round(self, ndigits)
 
 
 def _dtype(given: Any) -> Any:
@@ -166,13 +173,10 @@ def _method(name: str) -> Callable[..., Any]:
 
 # Methods that are functions of the same name and arguments.
 for _name in (
-    "all any argmax argmin argpartition argsort choose clip conjugate cumprod cumsum diagonal dot max mean min nonzero prod ptp "
+    "all any argmax argmin argpartition argsort choose clip cumprod cumsum diagonal dot max mean min nonzero prod ptp "
     "ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split():
     setattr(Tracer, _name, _method(_name))
-
-
-setattr(Tracer, "conj", _method("conjugate"))  # noqa: B010
 
 
 def _part_setter(part: str) -> Callable[[Any, Any], None]:
@@ -204,6 +208,10 @@ def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
     flat = np.ravel(self)[: wanted.size]
     padded: Any = np.concatenate([flat, np.zeros(wanted.size - flat.size, self.dtype)])
     _inplace.become(self, padded.reshape(wanted.shape))
+
+
+def _conjugate(self: Any, out: Any = None) -> Any:
+    return self if self.dtype.kind != "c" and out is None else np.conjugate(self, out=out)
 
 
 def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
@@ -250,7 +258,9 @@ for _name, _function in {
     "__rdivmod__": lambda self, other: _divmod(other, self),
     "resize": _resize,
     "to_device": _to_device,
-    "__round__": lambda self, ndigits=0: np.round(self, ndigits or 0),
+    "conj": _conjugate,
+    "conjugate": _conjugate,
+    "__round__": _round,
     "__floor__": lambda self: int(np.floor(self)),  # math.floor, which like int() gives a plain number
     "__ceil__": lambda self: int(np.ceil(self)),
     "__trunc__": lambda self: int(self),
@@ -286,21 +296,19 @@ def _call(
     op = UFUNCS.get(ufunc)
     if op is None:
         raise errors.UnsupportedError(
-            f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n"
             "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
     if dtype is not None or signature is not None or casting != "same_kind":
         signature = (None,) * ufunc.nin + (None if dtype is None else _dtype(dtype),) * ufunc.nout if signature is None else signature
-        inputs = tuple(x if isinstance(x, (int, float, complex)) else lift(x) for x in inputs)
+        inputs = tuple(map(operand, inputs))
         given = tuple(getattr(x, "dtype", type(x)) for x in inputs) + (None,) * ufunc.nout
         wanted = ufunc.resolve_dtypes(given, signature=signature, casting=casting)
         inputs = tuple(x.astype(d) if hasattr(x, "astype") else d.type(x) for x, d in zip(inputs, wanted))
     result = with_axes(ufunc, op, inputs, **rest) if rest else op(*inputs)
     if out is None:
         if where is not True:
-            raise errors.UnsupportedError(
-                f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  At {errors.user_line()}.\n  Use np.where."
-            )
+            raise errors.UnsupportedError(f"{ufunc.__name__}(where=) without out= leaves values undefined.\n  Use np.where.")
         return result
     many = isinstance(result, tuple)
     made = [

@@ -65,9 +65,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     """`np.pad`; the constant and end values may be traced too. A mode that is a function is refused."""
     array, pad_width = lift(array), as_numbers(pad_width)
     if not isinstance(mode, str):
-        raise errors.UnsupportedError(
-            f"pad: a function as mode= writes into plain arrays.\n  At {errors.user_line()}.\n  Use np.concatenate."
-        )
+        raise errors.UnsupportedError("pad: a function as mode= writes into plain arrays.\n  Use np.concatenate.")
     if mode not in _ALLOWED:
         raise ValueError(f"mode '{mode}' is not supported")
     if unknown := set(kwargs) - set(_ALLOWED[mode]):

@@ -9,7 +9,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.contract import contraction, matmul
-from functrace.ops.create import lift
+from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.elementwise import multiply
 from functrace.ops.functions import reshape
 from functrace.ops.gauge import conj
@@ -213,10 +213,10 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 )
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """`np.vander`; the powers are repeated products, right at 0 to every order."""
-    x = lift(x)
+    x = typed(lift(x), common_dtype(x, np.dtype(int)))
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
-    columns = [np.ones(x.shape, np.promote_types(x.dtype, int))]
+    columns = [np.ones(x.shape, x.dtype)]
     for _ in range(1, x.shape[0] if N is None else N):
         columns.append(x if len(columns) == 1 else columns[-1] * x)
     if N == 0 or not x.shape[0]:
@@ -228,7 +228,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 def polyval(p: Any, x: Any) -> Any:
     """`np.polyval`, by Horner's rule."""
     if isinstance(p, np.poly1d) or isinstance(x, np.poly1d):
-        raise errors.UnsupportedError(f"polyval: a poly1d can't hold traced values; give its coefficients.\n  At {errors.user_line()}.")
+        raise errors.UnsupportedError("polyval: a poly1d can't hold traced values; give its coefficients.")
     p, x = lift(p), lift(x)
     y: Any = np.zeros(x.shape, x.dtype)[()]
     for k in range(p.shape[0]):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import islice
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any, NoReturn
@@ -69,7 +70,6 @@ def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tu
         if implementation is None:
             raise errors.UnsupportedError(
                 f"{func.__module__}.{func.__name__} has no derivative rule in functrace (called on a value of {self.owner.what}).\n"
-                f"  At {errors.user_line()}.\n"
                 "  Write it with supported functions, give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
             )
         return stamp(implementation(*args, **kwargs))
@@ -96,13 +96,13 @@ _REMEDIES = {  # where a library, called by the user, converts
 }
 
 
-_CALLS = {  # where C code converts, by what the user's line says
-    r"(?:np|numpy)\.arange\((?!.*\)\[)": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
-    r"\b(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
-    r"\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
-    r"\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
-    r"\b(?:np|numpy)\.random\b|\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
-    r"[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
+_CALLS = {  # where C code converts, by what the user's expression begins with
+    r"[\w.]*(?:np|numpy)\.arange\((?!.*\)\[)": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
+    r"(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
+    r"[\w.]*\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
+    r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
+    r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
+    r".*[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
 }
 
 
@@ -112,7 +112,11 @@ def _by_line(frame: FrameType | None, usual: str) -> str:
     import re
 
     line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    return next((found.expand(text) for pattern, text in _CALLS.items() if (found := re.search(pattern, line))), usual)
+    find: Any = re.search
+    if frame is not None and hasattr(frame.f_code, "co_positions"):  # from Python 3.11: the expression
+        first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+        find, line = re.match, line.encode()[start : end if first == last else None].decode()
+    return next((found.expand(text) for pattern, text in _CALLS.items() if (found := find(pattern, line))), usual)
 
 
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:

@@ -14,10 +14,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import Tracer, bare, value
 from functrace.ops.arrange import as_line
 from functrace.ops.constants import argsort, constant_op
-from functrace.ops.create import lift, number, typed
+from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.functions import ABSENT, all_axes, kept, reshape, transpose, with_ones
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, apart, given, implements
@@ -101,7 +101,9 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     own, a = lift(a).dtype, as_float(a)
     if own.kind == "c":
         raise TypeError("a must be an array of real numbers")
-    q = np.asarray(q, a.dtype) if isinstance(q, (int, float)) else lift(q)
+    given, q = type(bare(q)), lift(q)
+    weak = given in (int, float)
+    q = typed(q, own if weak and own.kind == "f" else None)
     if not np.all(value((q >= 0) & (q <= 1))):
         raise ValueError("Quantiles must be in the range [0, 1]")
     if not a.size:
@@ -111,7 +113,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     flat = reshape(q, -1)
     if weights is not None:
         if isinstance(flat, Tracer):
-            raise errors.UnsupportedError(f"{name}: with weights=, q must be plain.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError(f"{name}: with weights=, q must be plain.")
         w = lift(weights)
         if w.shape != a.shape:
             (one,) = normalize_axis_tuple(axis if axis is not None else 0, len(a.shape))
@@ -142,7 +144,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     if not skip_nan:
         result = _nan_where(np.isnan(last), result)
     exact = n <= _exact(a.dtype) and own == a.dtype
-    dtype = place.dtype if exact else np.quantile(np.zeros(1, own), np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
+    dtype = place.dtype if exact else np.quantile(np.zeros(1, own), given(0) if weak else np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
     return number(reshape(typed(result, dtype), shape))
 
 
@@ -191,7 +193,7 @@ _WEIGHTED = [
 def _hundredth(a: Any, q: Any) -> Any:
     a = lift(a)
     hundred = a.dtype.type(100) if a.dtype.kind == "f" else 100
-    return np.true_divide(q if isinstance(q, (int, float)) else lift(q), hundred)
+    return np.true_divide(operand(q), hundred)
 
 
 def _declare(name: str, samples: list[Sample]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace.ops.arrange import as_line
 from functrace.ops.constants import constant_op
-from functrace.ops.create import common_dtype, lift, typed
+from functrace.ops.create import common_dtype, lift, operand, typed
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, holds_tracer, implements
 
@@ -69,7 +69,7 @@ def linspace(
 def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
     """`np.logspace`; the ends and the base may be traced."""
     wanted = common_dtype(start, stop, base, 1.0) if dtype is None else dtype
-    base = base if isinstance(base, (int, float)) else lift(base)
+    base = operand(base)
     if np.ndim(base):
         shape = np.broadcast_shapes(lift(start).shape, lift(stop).shape, base.shape)
         start, stop, base = (np.broadcast_to(lift(x), shape) for x in (start, stop, base))

@@ -103,8 +103,13 @@ def flipped(x: Any, axis: int) -> Any:
 
 def _shifted_product(x: Any, axis: int) -> Any:
     """The product of the elements before each one along an axis, without division."""
-    one = np.ones_like(x[along(axis, slice(0, 1))])
-    return np.cumprod(np.concatenate([one, x[along(axis, slice(0, -1))]], axis=axis), axis=axis)
+    first, rest = along(axis, slice(0, 1)), x[along(axis, slice(0, -1))]
+    if not isinstance(x, np.ndarray):
+        return np.cumprod(np.concatenate([np.ones_like(x[first]), rest], axis=axis), axis=axis)
+    out = np.empty_like(x)
+    out[first] = 1
+    np.multiply.accumulate(rest, axis, out=out[along(axis, slice(1, None))])
+    return out
 
 
 def _unprod(g: Any, _ans: Any, x: Any, axis: int) -> Any:

@@ -39,8 +39,12 @@ def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
         np.add.at(out, indices, g)
         return out
     before, after = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
-    rows = np.arange(before)[:, None, None] * n + indices.reshape(before, g.shape[axis], after) % max(n, 1)
-    np.add.at(out.reshape(-1), (rows * after + np.arange(after)).reshape(-1), g.reshape(-1))  # one index is added by the fastest
+    if indices.min(initial=0) < 0:
+        indices = indices % max(n, 1)
+    rows = np.arange(before)[:, None, None] * n + indices.reshape(before, g.shape[axis], after)
+    if after != 1:
+        rows = rows * after + np.arange(after)
+    np.add.at(out.reshape(-1), rows.reshape(-1), g.reshape(-1))  # one index is added by the fastest
     return out
 
 
@@ -101,6 +105,8 @@ def _aligned(a: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
     axis = single_axis(a, axis)
     if len(a.shape) != len(indices.shape):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    if with_ones(a.shape, (axis,)) == with_ones(indices.shape, (axis,)):
+        return a, indices, axis
     common = np.broadcast_shapes(*(with_ones(x.shape, (axis,)) for x in (a, indices)))
     shapes = ((*common[:axis], x.shape[axis], *common[axis + 1 :]) for x in (a, indices))
     return *(np.broadcast_to(x, s) if x.shape != s else x for x, s in zip((a, indices), shapes)), axis
@@ -157,7 +163,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode == "raise" and np.any((which < 0) | (which >= len(options))):
         raise ValueError("invalid entry in choice array")
     shape = np.broadcast_shapes(which.shape, *(c.shape for c in options))
-    table = np.stack([np.broadcast_to(c, shape) for c in options], dtype=np.result_type(*options))
+    table = np.stack([np.broadcast_to(c, shape) for c in options], dtype=common_dtype(*choices))
     return take_along(table, np.broadcast_to(which, shape)[None], params=(0,))[0]
 
 
@@ -213,7 +219,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
             result = np.where(condition, function(x, *args, **kw) if callable(function) else function, result).astype(x.dtype)
         elif condition.any():
             part = function(index(x, condition), *args, **kw) if callable(function) else function
-            result = index_set(result, part if hasattr(part, "dtype") else np.asarray(part, x.dtype), condition)
+            result = index_set(result, typed(lift(part), x.dtype), condition)
     return result
 
 

@@ -6,7 +6,7 @@ methods: SciPy is not imported.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,26 +19,15 @@ from functrace.ops.create import lift
 from functrace.ops.protocol import stamp
 
 
-class Layout:
+class Layout(NamedTuple):
     """What the arrays of a matrix in compressed rows mean: its class and shape; and whether the product is with its transpose."""
 
-    __slots__ = ("cls", "shape", "transposed")
-
-    def __init__(self, cls: type, shape: tuple[int, int], transposed: bool) -> None:
-        self.cls, self.shape, self.transposed = cls, shape, transposed
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.key() == other.key()
-
-    def __hash__(self) -> int:
-        return hash(self.key())
+    cls: Any
+    shape: tuple[int, int]
+    transposed: bool
 
     def __repr__(self) -> str:
         return f"{self.cls.__name__}{self.shape}{'.T' if self.transposed else ''}"
-
-    def key(self) -> Any:
-        """What tells layouts apart."""
-        return self.cls, self.shape, self.transposed
 
     def turned(self) -> Layout:
         """That of the transpose."""
@@ -84,7 +73,7 @@ def product(x: Any, y: Any) -> Any:
     if len(a.shape) != 2 or not 1 <= v.ndim <= 2:
         raise errors.UnsupportedError(
             f"matmul: a SciPy matrix and a traced value of the shapes {shapes}; supported are matrices, and vectors or matrices.\n"
-            f"  At {errors.user_line()}.\n  For more axes reshape the traced value to two, or use functrace.vmap."
+            f"  For more axes reshape the traced value to two, or use functrace.vmap."
         )
     if (a.shape[1] if left else a.shape[0]) != (v.shape[0] if left else v.shape[-1]):
         raise ValueError(f"matmul: dimension mismatch: {shapes}")

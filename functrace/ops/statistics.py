@@ -9,10 +9,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import Tracer, bare, value
 from functrace.ops import reduce as _reduce
 from functrace.ops.arrange import atleast_2d
-from functrace.ops.create import lift, number, typed
+from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.elementwise import maximum, minimum
 from functrace.ops.functions import ABSENT, begun, concatenate, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.gauge import ratio
@@ -159,9 +159,7 @@ def _measured(a: Any, axis: Axis, dtype: Any, where: Any, centre: Any) -> tuple[
     """The array in the dtype in which it is measured. The distances of complex numbers from a real mean stay complex, as in NumPy."""
     a = lift(a)
     if dtype is not None and np.dtype(dtype).kind not in "fc":
-        raise errors.UnsupportedError(
-            f"var, std: dtype={np.dtype(dtype)} would round on the way.\n  At {errors.user_line()}.\n  Use astype on the result."
-        )
+        raise errors.UnsupportedError(f"var, std: dtype={np.dtype(dtype)} would round on the way.\n  Use astype on the result.")
     if a.dtype.kind != "c" or dtype is None or np.dtype(dtype).kind == "c":
         return as_float(a, dtype), centre
     return a, mean(a.astype(dtype), axis, keepdims=True, where=where) if centre is ABSENT else centre
@@ -172,7 +170,7 @@ def _spread(op: Any, of: Any, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdim
     a, centre = _measured(a, axis, dtype, where, centre)
     if where is True and centre is ABSENT and not isinstance(ddof, Tracer):
         return typed(op(a, axis, ddof, keepdims), dtype)
-    total, n, centre = squares(a, axis, keepdims, where, None if centre is ABSENT else lift(centre))
+    total, n, centre = squares(a, axis, keepdims, where, None if centre is ABSENT else operand(centre))
     return typed(of(over(total, np.maximum(n - ddof, 0)), centre), dtype)
 
 
@@ -323,11 +321,16 @@ def clip(
     low = a_min if a_min is not ABSENT else min
     high = a_max if a_max is not ABSENT else max
     a = lift(a) if dtype is None else lift(a).astype(dtype)
-    if low is not ABSENT and low is not None:
-        a = maximum(a, low if isinstance(low, (int, float)) else lift(low))
-    if high is not ABSENT and high is not None:
-        a = minimum(a, high if isinstance(high, (int, float)) else lift(high))
+    for bound, (op, nearer, end) in zip((low, high), _SIDES):
+        if bound is not ABSENT and bound is not None:
+            bound = operand(bound)
+            if a.dtype.kind in "iu" and isinstance(bare(bound), int):  # Python's, which may be beyond what the dtype can hold
+                bound = nearer(bound, getattr(np.iinfo(a.dtype), end))
+            a = op(a, bound)
     return a
+
+
+_SIDES: Any = (maximum, max, "min"), (minimum, min, "max")
 
 
 _TURNED = np.lib.NumpyVersion(np.__version__) >= "2.2.0"  # a single row that holds the variables was taken for a variable before

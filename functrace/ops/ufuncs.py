@@ -32,11 +32,31 @@ _NEUTRAL: dict[Any, float] = {np.logaddexp: -np.inf, np.logaddexp2: -np.inf, np.
 _ASSOCIATIVE = tuple(_NEUTRAL)
 
 
-def shares(ans: Any, x: Any, axes: tuple[int, ...], exp: Any = np.exp) -> Any:
-    """Of each number in a sum of exponentials, with the logarithm `ans`: even ones of +inf, and none where all is -inf."""
+def _shared(x: Any, ans: Any, axes: tuple[int, ...], exp: Any) -> Any:
+    if np.isfinite(ans).all():
+        return exp(x - ans)
     tie = (x == ans) & np.isinf(x)
     ties = np.sum(tie, axis=axes, keepdims=True)
     return np.where(tie, (ans > 0) / np.maximum(ties, 1), exp(safe(x, tie, 0.0) - np.where(ties > 0, np.inf, ans)))
+
+
+def _slope(t: Any, s: Any, x: Any, _ans: Any, _axes: Any, exp: Any) -> Any:
+    return t * (np.where(np.isinf(x), 0, s) * (1 if exp is np.exp else math.log(2)))
+
+
+_shares: Any = general(
+    "shares",
+    _shared,
+    _slope,
+    lambda g, *rest: -_slope(g, *rest),
+    jvps=(_slope, lambda t, *rest: -_slope(t, *rest)),
+    batch=lambda _size, _flags, args, params: _shares(*args, *params),
+)
+
+
+def shares(ans: Any, x: Any, axes: tuple[int, ...], exp: Any = np.exp) -> Any:
+    """Of each number in a sum of exponentials, with the logarithm `ans`: even ones of +inf, and none where all is -inf."""
+    return _shares(x, ans, axes, exp)
 
 
 def _logarithmic(ufunc: np.ufunc, exp: Any) -> Any:
@@ -57,7 +77,7 @@ _LOGARITHMIC = {np.logaddexp: _natural, np.logaddexp2: _binary}
 
 def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
     """The error of a ufunc's method that has no rule."""
-    return errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.")
+    return errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.")
 
 
 def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
@@ -119,6 +139,11 @@ def _halved(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     return x
 
 
+def looped(ufunc: np.ufunc, x: Any) -> Any:
+    """`x` in the dtype in which a ufunc takes two of its elements together."""
+    return typed(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2])
+
+
 def stepwise(ufunc: np.ufunc) -> Callable[[Any, int], Any]:
     """The running result of any ufunc of two arguments, one element after the other."""
 
@@ -144,7 +169,7 @@ def _reduce(
         return found(name).function(x, axis=axis, keepdims=keepdims, **extra)
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise unsupported(ufunc, "reduce")
-    x = typed(x, dtype)
+    x = looped(ufunc, typed(x, dtype)) if ufunc in _ASSOCIATIVE else typed(x, dtype)
     axes = reduced_axes(axis, len(x.shape))
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
@@ -166,8 +191,6 @@ def _folded(ufunc: np.ufunc, x: Any, k: int, kept: tuple[int, ...], initial: Any
             if where is True
             else f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
         )
-    if ufunc in _ASSOCIATIVE and (dtype := ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2]) != x.dtype:
-        x = x.astype(dtype)
     first = np.broadcast_to(np.array(ufunc.identity or 0, x.dtype) if initial is None else initial, kept)
     if where is not True:
         if ufunc in _ASSOCIATIVE and x.dtype.kind in "fc":  # integers have no NaN

@@ -30,7 +30,7 @@ class vectorize(_Rebased):  # type: ignore[misc]
         if self.signature is not None or not callable(function) or not holds_tracer([*args, *kwargs.values()]):
             return super().__call__(*args, **kwargs)
         if kwargs or self.excluded:
-            raise errors.UnsupportedError(f"vectorize: keywords and excluded= need plain arguments.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError("vectorize: keywords and excluded= need plain arguments.")
         arrays = np.broadcast_arrays(*map(lift, args))
         shape = arrays[0].shape
         lines = [reshape(a, (a.size,)) for a in arrays]

@@ -142,7 +142,7 @@ def piecewise_constant(init_value: Any, boundaries_and_scales: Mapping[int, Any]
     if not isinstance(boundaries_and_scales, Mapping):
         raise errors.InputTypeError(
             f"piecewise_constant: boundaries_and_scales must be a dict, got {errors.describe(boundaries_and_scales)}.\n"
-            f"  At {errors.user_line()}.\n  Write {{1000: 0.1}}, from update 1000 on a tenth."
+            f"  Write {{1000: 0.1}}, from update 1000 on a tenth."
         )
     for boundary, factor in boundaries_and_scales.items():
         _numbers("piecewise_constant", init_value=init_value, boundary=boundary, scale=factor)

@@ -79,7 +79,7 @@ def minimize(
 
     if any(isinstance(x, Tracer) for x in tree.leaves((params, args, kwargs))):
         raise errors.ConversionError(
-            f"minimize({name_of(f)}): an argument is traced, and a solver's steps are not differentiated.\n  At {errors.user_line()}.\n"
+            f"minimize({name_of(f)}): an argument is traced, and a solver's steps are not differentiated.\n"
             "  Use functrace.scipy.optimize.minimize or functrace.implicit_root, which differentiate the equation that the solution solves."
         )
     both, x0, unravel = scipy_objective(f, params, *args, **kwargs)

@@ -74,7 +74,7 @@ def columns(what: str, **trees: Any) -> tuple[Any, list[list[Any]]]:
 def number(what: str, name: str, x: Any) -> Any:
     """A hyperparameter, if it is a real number, which may be traced."""
     if not isinstance(x, Tracer) and (np.ndim(x) or np.asarray(x).dtype.kind not in "biuf"):
-        raise errors.InputTypeError(f"{what}: {name} must be a number, got {errors.describe(x)}.\n  At {errors.user_line()}.")
+        raise errors.InputTypeError(f"{what}: {name} must be a number, got {errors.describe(x)}.")
     return x
 
 
@@ -162,7 +162,7 @@ def _stateful(kind: type, init: Callable[[Any], Any], update: Callable[[Any, Any
         if not isinstance(state, kind):
             raise errors.TreeError(
                 f"optim: update needs the {kind.__name__} of its own init, and was given {type(state).__name__}.\n"
-                f"  At {errors.user_line()}.\n  Call update(grads, state, params), with the state that init, or the last update, returned."
+                f"  Call update(grads, state, params), with the state that init, or the last update, returned."
             )
         return update(updates, state)
 
@@ -206,7 +206,7 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
         if not isinstance(state, tuple) or len(state) != len(transformations):
             raise errors.TreeError(
                 f"optim: the state is not that of this optimiser, a chain of {len(transformations)} transformations: it is "
-                f"{tree.structure(state)!r}.\n  At {errors.user_line()}.\n"
+                f"{tree.structure(state)!r}.\n"
                 "  Call update(grads, state, params), with the state that init, or the last update, returned."
             )
         states = []
@@ -337,8 +337,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
     def update(updates: Any, params: Any) -> Any:
         if params is None and tree.leaves(updates):
             raise errors.TreeError(
-                f"add_decayed_weights (in adamw, lion, or a chain): update needs the parameters.\n  At {errors.user_line()}.\n"
-                "  Call update(grads, state, params)."
+                "add_decayed_weights (in adamw, lion, or a chain): update needs the parameters.\n  Call update(grads, state, params)."
             )
         treedef, (us, ps) = columns("add_decayed_weights", updates=updates, parameters=params)
         on, structure = tree.flatten(mask(params) if callable(mask) else mask)
@@ -346,7 +345,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
             on, structure = [True] * len(us), treedef
         if structure != treedef:
             raise errors.TreeError(
-                f"add_decayed_weights: the parameters have the structure {treedef!r}, the mask {structure!r}.\n  At {errors.user_line()}.\n"
+                f"add_decayed_weights: the parameters have the structure {treedef!r}, the mask {structure!r}.\n"
                 "  The mask is a tree like the parameters, of booleans."
             )
         return tree.unflatten(treedef, [u + cast(weight_decay, u) * cast(p, u) if k else u for u, p, k in zip(us, ps, on)])

@@ -114,9 +114,7 @@ def key(seed: int) -> Key:
     try:
         seed = operator.index(seed)
     except TypeError:
-        raise errors.InputTypeError(
-            f"random.key: the seed must be an integer, got {errors.describe(seed)}.\n  At {errors.user_line()}."
-        ) from None
+        raise errors.InputTypeError(f"random.key: the seed must be an integer, got {errors.describe(seed)}.") from None
     if seed < 0:
         raise ValueError(f"random.key: the seed must not be negative, got {seed}.\n  At {errors.user_line()}.")
     return np.random.SeedSequence(seed).generate_state(2, WORD)
@@ -146,7 +144,7 @@ def fold_in(key: Key, data: int) -> Key:
     number = integers("fold_in", "the data", WORD(data % 2**64) if isinstance(data, int) else data)
     if number.shape != ():
         raise errors.InputTypeError(
-            f"random.fold_in: the data must be one integer, got {errors.describe(number)}.\n  At {errors.user_line()}.\n"
+            f"random.fold_in: the data must be one integer, got {errors.describe(number)}.\n"
             "  For many, map over them: functrace.vmap(random.fold_in, in_axes=(None, 0))(key, data)."
         )
     return _fold(checked("fold_in", key), number)
@@ -169,7 +167,7 @@ def as_tuple(shape: Any, what: str = "random") -> tuple[int, ...]:
         lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
     except TypeError:
         raise errors.InputTypeError(
-            f"{what}: a shape is an int or a sequence of ints, got {shape!r}.\n  At {errors.user_line()}.\n  Pass ints, as in (2, 3)."
+            f"{what}: a shape is an int or a sequence of ints, got {shape!r}.\n  Pass ints, as in (2, 3)."
         ) from None
     if min(lengths, default=0) < 0:
         raise ValueError(f"{what}: the lengths of a shape can't be negative, got {shape!r}.\n  At {errors.user_line()}.")

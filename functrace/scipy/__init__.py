@@ -67,7 +67,7 @@ def refuse(library: Any, reasons: dict[str, str]) -> dict[str, Callable[..., Any
 def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
     def function(*_args: Any, **_kwargs: Any) -> NoReturn:
         raise errors.UnsupportedError(
-            f"{name} has no derivative rule in functrace: {reason}.\n  At {errors.user_line()}.\n"
+            f"{name} has no derivative rule in functrace: {reason}.\n"
             "  Give it a rule with functrace.custom_vjp, or apply it to functrace.value(x)."
         )
 

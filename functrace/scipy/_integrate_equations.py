@@ -222,18 +222,25 @@ def solve_ivp(
         refuse("solve_ivp with a method of one's own", method=(method, None))
     take, order = _METHODS[name]
     refuse("solve_ivp", **{k: (v, None) for k, v in options.items() if take is not _radau or k not in _OF_IMPLICIT})
-    f: Any = lambda t, y: _stacked(fun(t, y, *(args or ())))
+    f: Any = lambda t, y: np.ravel(_stacked(fun(t, y[:, None] if vectorized else y, *(args or ()))))
     start, stop = t_span
     t, end = _longest(start, stop, t_eval is not None or dense_output)
     begin, span, direction = t, end - t, float(np.sign(end - t)) or 1.0
     clock: Any = lambda s: start + (stop - start) * ((s - begin) / span if span else 0.0)  # traced if the ends are
     y = as_float(y0)
+    if y.ndim != 1:
+        raise ValueError(f"solve_ivp: y0 must have one axis, not the shape {y.shape}.")
+    if not max_step > 0 or first_step is not None and not 0 < first_step <= abs(span):
+        raise ValueError(f"solve_ivp: max_step={max_step} and first_step={first_step} must be positive, and no longer than t_span.")
     if take is _radau and y.dtype.kind == "c":
         raise ValueError(f"solve_ivp: the method {name} takes no complex states; solve for real and imaginary parts.")
     slope = f(start, y)
     h = _first_step(f, t, y, slope, span, order, rtol, atol) if first_step is None else first_step
     times, states = ([start], [y]) if t_eval is None else ([], [])
     wanted = [] if t_eval is None else [lift(t_eval)[k] for k in range(np.shape(lift(t_eval))[0])]
+    asked = np.array([begin, *map(value, wanted), end]) * direction
+    if not np.all(asked[1:] >= asked[:-1]):
+        raise ValueError("solve_ivp: the values in t_eval must lie within t_span, and be sorted.")
     pieces: list[tuple[float, Any]] = []
     watched = _watched(events, args or ())
     for event in watched:
@@ -293,7 +300,7 @@ def _longest(start: Any, stop: Any, single: bool) -> tuple[float, float]:
     starts, stops = np.broadcast_arrays(value(start), value(stop))
     if starts.size > 1 and single:
         raise errors.UnsupportedError(
-            f"solve_ivp: a batch of times t_span has no common t_eval= or dense_output=.\n  At {errors.user_line()}.\n"
+            "solve_ivp: a batch of times t_span has no common t_eval= or dense_output=.\n"
             "  Leave these out, or solve over the parts from 0 to 1 of each time, of which the equation is (stop - start) * fun(t, y)."
         )
     k = int(np.argmax(np.abs(stops - starts)))
@@ -322,9 +329,7 @@ def _plain(f: Any) -> Any:
     open_f, captured = lift_closure(f)
     for leaf in tree.leaves(captured):
         if np.shape(value(leaf)) != np.shape(leaf):
-            raise errors.UnsupportedError(
-                f"solve_bvp: the examples of a batch have no common mesh.\n  At {errors.user_line()}.\n  Solve for one after another."
-            )
+            raise errors.UnsupportedError("solve_bvp: the examples of a batch have no common mesh.\n  Solve for one after another.")
     return open_f(tree.map(value, captured))
 
 

@@ -1,4 +1,4 @@
-"""Splines: piecewise polynomials and B-splines."""
+"""Functions of one variable: splines, as piecewise polynomials and B-splines, and one polynomial through all points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.scipy._linalg_systems import solve_banded
-from functrace.scipy._shared import double
+from functrace.scipy._shared import double, one_of
+from functrace.transforms.derivatives import jvp
 
 
 def _after(d: Any, like: Any) -> Any:
@@ -84,7 +85,7 @@ class _Interpolant:
             if not hasattr(getattr(_scipy, type(self).__name__, None), name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise errors.UnsupportedError(
-                f"{type(self).__name__}.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+                f"{type(self).__name__}.{name} has no derivative rule in functrace.\n"
                 "  Evaluate the spline and its derivatives, spline(x, nu), instead."
             )
         return getattr(self._plain(), name)
@@ -165,6 +166,8 @@ class CubicSpline(CubicHermiteSpline):
     def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
         x, y, axis = _knots(x, y, axis)
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
+        if periodic and not bool(np.all(np.abs(y[0] - y[-1]) <= 1e-15 * (1 + np.abs(y[-1])))):
+            raise ValueError("CubicSpline: with bc_type='periodic' the first and the last value of y must be the same")
         slopes = _periodic_slopes(x, y) if periodic else _spline_slopes(x, y, bc_type)
         self._from(x, y, slopes, axis, "periodic" if periodic and extrapolate is None else extrapolate)
 
@@ -244,6 +247,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     """`scipy.interpolate.Akima1DInterpolator`, both methods."""
 
     def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
+        one_of("method", method, "akima", "makima")
         x, y, axis = _knots(x, y, axis)
         _, m = _chords(x, y)
         if x.shape[0] == 2:
@@ -260,6 +264,36 @@ class Akima1DInterpolator(CubicHermiteSpline):
             weighted = (after * m[1:-2] + before * m[2:-1]) / np.where(same, 1.0, both)
             slopes = np.where(same, (m[3:] + m[:-3]) / 2, weighted)
         self._from(x, y, slopes, axis, False if extrapolate is None else extrapolate)
+
+
+class BarycentricInterpolator(_Interpolant):
+    """`scipy.interpolate.BarycentricInterpolator`: the polynomial through the points, by Lagrange's formula, safe at the points."""
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+        self.axis = normalize_axis_index(axis, lift(yi).ndim)
+        self.xi, self.yi = double(xi), np.moveaxis(double(yi), self.axis, 0)
+        self._ends = self.xi[0], self.xi[-1]
+        if np.any(np.diff(np.sort(self.xi)) == 0):
+            raise ValueError(f"{type(self).__name__}: the points xi must be distinct.")
+
+    def _at(self, x: Any, nu: int) -> Any:
+        if nu:
+            return jvp(lambda x: self._at(x, nu - 1), (x,), (np.ones(x.shape),))[1]
+        n, out = self.xi.shape[0], 0.0 * _after(x, self.yi) + 0 * self.yi[:1]
+        for j in range(n):
+            factor: Any = 1.0
+            for m in range(n):
+                factor = factor * ((x - self.xi[m]) / (self.xi[j] - self.xi[m])) if m != j else factor
+            out = out + _after(factor, self.yi) * self.yi[j]
+        return out
+
+    def derivative(self, x: Any, der: int = 1) -> Any:
+        """The derivative at points."""
+        return self(x, der)
+
+
+class KroghInterpolator(BarycentricInterpolator):
+    """`scipy.interpolate.KroghInterpolator` through points without repetition."""
 
 
 class BSpline(_Interpolant):
@@ -390,9 +424,7 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
     """`scipy.interpolate.make_smoothing_spline` with `lam` given: Green & Silverman 1994, "Nonparametric regression", 2.3."""
     x, y, axis = _knots(x, y, axis)
     if lam is None:
-        raise errors.UnsupportedError(
-            f"make_smoothing_spline: the search for lam has no derivative rule in functrace.\n  At {errors.user_line()}.\n  Pass lam."
-        )
+        raise errors.UnsupportedError("make_smoothing_spline: the search for lam has no derivative rule in functrace.\n  Pass lam.")
     n, h, flat = x.shape[0], x[1:] - x[:-1], np.reshape(y, (y.shape[0], -1))
     if n < 5:
         raise ValueError("``x`` and ``y`` length must be at least 5")

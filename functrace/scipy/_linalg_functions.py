@@ -379,8 +379,25 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: A
     return double(toeplitz(*_pair(c_or_cr))) @ double(x)
 
 
-@declared("solve_circulant", Sample(lambda rng: (rng.normal(size=3) + np.array([4, 0, 0]), rng.normal(size=3)), wrt=(0, 1)))
+@declared(
+    "solve_circulant",
+    _TOEPLITZ[0],
+    Sample(lambda rng: (rng.normal(size=(2, 3)) + 4 * np.eye(1, 3), rng.normal(size=(3, 2))), wrt=(0, 1)),
+    Sample(
+        lambda rng: (rng.normal(size=(3, 2)) + 4 * np.eye(3, 1), rng.normal(size=(4, 3, 2))),
+        {"caxis": 0, "baxis": 1, "outaxis": -1},
+        (0, 1),
+    ),
+)
 def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0) -> Any:
-    """`scipy.linalg.solve_circulant`, of one matrix, by the dense matrix."""
-    refuse("solve_circulant", singular=(singular, "raise"), baxis=(baxis, 0), outaxis=(outaxis, 0))
-    return np.linalg.solve(circulant(_array(c)), _array(b))
+    """`scipy.linalg.solve_circulant`: Fourier transforms make the matrix diagonal."""
+    refuse("solve_circulant", singular=(singular, "raise"))
+    c, b = np.moveaxis(np.atleast_1d(lift(c)), caxis, -1), np.moveaxis(np.atleast_1d(lift(b)), baxis, -1)
+    if c.shape[-1] != b.shape[-1]:
+        raise ValueError(f"solve_circulant: {c.shape[-1]} elements of c along caxis, but {b.shape[-1]} of b along baxis.")
+    values = np.fft.fft(c)
+    size = np.abs(values)
+    if np.any(size <= (np.max(size, -1, keepdims=True) * c.shape[-1] * np.finfo(float).eps if tol is None else tol)):
+        raise np.linalg.LinAlgError("near singular circulant matrix.")
+    x = np.fft.ifft(np.fft.fft(b) / values)
+    return np.moveaxis(x if "c" in c.dtype.kind + b.dtype.kind else x.real, -1, outaxis)

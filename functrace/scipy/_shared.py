@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,10 @@ def bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs
         raise TypeError(f"{name}() {error}") from None
 
 
-def by_name(reasons: dict[str, str]) -> dict[str, str]:
-    """Each name that is listed under a reason, and the reason."""
-    return {name: reason for reason, names in reasons.items() for name in names.split()}
+def by_name(reasons: dict[str, str], among: Sequence[str] = ()) -> dict[str, str]:
+    """Each name that is listed under a reason, and the reason; `*_zeros` is what of `among` ends so."""
+    listed = [(word, reason) for reason, words in reasons.items() for word in words.split()]
+    return {name: reason for word, reason in listed for name in (fnmatch.filter(among, word) if "*" in word else [word])}
 
 
 def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
@@ -80,7 +82,7 @@ def real(x: Any, name: str = "scipy.stats") -> Any:
     """An array of float64; complex numbers are refused."""
     x = lift(x)
     if x.dtype.kind == "c":
-        raise errors.InputTypeError(f"{name}: complex arguments ({errors.describe(x)}) are not supported.\n  At {errors.user_line()}.")
+        raise errors.InputTypeError(f"{name}: complex arguments ({errors.describe(x)}) are not supported.")
     return x if x.dtype == np.float64 else x.astype(float)
 
 
@@ -116,7 +118,7 @@ def along(x: Any, axis: int, f: Map, adjoint: Map | None = None) -> Any:
 def only_first(name: str, *others: Any) -> None:
     """Raise if what is a constant to the derivative of a function is traced."""
     if holds_tracer(others):
-        raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.\n  At {errors.user_line()}.")
+        raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.")
 
 
 def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[..., Map]) -> None:

@@ -1,7 +1,8 @@
 """What is linear in a signal, of `scipy.signal`: smoothing, other rates, spectra on parts of the circle; and linear systems.
 
-A system is the tuple that SciPy's functions take, (num, den) or (A, B, C, D), of what may be traced, or an object of SciPy's. Its steps are
-exponentials of matrices that hold the input beside the state: Franklin, Powell & Workman 1998, "Digital control of dynamic systems", 4.3.
+A system is the tuple that SciPy's functions take, (num, den), (zeros, poles, gain) or (A, B, C, D), of what may be traced, or an object of
+SciPy's. Its steps are exponentials of matrices that hold the input beside the state: Franklin, Powell & Workman 1998, "Digital control of
+dynamic systems", 4.3.
 """
 
 from __future__ import annotations
@@ -266,22 +267,40 @@ def _state(system: Any) -> Any:
     if hasattr(system, "to_ss"):
         system = system.to_ss()
         return system.A, system.B, system.C, system.D
-    if len(system) == 2:
-        return tf2ss(*system)
+    if len(system) in (2, 3):
+        return tf2ss(*(system if len(system) == 2 else zpk2tf(*system)))
     if len(system) != 4:
-        raise errors.UnsupportedError(
-            f"scipy.signal: a system given by {len(system)} arrays has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
-            "  Pass (num, den) or (A, B, C, D); of zeros, poles and a gain these are (k * np.poly(z), np.poly(p))."
-        )
+        raise ValueError(f"a system is (num, den), (zeros, poles, gain) or (A, B, C, D), not {len(system)} arrays.")
     return tuple([np.atleast_2d(as_float(m)) for m in system])
 
 
 def _given(name: str, what: str, value: Any) -> Any:
     if value is None:
-        raise errors.UnsupportedError(
-            f"{name}: SciPy chooses {what} by the system, with which it would move.\n  At {errors.user_line()}.\n  Pass {what}."
-        )
+        raise errors.UnsupportedError(f"{name}: SciPy chooses {what} by the system, with which it would move.\n  Pass {what}.")
     return np.atleast_1d(as_float(value))
+
+
+_ZPK = Sample(lambda rng: (np.array([0.3, -0.7]), np.array([-0.4, -1.3, -2.0]), 1.5), wrt=(0, 1, 2))
+
+
+@_declared("zpk2tf", _ZPK)
+def zpk2tf(z: Any, p: Any, k: Any) -> Any:
+    """`scipy.signal.zpk2tf`, of one numerator."""
+    z, p = np.atleast_1d(as_float(z)), np.atleast_1d(as_float(p))
+    if z.ndim > 1:
+        refuse("zpk2tf of several numerators", z=(z, None))
+    num, den = (_narrow(np.atleast_1d(np.poly(r)), r) for r in (z, p))
+    return k * num, den
+
+
+def _narrow(x: Any, like: Any) -> Any:
+    return x.astype(like.dtype if x.dtype.kind == "c" else like.real.dtype)  # half precision, of which NumPy's is double
+
+
+@_declared("zpk2ss", _ZPK)
+def zpk2ss(z: Any, p: Any, k: Any) -> Any:
+    """`scipy.signal.zpk2ss`, of one numerator."""
+    return tf2ss(*zpk2tf(z, p, k))
 
 
 @_declared("tf2ss", Sample(lambda rng: (rng.normal(size=2), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
@@ -316,6 +335,8 @@ _METHODS = {"bilinear": 0.5, "tustin": 0.5, "euler": 0.0, "forward_diff": 0.0, "
 def cont2discrete(system: Any, dt: Any, method: str = "zoh", alpha: Any = None) -> Any:
     """`scipy.signal.cont2discrete`."""
     one_of("method", method, "gbt", "zoh", "foh", "impulse", *_METHODS)
+    if not hasattr(system, "to_ss") and len(system) == 3:
+        refuse("cont2discrete of zeros and poles, which it would give back", system=(system, None))
     if not hasattr(system, "to_ss") and len(system) == 2:
         return *ss2tf(*cont2discrete(tf2ss(*system), dt, method, alpha)[:4]), dt
     a, b, c, d = _state(system)
@@ -432,8 +453,8 @@ def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
 def freqresp(system: Any, w: Any = None, n: int = 10000) -> Any:
     """`scipy.signal.freqresp` at given frequencies."""
     at = _given("freqresp", "w", w)
-    if not hasattr(system, "to_ss") and len(system) == 2:
-        (num,), den = _coefficients(*system)
+    if not hasattr(system, "to_ss") and len(system) in (2, 3):
+        (num,), den = _coefficients(*(system if len(system) == 2 else zpk2tf(*system)))
         return w, np.polyval(num, 1j * at) / np.polyval(den, 1j * at)
     a, b, c, d = _state(system)
     if d.shape != (1, 1):

@@ -50,9 +50,7 @@ def _carlson(c: float, q: int, *b: float) -> tuple[Map, ...]:
         def rule(t: Any, _ans: Any, *xs: Any) -> Any:
             for x in map(value, xs):
                 if np.any((np.real(x) < 0) & (np.imag(x) == 0)):
-                    raise errors.UnsupportedError(
-                        f"Carlson's integrals have no derivative rule at negative arguments.\n  At {errors.user_line()}."
-                    )
+                    raise errors.UnsupportedError("Carlson's integrals have no derivative rule at negative arguments.")
             grid = _grid(xs, q)
             terms: Any = (q + 1) * grid
             for j, (x, p) in enumerate(zip(xs, b)):
@@ -171,7 +169,7 @@ def _tricomi(part: Map) -> Map:
     def rule(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
         low, small, large = np.min(value(a), initial=9.0), np.min(value(x), initial=9.0), np.max(value(a), initial=1.0)
         if low < 0.05 or small <= 0:
-            raise errors.UnsupportedError(f"hyperu has a derivative in a and b only for a >= 0.05, x > 0.\n  At {errors.user_line()}.")
+            raise errors.UnsupportedError("hyperu has a derivative in a and b only for a >= 0.05, x > 0.")
         u = np.arange(-40 / low, np.log((745 + 2 * large) / small), 0.25)
         a, b, x = (p[..., None] if hasattr(p, "dtype") else p for p in (a, b, x))
         more = np.log1p(np.exp(u))

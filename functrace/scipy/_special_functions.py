@@ -25,7 +25,11 @@ def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     if b is None and a.size and a.dtype in (np.float32, np.float64):  # as SciPy does it, which takes ten times as long on a few numbers
         top = np.max(a, axis=axes, keepdims=True)
         tied = a == top
-        rest = np.exp(np.subtract(a, top, where=~tied, out=np.full(a.shape, -np.inf, a.dtype)))
+        if np.isfinite(top).all():
+            rest = np.exp(a - top)
+            rest -= tied
+        else:
+            rest = np.exp(np.subtract(a, top, where=~tied, out=np.full(a.shape, -np.inf, a.dtype)))
         ties = np.maximum(np.sum(tied, axis=axes, keepdims=True, dtype=a.dtype), 1)
         return np.log1p(np.sum(rest, axis=axes, keepdims=True) / ties) + np.log(ties) + top
     signed = b is not None and a.dtype.kind != "c"
@@ -134,7 +138,7 @@ def log_multigamma(a: Any, d: int) -> Any:
 
 def _inexact(name: str, exact: Any) -> None:
     if exact:
-        raise errors.UnsupportedError(f"{name}(exact=True) takes integers only.\n  At {errors.user_line()}.\n  Use exact=False.")
+        raise errors.UnsupportedError(f"{name}(exact=True) takes integers only.\n  Use exact=False.")
 
 
 @_declared("comb", drawn((4.0, 6.0), POSITIVE), drawn((4.0, 6.0), POSITIVE, repetition=True))
@@ -163,9 +167,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     _inexact("factorial", exact)
     n = as_float(lift(n), float)
     if n.dtype.kind == "c" or extend != "zero":
-        raise errors.UnsupportedError(
-            f"factorial: only extend='zero' has a derivative rule.\n  At {errors.user_line()}.\n  Use gamma(n + 1)."
-        )
+        raise errors.UnsupportedError("factorial: only extend='zero' has a derivative rule.\n  Use gamma(n + 1).")
     return np.where(n < 0, 0, s.gamma(safe(n, n < 0, 0.0) + 1))
 
 

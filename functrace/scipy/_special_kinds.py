@@ -45,7 +45,7 @@ def declined(name: str, k: int, reason: str) -> Map:
 
     def rule(*_args: Any) -> Any:
         raise errors.UnsupportedError(
-            f"scipy.special.{name} has no derivative in argument {k}: {reason}.\n  At {errors.user_line()}.\n"
+            f"scipy.special.{name} has no derivative in argument {k}: {reason}.\n"
             "  Keep that argument constant: pass a plain value, or functrace.stop_gradient(x)."
         )
 

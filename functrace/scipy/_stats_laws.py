@@ -186,6 +186,14 @@ _gamma = Law(
     _POSITIVE,
     **_by_gamma(lambda z, a: (a, z)),
 )
+_invgauss: Any = Law(
+    "mu",
+    (0.8, 1.3),
+    lambda z, mu: -_LOG_ROOT_2PI - 1.5 * np.log(z) - ((z - mu) / mu) ** 2 / (2 * z),
+    _POSITIVE,
+    logcdf=lambda z, mu: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, mu)[0]), _gaussian_parts(z, mu)[1]),
+    logsf=_gaussian_tail,
+)
 _levy = Law(
     "",
     (0.7,),
@@ -357,10 +365,7 @@ LAWS: dict[str, Law] = {
         "a", (0.8, 2.2), lambda z, a: -(a + 1) * np.log(z) - sp.gammaln(a) - 1 / z, _POSITIVE,
         cdf=lambda z, a: sp.gammaincc(a, 1 / z), sf=lambda z, a: sp.gammainc(a, 1 / z),
     ),
-    "invgauss": Law(
-        "mu", (0.8, 1.3), lambda z, mu: -_LOG_ROOT_2PI - 1.5 * np.log(z) - ((z - mu) / mu) ** 2 / (2 * z), _POSITIVE,
-        logcdf=lambda z, mu: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, mu)[0]), _gaussian_parts(z, mu)[1]), logsf=_gaussian_tail,
-    ),
+    "invgauss": _invgauss,
     "invweibull": Law(
         "c", (0.8, 1.7), lambda z, c: np.log(c) - (c + 1) * np.log(z) - z**-c, _POSITIVE, logcdf=lambda z, c: -(z**-c),
         sf=lambda z, c: -np.expm1(-_power(z, -c))
@@ -469,9 +474,10 @@ LAWS: dict[str, Law] = {
     ),
     "uniform": Law("", (0.3,), lambda z: 0.0 * z, _UNIT, cdf=lambda z: z, sf=lambda z: 1 - z),
     "vonmises": Law("kappa", (0.7, 1.4), lambda z, k: k * (np.cos(z) - 1) - 2 * _LOG_ROOT_2PI - np.log(sp.i0e(k)), valid=lambda k: k >= 0),
-    "wald": Law("", (0.8,), lambda z: -_LOG_ROOT_2PI - 1.5 * np.log(z) - (z - 1) ** 2 / (2 * z), _POSITIVE,
-        logcdf=lambda z: np.logaddexp(sp.log_ndtr(_gaussian_parts(z, 1.0)[0]), _gaussian_parts(z, 1.0)[1]),
-        logsf=lambda z: _gaussian_tail(z, 1.0)),
+    "wald": Law(
+        "", (0.8,), lambda z: _invgauss.log(z, 1.0), _POSITIVE, logcdf=lambda z: _invgauss.logcdf(z, 1.0),
+        logsf=lambda z: _gaussian_tail(z, 1.0),
+    ),
     "weibull_max": _mirror(_weibull),
     "weibull_min": _weibull,
 }  # fmt: skip

@@ -170,7 +170,7 @@ def _op(name: str, law: Law, what: str) -> Any:
                 label = what if what in _POWER else f"moment of order {what}"
                 raise errors.UnsupportedError(
                     f"scipy.stats.{name}: the {label} is not summed precisely enough to be differentiated: "
-                    f"its tails are too heavy, or it is too narrow.\n  At {errors.user_line()}."
+                    f"its tails are too heavy, or it is too narrow."
                 )
             return t * np.where(np.isfinite(ans), slope, np.nan)
 

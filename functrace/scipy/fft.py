@@ -112,6 +112,8 @@ def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, no
     x = as_float(single(x))
     axis = normalize_axis_index(axis, x.ndim) - x.ndim
     if n is not None:
+        if n < 1:
+            raise ValueError(f"invalid number of data points ({n}) specified")
         keep, pad = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
         keep[axis], pad[axis] = slice(n), (0, max(n - x.shape[axis], 0))
         x = np.pad(x[tuple(keep)], pad)
@@ -156,7 +158,7 @@ def _along_axes(name: str) -> Callable[..., Any]:
         if len(sizes) != len(over):
             raise ValueError(f"{name}: s has {len(sizes)} lengths for {len(over)} axes.\n  At {errors.user_line()}.")
         for axis, n in zip(over, sizes):
-            x = _transform(own, inverse, x, type, n, axis, norm, orthogonalize)
+            x = _transform(own, inverse, x, type, None if n == -1 else n, axis, norm, orthogonalize)
         return x
 
     return function
@@ -166,7 +168,7 @@ _KINDS = ((1, "ortho"), (1, None), (2, "forward"), (3, "ortho"), (4, None))
 _SAMPLES = [one(4, type=k, norm=norm) for k, norm in _KINDS]
 for _name in ("dct", "idct", "dst", "idst"):
     _declared(_name, *_SAMPLES, *(one(3, 4, axis=0, n=n) for n in (5, 2)))(_along_axis(_name))
-    _more = one(3, 4), one(3, 4, type=3, s=(5,), norm="ortho")
+    _more = one(3, 4), one(3, 4, type=3, s=(5,), norm="ortho"), one(3, 4, s=(-1, 5))
     _declared(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
 REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})

@@ -214,7 +214,7 @@ _SMOOTH: Any = lambda x, p: np.exp(-p * x) * np.cos(x)
 @_face(note="smooth integrands; no weights")
 def quad(
     func: Any, a: Any, b: Any, args: Any = (), full_output: Any = 0, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8, limit: int = 50,
-    points: Any = None, weight: Any = None, **more: Any,
+    points: Any = None, weight: Any = None, complex_func: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
     """`scipy.integrate.quad`; `points` may be given where the limits are plain numbers."""
     refuse("quad", weight=(weight, None), full_output=(full_output or None, None), **{k: (v or None, None) for k, v in more.items()})
@@ -233,6 +233,8 @@ def quad_vec(
 
 @_face(Sample(lambda rng: (_SMOOTH, 0.2, 1.7, (0.8,)), {"n": 4}, (1, 2, 3)))
 def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+    if _infinite(a) or _infinite(b):
+        raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = _gauss(n)
     return (b - a) * np.sum(weights * func(a + (b - a) * nodes, *args), axis=-1), None
 
@@ -267,6 +269,7 @@ def tplquad(
 def nquad(func: Any, ranges: Any, args: Any = (), opts: Any = None, full_output: bool = False) -> Any:
     """`scipy.integrate.nquad`, without options."""
     refuse("nquad", opts=(opts, None), full_output=(full_output or None, None))
+    args = as_args(args)
     spans = [(lambda *v, r=r: r(*v, *args)) if callable(r) else r for r in ranges]
     return _nested(lambda *x: func(*x, *args), spans, {})
 

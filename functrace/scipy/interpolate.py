@@ -26,12 +26,15 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import Sample
+from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy._interpolate_splines import (
     Akima1DInterpolator,
+    BarycentricInterpolator,
     BSpline,
     CubicHermiteSpline,
     CubicSpline,
+    KroghInterpolator,
     PchipInterpolator,
     PPoly,
     _after,
@@ -41,7 +44,7 @@ from functrace.scipy._interpolate_splines import (
     make_smoothing_spline,
     place,
 )
-from functrace.scipy._shared import by_name, declarer, double, late, root
+from functrace.scipy._shared import by_name, declarer, double, late, one_of, root
 
 _declared = declarer(_scipy)
 
@@ -62,29 +65,6 @@ _LINE = Sample(_TABLE, wrt=(0, 1, 2))
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
     curve = PchipInterpolator(xi, yi, axis)
     return curve.derivative(der)(x) if np.ndim(der) == 0 else [curve.derivative(nu)(x) for nu in der]
-
-
-class BarycentricInterpolator(_Interpolant):
-    """`scipy.interpolate.BarycentricInterpolator`: the polynomial through the points, by Lagrange's formula, safe at the points."""
-
-    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
-        self.axis = normalize_axis_index(axis, lift(yi).ndim)
-        self.xi, self.yi = double(xi), np.moveaxis(double(yi), self.axis, 0)
-        self._ends = self.xi[0], self.xi[-1]
-
-    def _at(self, x: Any, nu: int) -> Any:
-        refuse(type(self).__name__, nu=(nu or None, None))
-        n, out = self.xi.shape[0], 0.0 * _after(x, self.yi) + 0 * self.yi[:1]
-        for j in range(n):
-            factor: Any = 1.0
-            for m in range(n):
-                factor = factor * ((x - self.xi[m]) / (self.xi[j] - self.xi[m])) if m != j else factor
-            out = out + _after(factor, self.yi) * self.yi[j]
-        return out
-
-
-class KroghInterpolator(BarycentricInterpolator):
-    """`scipy.interpolate.KroghInterpolator` through points without repetition."""
 
 
 @_declared("barycentric_interpolate", _LINE)
@@ -116,7 +96,7 @@ def splrep(
 def _through_all(name: str, s: Any) -> None:
     if s is None or s != 0:
         raise errors.UnsupportedError(
-            f"{name}: the knots that smoothing chooses, with s={s}, have no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            f"{name}: the knots that smoothing chooses, with s={s}, have no derivative rule in functrace.\n"
             "  Pass s=0 to go through all points, or use make_smoothing_spline(x, y, lam=...) or make_lsq_spline(x, y, t)."
         )
 
@@ -225,22 +205,31 @@ class RectBivariateSpline:
         return first @ self.z @ second.T
 
 
+_PICKS: dict[Any, Any] = {  # which of two neighbours: of the number of the first, and how much of the way from it
+    "nearest": lambda i, p: i + (p > 0.5),
+    "nearest-up": lambda i, p: i + (p >= 0.5),
+    "next": lambda i, p: i + (p > 0),
+    "previous": lambda i, p: i + (p >= 1),
+}
+
+
 def interp1d(
     x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True, bounds_error: Any = None, fill_value: Any = np.nan,
     assume_sorted: bool = False,
 ) -> Any:  # fmt: skip
     """`scipy.interpolate.interp1d`: a function of the points; all its kinds."""
-    x, y = double(x), double(y)
+    x, y = double(x), as_float(y)
     axis = normalize_axis_index(axis, y.ndim)
     if not assume_sorted:
         order = np.argsort(x, kind="mergesort")
         x, y = index(x, order), np.moveaxis(index(np.moveaxis(y, axis, 0), order), 0, axis)
-    degree = {"slinear": 1, "linear": 1, "quadratic": 2, "cubic": 3}.get(kind, kind)
+    degree = {"slinear": 1, "linear": 1, "quadratic": 2, "cubic": 3, "zero": 0}.get(kind, kind)
     if isinstance(degree, int) and degree > 0:
         inner: Any = make_interp_spline(x, y, degree, axis=axis)
+    elif degree == 0 or kind in _PICKS:
+        inner = _Steps(x, y, axis, _PICKS.get(kind, _PICKS["previous"]))
     else:
-        pick = {"nearest": lambda i, p: i + (p > 0.5), "nearest-up": lambda i, p: i + (p >= 0.5), "next": lambda i, p: i + (p > 0)}
-        inner = _Steps(x, y, axis, pick.get(kind, lambda i, p: i + (p >= 1)))
+        raise NotImplementedError(f"interp1d: kind={kind!r} is none of {', '.join(map(repr, _PICKS))}, a degree or its name")
     extend = isinstance(fill_value, str) and fill_value == "extrapolate"
 
     def evaluate(points: Any) -> Any:
@@ -252,7 +241,8 @@ def interp1d(
             return inner(points) if lost is None else np.where(where(lost), np.nan, inner(points))
         if bounds_error is not False and bool(np.any(below | above)):
             raise ValueError("A value in x_new is outside the interpolation range.")
-        low, high = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
+        spread: Any = lambda v: np.expand_dims(v, tuple(range(axis, axis + points.ndim))) if np.ndim(v) == y.ndim - 1 else v
+        low, high = map(spread, fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value))
         out = inner(np.where(below | above, x[0], points))
         return np.where(where(below), low, np.where(where(above), high, out))
 
@@ -293,12 +283,18 @@ class RegularGridInterpolator:
             method=(None if method in ("linear", "nearest", *_DEGREES) else method, None),
             **{k: (v, None) for k, v in more.items()},
         )
-        self.grid = [double(p) for p in points]
-        self.values, self.method, self.bounds_error, self.fill_value = double(values), method, bounds_error, fill_value
+        self.grid, self.values = [double(p) for p in points], double(values)
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+        for k, g in enumerate(self.grid):
+            if g.shape[0] > 1 and bool(np.all(g[1:] < g[:-1])):
+                self.grid[k], self.values = g[::-1], np.flip(self.values, k)
+            elif not bool(np.all(g[1:] > g[:-1])):
+                raise ValueError(f"The points in dimension {k} must be strictly ascending or descending")
         self.dtype = lift(values).dtype if lift(values).dtype.kind in "fc" else np.dtype(float)
 
     def __call__(self, xi: Any, method: Any = None) -> Any:
         method = method or self.method
+        one_of("method", method, "linear", "nearest", *_DEGREES)
         d = len(self.grid)
         one = isinstance(xi, tuple) and len(xi) > 1  # of numbers: one point, that gives one number
         xi = double(_joined(xi))
@@ -306,13 +302,14 @@ class RegularGridInterpolator:
         if xi.shape[-1:] != (d,):
             raise ValueError(f"the points xi, of shape {xi.shape}, are to have {d} coordinates, along their last axis, as the grid has")
         outside: Any = False
+        inside: Any = True
         corners: list[Any] = []
         for k, g in enumerate(self.grid):
             x = xi[..., k]
-            outside = outside | (x < g[0]) | (x > g[-1])
+            outside, inside = outside | (x < g[0]) | (x > g[-1]), inside & (x >= g[0]) & (x <= g[-1])
             i, part = place(g, x)
             corners.append([(i, 1 - part), (i + 1, part)] if method == "linear" else [(i + (part > 0.5), None)])
-        if self.bounds_error and bool(np.any(outside)):
+        if self.bounds_error and not bool(np.all(inside)):
             raise ValueError("One of the requested xi is out of bounds")
         rest = self.values.shape[d:]
         total = self._by_splines(xi, _DEGREES[method]) if method in _DEGREES else self._by_corners(corners, method)
@@ -376,7 +373,10 @@ class RBFInterpolator:
     ) -> None:  # fmt: skip
         refuse("RBFInterpolator", neighbors=(neighbors, None))
         self.y, d = double(y), double(d)
+        one_of("kernel", kernel, *_KERNELS)
         self.kernel, least = _KERNELS[kernel]
+        if epsilon is None and kernel not in ("linear", "thin_plate_spline", "cubic", "quintic"):
+            raise ValueError(f"RBFInterpolator: epsilon must be given for kernel={kernel!r}")
         self.epsilon = 1.0 if epsilon is None else epsilon
         degree = max(least, 0) if degree is None else int(degree)
         n, dim = self.y.shape
@@ -459,8 +459,7 @@ def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_val
         return NearestNDInterpolator(points, values, rescale)(xi)
     if method != "linear":
         raise errors.UnsupportedError(
-            f"griddata: method={method!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
-            "  Use method='linear', or RBFInterpolator, which is smooth."
+            f"griddata: method={method!r} has no derivative rule in functrace.\n  Use method='linear', or RBFInterpolator, which is smooth."
         )
     return LinearNDInterpolator(points, values, fill_value, rescale)(xi)
 

@@ -30,7 +30,7 @@ from functrace.ops.registry import Declared, Sample, declare, each, one
 from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, solution
 from functrace.scipy._optimize_constrained import constrained, polished
-from functrace.scipy._shared import by_name, declarer, late, only_first
+from functrace.scipy._shared import bound, by_name, declarer, late, only_first
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
@@ -61,10 +61,14 @@ def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Calla
         def call(*args: Any, **kwargs: Any) -> Any:
             if isinstance(args[1] if len(args) > 1 else kwargs.get("x0"), dict):
                 raise errors.InputTypeError(
-                    f"{path}: it starts from a dict, where SciPy wants a vector.\n  At {errors.user_line()}.\n"
+                    f"{path}: it starts from a dict, where SciPy wants a vector.\n"
                     "  Use functrace.optim.minimize, or functrace.scipy_objective, which makes a function of a vector."
                 )
-            return function(*args, **kwargs) if own is None or involved(args, kwargs) else own(*args, **kwargs)
+            if own is not None:
+                if not involved(args, kwargs):
+                    return own(*args, **kwargs)
+                bound(own_name, inspect.signature(own), args, kwargs)  # a keyword that SciPy has not is left out nowhere
+            return function(*args, **kwargs)
 
         call.__name__, call.__doc__ = own_name, function.__doc__ or f"`{path}`."
         call.__wrapped__ = function  # type: ignore[attr-defined]
@@ -83,6 +87,10 @@ def as_args(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
+def _result(fun: Any, x: Any, args: Any, how: str = "the implicit function theorem") -> Any:
+    return _scipy.OptimizeResult(x=x, fun=fun(x, *as_args(args)), success=True, message=f"solved; derivatives by {how}")
+
+
 # equations
 
 
@@ -92,13 +100,11 @@ def root(
 ) -> Any:
 
     def solver(g: Any, start: Any) -> Any:
-        found = _scipy.root(g, start, method=method, tol=tol, options=options)
+        found = _scipy.root(g, start, method=method, tol=tol, callback=callback, options=options)
         return polished(g, np.reshape(found.x, np.shape(start)), found)
 
     x = solution(fun, lambda g: g, np.atleast_1d(lift(x0)), as_args(args), solver, None)
-    return _scipy.OptimizeResult(
-        x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
-    )
+    return _result(fun, x, args)
 
 
 @_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, np.ones(2), (np.array([1.0, 2.0]),)), wrt=(2,)))
@@ -196,6 +202,7 @@ def _held(x: Any, slope: Any, low: Any, high: Any) -> Any:
     return (x <= low + near) & (slope > 0) | (x >= high - near) & (slope < 0)
 
 
+_BY_HESSIAN = ("dogleg", "trust-ncg", "trust-krylov", "trust-exact")
 _GRADIENT_FREE = ("Nelder-Mead", "Powell", "COBYLA", "COBYQA")
 _BOWL: Any = lambda x, p: np.sum((x - p) ** 2 * np.arange(1.0, 3.0)) + np.sum(x) ** 4
 
@@ -209,21 +216,19 @@ def minimize(
     refuse("minimize", jac=(True if jac is True else None, None))
     limits = _limits(bounds)
     if not isinstance(constraints, (tuple, list)) or len(constraints):
-        x = constrained(fun, np.atleast_1d(lift(x0)), as_args(args), limits, constraints, method=method, tol=tol, options=options)
-        return _scipy.OptimizeResult(
-            x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the conditions of Karush, Kuhn and Tucker"
-        )
+        how = {"method": method, "tol": tol, "callback": callback, "options": options}
+        x = constrained(fun, np.atleast_1d(lift(x0)), as_args(args), limits, constraints, **how)
+        return _result(fun, x, args, "the conditions of Karush, Kuhn and Tucker")
     make = _stationary(limits)
 
     def solver(g: Any, start: Any) -> Any:
         more = {} if method in _GRADIENT_FREE else {"jac": grad(g)}
-        found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, options=options, **more)
+        more |= {"hess": hessian(g)} if method in _BY_HESSIAN else {}
+        found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, callback=callback, options=options, **more)
         return polished(make(g), np.reshape(found.x, np.shape(start)), found)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
-    return _scipy.OptimizeResult(
-        x=x, fun=fun(x, *as_args(args)), success=True, message="solved; derivatives by the implicit function theorem"
-    )
+    return _result(fun, x, args)
 
 
 @_face()
@@ -237,7 +242,7 @@ def minimize_scalar(
         return polished(grad(g), np.float64(found.x), found)
 
     x = solution(fun, grad, 0.0, as_args(args), solver, None)
-    return _scipy.OptimizeResult(x=x, fun=fun(x, *as_args(args)), success=True)
+    return _result(fun, x, args)
 
 
 def _scalar_minimum(name: str, positions: int) -> Any:
@@ -275,6 +280,15 @@ fmin, fmin_powell, fmin_bfgs, fmin_cg = (
 _HALF_SQUARES: Any = lambda r: np.sum(r * r) / 2
 
 
+def _within(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The bounds of a fit, and a point between them, where `curve_fit` begins."""
+    ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    low, high = (np.broadcast_to(np.asarray(v, float), shape) for v in ends)
+    below, above = np.isfinite(low), np.isfinite(high)
+    first, last = np.where(below, low, np.where(above, high - 2, 0.0)), np.where(above, high, np.where(below, low + 2, 2.0))
+    return low, high, (first + last) / 2
+
+
 class _Fit(_scipy.OptimizeResult):  # type: ignore[misc]
     """What `least_squares` found; the Jacobian is computed when it is asked for."""
 
@@ -296,8 +310,7 @@ def least_squares(
 ) -> Any:  # fmt: skip
     """`scipy.optimize.least_squares`, with linear loss; bounds may be active."""
     refuse("least_squares", loss=(loss, "linear"), kwargs=(kwargs or None, None))
-    limits = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    limits = tuple(np.broadcast_to(np.asarray(v, float), np.shape(np.atleast_1d(lift(x0)))) for v in limits)
+    limits = _within(bounds, np.shape(np.atleast_1d(lift(x0))))[:2]
     make = _stationary(limits, _HALF_SQUARES)
 
     def solver(g: Any, start: Any) -> Any:
@@ -323,13 +336,14 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: b
 @_face(Sample(lambda rng: (lambda x, a, b: a * np.exp(b * x), np.arange(4.0), np.array([1.0, 1.3, 2.0, 2.6])), wrt=()))
 def curve_fit(
     f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, check_finite: Any = None,
-    bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *, full_output: bool = False, **more: Any,
+    bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *, full_output: bool = False, nan_policy: Any = None, **more: Any,
 ) -> Any:  # fmt: skip
     """`scipy.optimize.curve_fit`: parameters and covariance, differentiable in the data and in `sigma` (standard deviations)."""
-    refuse("curve_fit", full_output=(full_output or None, None))
+    loss = more.get("loss", "linear")
+    refuse("curve_fit", full_output=(full_output or None, None), loss=(loss, "linear"), nan_policy=(nan_policy, None))
     if sigma is not None and np.ndim(lift(sigma)) > 1:
         refuse("curve_fit", sigma=(sigma, None))
-    start = np.ones(len(inspect.signature(f).parameters) - 1) if p0 is None else np.atleast_1d(lift(p0))
+    start = _within(bounds, (len(inspect.signature(f).parameters) - 1,))[2] if p0 is None else np.atleast_1d(lift(p0))
     weight = 1.0 if sigma is None else 1 / lift(sigma)
     count = start.shape[0]
     open_f, captured = lift_closure(f)
@@ -346,9 +360,9 @@ def curve_fit(
 @_declared("lsq_linear")
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *_how: Any, **_more: Any) -> Any:
     """`scipy.optimize.lsq_linear`; bounds may be active."""
+    bound("lsq_linear", inspect.signature(_scipy.lsq_linear), (A, b, bounds, *_how), _more)
     a, b = lift(A) * 1.0, lift(b) * 1.0
-    low, high = (np.broadcast_to(v, a.shape[1:]) for v in ((bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds))
-    inside = np.where(np.isfinite(low), low + np.minimum(1.0, (high - low) / 2), np.where(np.isfinite(high), high - 1.0, 0.0))
+    low, high, inside = _within(bounds, a.shape[1:])
     return least_squares.__wrapped__(lambda x, a, b: a @ x - b, inside, bounds=(low, high), args=(a, b))
 
 
@@ -370,7 +384,7 @@ def linprog(
 ) -> Any:
     """`scipy.optimize.linprog`: the vertex, from the equations of the constraints that are active there."""
     c = np.ravel(lift(c)) * 1.0
-    n = c.shape[0]
+    n, bounds = c.shape[0], (0, None) if bounds is None else bounds
     only_first("linprog (its bounds may be rows of A_ub)", bounds)
     refuse("linprog", integrality=(more.get("integrality"), None))
     low, high = (np.broadcast_to(v, n) for v in _limits(bounds if np.ndim(bounds[0]) else [bounds]))

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.signal as _scipy
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, bilinear, general
@@ -211,6 +212,8 @@ _pole: Any = general(
 
 def _filter(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     """The filtered signal along the last axis, and the final state (direct form II transposed)."""
+    if np.any(value(a[0]) == 0):  # without a look, by which a loop would not be one operation
+        raise ValueError("a filter whose first coefficient a[0] is 0 can't be run.")
     order, n = max(a.shape[0], b.shape[0]) - 1, x.shape[-1]
     b, a = pad_last(b, order + 1 - b.shape[0]) / a[0], pad_last(a, order + 1 - a.shape[0]) / a[0]
     long = pad_last(x, order)
@@ -245,7 +248,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 @_declared("lfilter_zi", Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2])), wrt=(0, 1)))
 def lfilter_zi(b: Any, a: Any) -> Any:
-    b, a = as_float(b), as_float(a)
+    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     n = max(a.shape[0], b.shape[0])
     b, a = pad_last(b, n - b.shape[0]) / a[0], pad_last(a, n - a.shape[0]) / a[0]
     eye = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
@@ -269,7 +272,7 @@ def _extended(x: Any, padtype: Any, count: int) -> Any:
 def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> Any:
     """`run(x, first value)` along the signal and back."""
     x = np.moveaxis(as_float(x), axis, -1)
-    count = 0 if padtype is None else padlen
+    count = 0 if padtype is None else max(padlen, 0)
     if count >= x.shape[-1]:
         raise ValueError(f"The length of the input vector x must be greater than padlen, which is {count}.")
     y = _extended(x, padtype, count)
@@ -282,7 +285,7 @@ def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> A
     "filtfilt",
     *(
         Sample(lambda rng: (rng.normal(size=2), np.array([1.5, -0.6]), rng.normal(size=9)), kw, (0, 1, 2))
-        for kw in ({}, {"padtype": "even"}, {"padtype": None})
+        for kw in ({}, {"padtype": "even"}, {"padtype": None}, {"padlen": -1})
     ),
 )
 def filtfilt(
@@ -290,10 +293,20 @@ def filtfilt(
 ) -> Any:
     """`scipy.signal.filtfilt`, with method "pad"."""
     refuse("filtfilt", method=(method, "pad"))
-    b, a = as_float(b), as_float(a)
+    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     zi = lfilter_zi(b, a)
     padlen = 3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen
     return _forth_and_back(x, axis, padtype, padlen, lambda y, start: _filter(b, a, y, zi * start)[0])
+
+
+def _sections(sos: Any) -> Any:
+    """Second-order sections, checked."""
+    sos = np.atleast_2d(as_float(sos))
+    if sos.ndim != 2 or sos.shape[1] != 6:
+        raise ValueError(f"sos must have the shape (n_sections, 6), not {sos.shape}.")
+    if not np.all(sos[:, 3] == 1):
+        raise ValueError("sos[:, 3] should be all ones")
+    return sos
 
 
 _SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1]])
@@ -304,7 +317,7 @@ _SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1
     *(Sample(lambda rng: (_SOS, rng.normal(size=(2, 6))), kw, (1,)) for kw in ({}, {"zi": 0.1 * np.arange(8.0).reshape(2, 2, 2)})),
 )
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    sos, y = as_float(sos), np.moveaxis(as_float(x), axis, -1)
+    sos, y = _sections(sos), np.moveaxis(as_float(x), axis, -1)
     state = None if zi is None else np.moveaxis(as_float(zi), (axis % lift(x).ndim) + 1, -1)
     finals = []
     for k in range(sos.shape[0]):
@@ -326,7 +339,7 @@ def sosfilt_zi(sos: Any) -> Any:
 
 @_declared("sosfiltfilt", Sample(lambda rng: (_SOS, rng.normal(size=17)), wrt=(1,)))
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    sos = as_float(sos)
+    sos = _sections(sos)
     zi, count = sosfilt_zi(sos), sos.shape[0]
     if padlen is None:
         padlen = 3 * (2 * count + 1 - min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0))))
@@ -412,6 +425,8 @@ def _ranked(a: Any, domain: Any, rank: Any) -> Any:
     from functrace.scipy.ndimage import rank_filter  # it is built on this module
 
     only_first("order_filter", domain)
+    if not np.all(np.array(np.shape(domain)) % 2):
+        raise ValueError("Each dimension of domain argument should have an odd number of elements.")
     return rank_filter(single(as_float(a)), rank, footprint=np.asarray(domain) != 0, mode="constant")
 
 
@@ -444,9 +459,8 @@ _REASONS = {
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
     "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
     "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
-    "it holds plain numbers: give the tuple (num, den) or (A, B, C, D) to lsim, step, freqresp ... instead": "StateSpace TransferFunction "
-    "dlti lti",
-    "give (k * np.poly(z), np.poly(p)) to lsim, step, freqresp ... instead": "ZerosPolesGain zpk2tf zpk2ss",
+    "it holds plain numbers: give the tuple (num, den), (zeros, poles, gain) or (A, B, C, D) to lsim, step, freqresp ... instead": "dlti "
+    "StateSpace TransferFunction ZerosPolesGain lti",
     "the gains are not unique; for one input Ackermann's formula has a derivative": "place_poles",
 }
 REFUSED = by_name(_REASONS)

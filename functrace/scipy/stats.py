@@ -130,9 +130,7 @@ def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any
         raise TypeError(f"{name}() takes the parameters {', '.join(names)}; missing: {missing}, unknown: {unknown}")
     for n, whole in zip(names, _whole(law)):
         if whole and isinstance(given[n], Tracer) and given[n].dtype.kind not in "iub":
-            raise errors.UnsupportedError(
-                f"{name}: {n} is a whole number and has no derivative.\n  At {errors.user_line()}.\n  Pass an integer."
-            )
+            raise errors.UnsupportedError(f"{name}: {n} is a whole number and has no derivative.\n  Pass an integer.")
     values = [real(given[n], name) for n in [*law.names, "loc", "scale"]]
     return tuple(values[:-2]), values[-2], values[-1]
 
@@ -294,7 +292,7 @@ class Distribution:
         def call(*args: Any, **kwargs: Any) -> Any:
             if holds_tracer([*args, *fixed, *kwargs.values(), *named.values()]):
                 raise errors.UnsupportedError(
-                    f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+                    f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n"
                     f"  {_INSTEAD.get(method, 'G')}ive it a rule with functrace.custom_vjp."
                 )
             return own(*args, *fixed, **named, **kwargs)

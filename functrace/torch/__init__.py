@@ -68,7 +68,10 @@ globals().update(_dtypes.NAMES)
 globals().update(_device.ALL)
 globals().update(_create.LEGACY)
 globals().update({name: f for name, f in _ops.FUNCTIONS.items() if not name.startswith("_")})
-globals().update(_trimmed({name: f for name, f in globals().items() if not name.startswith("_")}))
+globals().update(_trimmed(globals()))
+for _f in _ops.FUNCTIONS.values():
+    if _f.__module__ in ("functrace.torch._apply", "functrace.torch._bind"):
+        _f.__module__ = __name__  # where pickle finds it
 _trim_methods(Tensor)
 
 
@@ -103,7 +106,8 @@ _LAZY = _names(
     utils="",
     storage="is_storage",
     amp="autocast is_autocast_enabled",
-    overrides="",
+    jit="",
+    overrides="_C",
     testing="",
     distributions="",
     _rare="""

@@ -86,10 +86,10 @@ def backward(
         if not all(t._rg for t in inputs):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         wanted = [_edge_of(t) for t in inputs]
-    arrived = run(roots, keep, create_graph, wanted, True)
-    for t, g in zip(inputs or (), arrived):
-        if g is not None and not t.is_leaf:
-            t._accumulate(g, create_graph)
+        for t in inputs:
+            if not t.is_leaf:
+                t.retain_grad()
+    run(roots, keep, create_graph, wanted, True)
 
 
 def grad(

@@ -1,7 +1,8 @@
 """The binding table of composite operations: a function of arrays under PyTorch's name and keywords becomes one of tensors.
 
 A row states what PyTorch calls the node ("A|B": B where `dim` is given), and a function of NumPy arrays whose parameters have
-PyTorch's names. Tensors may stand anywhere among its arguments, in lists too. Its gradient, to any order, is `functrace.vjp`'s.
+PyTorch's names. Tensors may stand anywhere among its arguments, in lists too. Its gradient, to any order, is `functrace.vjp`'s,
+or that of the rules which the row states after it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range
+from functrace.torch._dtypes import F32, F64
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
@@ -95,7 +97,9 @@ def _refused(name: str, a: Any, why: str) -> LinAlgError:
 
 
 def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
-    """What NumPy says of shapes and axes, as PyTorch says it, or at least with its class of error and the operation's name."""
+    """What NumPy says of matrices, shapes and axes, as PyTorch says it, or at least with its class of error and the operation's name."""
+    if isinstance(error, np.linalg.LinAlgError):
+        return _refused(name, inputs[0]._a, str(error))
     if isinstance(error, np.exceptions.AxisError) and error.axis is not None:
         return out_of_range(error.axis, error.ndim or 0)
     text = str(error)
@@ -110,18 +114,20 @@ def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
 
 
 def bound(
-    name: str, node: str, fun: Callable[..., Any], *, operands: int = 1, floating: bool = False, constant: str = "", fields: str = ""
-) -> Callable[..., Any]:
+    name: str, node: str, fun: Callable[..., Any], *rules: Callable[..., Any], operands: int = 1, floating: bool = False,
+    constant: str = "", fields: str = "", flat: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
     """The function of tensors called `name`, made of `fun`, whose parameter names are PyTorch's.
 
     The first `operands` arguments are promoted to one dtype, where `floating` integers to the default one. An int or tuple
     called `dim` counts from the front when `fun` gets it. `fields` names the results. A `constant` has no derivative:
-    "zero" gives results that do not require grad, "none" ones whose `backward` raises.
+    "zero" gives results that do not require grad, "none" ones whose `backward` raises. The `rules` of the first arguments, if they are
+    stated, spare the trace where no others need a gradient; `flat` is as in `Op`.
     """
     names = fun.__code__.co_varnames[: fun.__code__.co_argcount]
     defaults = fun.__defaults__ or ()
     place = names.index("dim") if "dim" in names else -1
-    rows: dict[bool, Op] = {}  # made when first used, for importing is to be fast
+    rows: dict[tuple[bool, int], Op] = {}  # made when first used, for importing is to be fast
     kind: list[Any] = []
 
     def function(*args: Any, out: Any = None, **named: Any) -> Any:
@@ -159,10 +165,18 @@ def bound(
                 given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(dim, ndim)
                 lifted = not ndim
             along = place >= 0 and given[place] is not None
-            if along not in rows:
-                rows[along] = Op(node.split("|")[-along], fun, frees=True)
-            op = rows[along]
-            many: list[bool] = []
+            arrays = [t._a for t in inputs]
+            which = [k for k, t in enumerate(inputs) if t._rg]
+            grad = bool(which and not constant and recording())
+            direct = 0  # how many arrays there are, if the rules are for them
+            if rules and grad and not lifted and which[-1] < len(rules) and spots[-1] == (len(spots) - 1, -1):
+                fit = [type(a) is np.ndarray and a.dtype in (F32, F64) and target in (a.dtype, None) for a in arrays[: len(rules)]]
+                direct = 0 if False in fit else len(spots)
+            if (along, direct) not in rows:
+                row = [*rules, *(None,) * direct][:direct] or None
+                rows[along, direct] = Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat)
+            op = rows[along, direct]
+            many = [op.many] if direct else []
 
             def whole(*arrays: Any) -> tuple[Any, ...]:
                 full = [list(x) if isinstance(x, list) else x for x in given]
@@ -177,8 +191,6 @@ def bound(
                         full[k][j] = a
                 try:
                     found = fun(*full)
-                except np.linalg.LinAlgError as error:
-                    raise _refused(name, inputs[0]._a, str(error)) from None
                 except ValueError as error:
                     raise _unfit(name, inputs, error) from None
                 many.append(isinstance(found, (tuple, list)))
@@ -187,13 +199,17 @@ def bound(
                     found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
                 return tuple(np.reshape(x, ()) for x in found) if lifted else found
 
-            arrays = [t._a for t in inputs]
-            if not constant and recording() and any(t._rg for t in inputs):
-                which = [k for k, t in enumerate(inputs) if t._rg]
+            if direct:
+                try:
+                    found = call(op, inputs, tuple(given[direct:]))
+                except ValueError as error:
+                    raise _unfit(name, inputs, error) from None
+                results = found if op.many else (found,)
+            elif grad:
                 results = pull_node(op, op.node, whole, inputs, arrays, which, False)
             else:
                 results = tuple(wrap(owned(x, arrays)) for x in whole(*arrays))
-                if constant == "none" and recording() and any(t._rg for t in inputs):
+                if which and constant == "none" and recording():
                     results = tuple(call(underivable(name), (t, *inputs), ()) for t in results)
             if many[0] and not kind:
                 kind.append(result_class(name, *fields.split()) if fields else tuple)
@@ -221,7 +237,7 @@ def underivable(name: str) -> Op:
 
 
 def bind(
-    table: dict[str, tuple[str, Callable[..., Any]]],
+    table: dict[str, tuple[Any, ...]],
     *,
     method: bool = True,
     torch: bool = True,
@@ -230,9 +246,9 @@ def bind(
     **options: Any,
 ) -> None:
     """Enter rows as functions of `torch.` and methods of Tensor, or of a module's namespace; "a b c" are one function's names."""
-    for names, (node, fun) in table.items():
+    for names, (node, fun, *rules) in table.items():
         first, *_ = every = names.split()
-        function = bound(prefix + first, node, fun, **options)
+        function = bound(prefix + first, node, fun, *rules, **options)
         if space is not None:
             space.update(dict.fromkeys(every, guarded(prefix + first, function)))
         else:

@@ -15,7 +15,7 @@ from typing import Any
 from functrace.errors import boundary
 from functrace.torch._views import bad_argument
 
-_THEMSELVES = ("functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")
+_THEMSELVES = ("functrace.torch", "functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")
 _PLAIN = ("__new__", "__getattr__", "__init_subclass__", "__hash__", "__setattr__", "__len__", "__bool__", "backward")
 
 
@@ -34,7 +34,7 @@ def _no_tensor(function: Any, first: int, error: AttributeError, args: Sequence[
 
 def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
     """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
-    return {
+    found = {
         name: boundary(f, functools.partial(_no_tensor, f, first))
         for name, f in names.items()
         if type(f) is FunctionType
@@ -43,6 +43,9 @@ def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
         and name not in _PLAIN
         and (name[0] != "_" or name.endswith("__"))
     }
+    for name, f in found.items() if "__name__" in names else ():
+        f.__module__, f.__qualname__ = names["__name__"], name  # where pickle finds it
+    return found
 
 
 def trim_methods(cls: type) -> None:

@@ -17,7 +17,7 @@ from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit
 from functrace.core.tracer import BatchTracer, Tracer
-from functrace.ops import cumulative, index, shape
+from functrace.ops import cumulative, index, linalg, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.arrange import on_diagonal
 from functrace.ops.calculus import sinc_
@@ -34,10 +34,10 @@ from functrace.transforms.batching import spread
 from functrace.transforms.tracing import replaced
 
 __all__ = [
-    "BROADCAST", "CUMPROD", "CUMSUM", "GETITEM", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace", "BatchTracer",
-    "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit", "index_add",
-    "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "replaced", "rules", "sinc_",
-    "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
+    "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace",
+    "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit",
+    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "replaced",
+    "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -51,6 +51,7 @@ def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
 RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
 INDEX_SET = rules(index.index_set)
 SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
+DET, INV = rules(linalg._det), rules(linalg._inv)
 CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
 
 
@@ -63,8 +64,11 @@ def _varies(key: Any) -> bool:
 
 
 def alike(a: Any, name: str) -> Any:
-    """The plain array of integers that an operation looks into. Raises where they differ between the examples of a batch."""
+    """The plain array that an operation looks into. Raises where it differs between the examples of a batch."""
     while isinstance(a, Tracer):
+        if isinstance(a, BatchTracer) and a.owner.size == 1:
+            a = a.value[0]
+            continue
         if isinstance(a, BatchTracer):
             raise NotImplementedError(f"{name} under vmap: its indices, targets or lengths differ between the examples: loop over them.")
         a = a.value

@@ -62,6 +62,19 @@ def written(out: Any, a: Any) -> Any:
     return out.copy_(wrap(a))
 
 
+def creates(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which gives an array, as one that makes a tensor, with the options that all of those have."""
+
+    @functools.wraps(function)
+    def make(
+        *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, **named: Any
+    ) -> Any:
+        device_of(device)
+        return finish(function(*args, **named), requires_grad)
+
+    return make
+
+
 _SEQUENCES = (list, tuple, range, deque)
 
 
@@ -144,11 +157,12 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """`data` as a tensor, on its own memory if that can be."""
+    device_of(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, (np.ndarray, Tracer)) and (dtype is None or dtype.np == data.dtype):
         return from_numpy(data)
-    return tensor(data, dtype=dtype, device=device)
+    return tensor(data, dtype=dtype)
 
 
 asarray = as_tensor
@@ -269,23 +283,25 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: 
     return finish(each(input._a, _leaves.like(input._a, lambda shape: np.full(shape, held))), requires_grad)
 
 
+@creates
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
     """A 0-d tensor of the default dtype."""
-    return wrap(np.asarray(s, numpy_dtype(dtype)))
+    return np.asarray(s, numpy_dtype(dtype))
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+@creates
+def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Any:
     """The n x m matrix with ones on its diagonal."""
-    device_of(device)
     if not isinstance(n, (int, np.integer, Tensor)):
         raise TypeError(f"eye(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     for size, letter in ((n, "n"), (m, "m")):
         if size is not None and size < 0:
             raise RuntimeError(f"{letter} must be greater or equal to 0, got {size}")
-    return finish(np.eye(n, m, dtype=numpy_dtype(dtype)), requires_grad)
+    return np.eye(n, m, dtype=numpy_dtype(dtype))
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+@creates
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """Numbers from `start` (0) up to but without `end`."""
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
     start, end, step = (_dtypes.held(x, np.dtype(np.float64)).item() if isinstance(x, complex) else x for x in (start, end, step))
@@ -302,25 +318,21 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, req
     n = max(0, math.ceil((end - start) / step))
     d = numpy_dtype(dtype, _dtypes.int64 if whole else None)
     values = start + np.arange(n, dtype=np.int64 if whole else np.float64) * step
-    return finish(values.astype(d), requires_grad)
+    return values.astype(d)
 
 
-def _range(function: Callable[..., Any]) -> Callable[..., Any]:
-    def plain(
-        start: Any, end: Any, steps: int, *args: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, **more: Any
-    ) -> Any:
-        device_of(device)
-        start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-        d = numpy_dtype(dtype, _dtypes.of_scalar(1j) if isinstance(start, complex) or isinstance(end, complex) else None)
-        if steps < 0:
-            raise RuntimeError("number of steps must be non-negative")
-        return finish(function(start, end, operator.index(steps), d, *args, **more), requires_grad)
-
-    return plain
+def _range(start: Any, end: Any, steps: int, dtype: Any) -> tuple[Any, Any, int, Any]:
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    usual = _dtypes.of_scalar(1j) if isinstance(start, complex) or isinstance(end, complex) else None
+    return start, end, operator.index(steps), numpy_dtype(dtype, usual)
 
 
-def _linspace(start: Any, end: Any, n: int, d: Any) -> Any:
-    """From both ends towards the middle, in the dtype of the result, as PyTorch does."""
+@creates
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Any:
+    """Evenly spaced numbers: from both ends towards the middle, in the dtype of the result, as PyTorch does."""
+    start, end, n, d = _range(start, end, steps, dtype)
     if n < 2 or d.kind not in "fc":
         return np.linspace(start, end, n).astype(d)
     step = d.type((d.type(end) - d.type(start)) / d.type(n - 1))
@@ -328,8 +340,11 @@ def _linspace(start: Any, end: Any, n: int, d: Any) -> Any:
     return np.where(k < n // 2, d.type(start) + step * k.astype(d), d.type(end) - step * (n - 1 - k).astype(d)).astype(d)
 
 
-linspace = _range(_linspace)
-logspace = _range(lambda start, end, n, d, base=10.0: np.power(base, np.linspace(start, end, n)).astype(d))
+@creates
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Any:
+    """The powers of `base` with evenly spaced exponents."""
+    start, end, n, d = _range(start, end, steps, dtype)
+    return np.power(base, np.linspace(start, end, n)).astype(d)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
@@ -372,7 +387,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple(t if t._a.shape == shape else t.expand(shape) for t in tensors)
 
 
-def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+@creates
+def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """Numbers from `start` up to and with `end`."""
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
@@ -380,15 +396,15 @@ def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
         stacklevel=level(),
     )
     n = int((end - start) / step) + 1
-    return finish((start + np.arange(n) * step).astype(numpy_dtype(dtype)), requires_grad)
+    return (start + np.arange(n) * step).astype(numpy_dtype(dtype))
 
 
-def empty_strided(size: Any, stride: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
+@creates
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> Any:
     """A tensor of these strides, counted in elements, whose elements are not set."""
-    device_of(device)
     n = 1 + sum((k - 1) * s for k, s in zip(size, stride)) if 0 not in size else 0
     flat = np.zeros(n, numpy_dtype(dtype))
-    return finish(np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride]), requires_grad)
+    return np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride])
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
@@ -397,12 +413,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 def _window(fun: Any) -> Callable[..., Any]:
-    def window(
-        window_length: int, periodic: bool = True, *shape: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
-    ) -> Any:
-        device_of(device)
+    @creates
+    def window(window_length: int, periodic: bool = True, *shape: float, dtype: Any = None) -> Any:
         a = fun(window_length + periodic, *shape)[:window_length] if window_length > 1 else np.ones(window_length)
-        return finish(a.astype(numpy_dtype(dtype)), requires_grad)
+        return a.astype(numpy_dtype(dtype))
 
     return window
 
@@ -414,6 +428,17 @@ _WINDOWS: dict[str, Any] = {
 public(_range_with_end, "range", method=False)
 for _name, _fun in _WINDOWS.items():
     public(_window(_fun), _name + "_window", method=False)
+
+
+def _indices(name: str) -> Any:
+    def function(row: int, col: int, offset: int = 0, *, dtype: Any = _dtypes.int64) -> Any:
+        return np.stack(getattr(np, name)(row, offset, col)).astype(dtype.np)
+
+    return creates(function)
+
+
+for _name in ("tril_indices", "triu_indices"):
+    public(_indices(_name), _name, method=False)
 
 
 def fill(input: Any, value: Any) -> Any:
@@ -452,6 +477,7 @@ def _new(maker: Maker) -> Maker:
 for _maker in (zeros, ones, empty, full):
     public(_new(_maker), f"new_{_maker.__name__}", torch=False)
 public(lambda self, data, dtype=None, **more: tensor(data, dtype=dtype or self.dtype, **more), "new_tensor", torch=False)
+public(lambda self, *args: Tensor._construct(*args, dtype=self.dtype), "new", torch=False)
 
 
 class _StorageMeta(type):

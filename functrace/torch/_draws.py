@@ -12,8 +12,8 @@ import numpy as np
 from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, fits
-from functrace.torch._create import empty, empty_like, finish, makers, numpy_dtype, shape_of
-from functrace.torch._dtypes import device_of
+from functrace.torch._contact import alike
+from functrace.torch._create import creates, empty, empty_like, keywords, makers, numpy_dtype, shape_of
 from functrace.torch._leaves import like
 from functrace.torch._limits import refuse
 from functrace.torch._modes import no_grad, recording
@@ -34,21 +34,20 @@ def _drawn(name: str, kind: str) -> tuple[Any, Any]:
 
 
 rand, rand_like = _drawn("rand", "uniform")
-randn, randn_like = _drawn("randn", "normal")
+randn, _standard = _drawn("randn", "normal")
 
 
-def randint(
-    low: int,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Any:
+@functools.wraps(_standard)
+def randn_like(input: Any, **options: Any) -> Any:
+    if type(getattr(input, "_a", None)) is not np.ndarray or input._a.flags.c_contiguous:
+        return _standard(input, **options)
+    with no_grad():
+        return empty_like(input, **options).normal_()
+
+
+@creates
+def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
     """Integers from `low` (0) to `high - 1`."""
-    device_of(device)
     high_alone = size is None or high is None
     if size is None:
         low, high, size = 0, low, high
@@ -65,7 +64,7 @@ def randint(
             if not np.iinfo(d).min <= n <= np.iinfo(d).max:
                 raise RuntimeError(f"{what} is out of bounds for {c_name(np.empty(0, d))}")
     values = _below(_source(generator), low, high, math.prod(shape)).reshape(shape)
-    return finish(values.astype(d), requires_grad)
+    return values.astype(d)
 
 
 def _below(source: _random.Generator, low: int, high: int, n: int) -> Any:
@@ -74,17 +73,27 @@ def _below(source: _random.Generator, low: int, high: int, n: int) -> Any:
     return source.below(low, high, n)
 
 
-def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
+@creates
+def randint_like(input: Any, low: int, high: int | None = None, *, generator: Any = None, dtype: Any = None) -> Any:
     """Integers, in the shape and dtype of another tensor."""
     given = (0, low) if high is None else (low, high)
-    return wrap(like(input._a, lambda shape: randint(*given, shape, dtype=dtype or input.dtype)._a))
+    return like(input._a, lambda shape: randint(*given, shape, generator=generator, dtype=dtype or input.dtype)._a)
 
 
+@creates
 def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     """The integers below n in random order."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    return wrap(_source(generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64)))
+    return _source(generator).permutation(n).astype(numpy_dtype(dtype, _dtypes.int64))
+
+
+def _one(a: Any, name: str) -> Any:
+    """What numbers are drawn by: a plain array, of one example at a time."""
+    try:
+        return alike(a, name)
+    except NotImplementedError:
+        raise RuntimeError(f'vmap: {name} draws by what differs between the examples: use randomness="different"') from None
 
 
 def _given(node: str, arguments: int) -> Op:
@@ -92,7 +101,8 @@ def _given(node: str, arguments: int) -> Op:
     return Op(node, lambda *rest: rest[-1], [zero] * arguments, "Zero")
 
 
-_BERNOULLI, _NORMAL = _given("Bernoulli", 1), {k: _given(f"NormalBackward{k}", n) for k, n in ((1, 1), (2, 1), (3, 2))}
+_BERNOULLI, _POISSON = _given("Bernoulli", 1), _given("Poisson", 1)
+_NORMAL = {k: _given(f"NormalBackward{k}", n) for k, n in ((1, 1), (2, 1), (3, 2))}
 
 
 def normal(
@@ -104,11 +114,13 @@ def normal(
     dtype: Any = None,
     requires_grad: bool = False,
     out: Any = None,
+    **options: Any,
 ) -> Any:
     """Normal numbers of a mean and standard deviation, numbers or tensors."""
     if size is not None:
-        made = empty(shape_of("normal", (size,)), dtype=dtype)
+        made = empty(shape_of("normal", (size,)), dtype=dtype, **options)
         return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
+    keywords("normal", options)
     first = mean if isinstance(mean, Tensor) else std
     refuse("normal_", first._a.dtype)
     if np.any(getattr(std, "_a", std) < 0):
@@ -123,10 +135,10 @@ def normal(
     return result if out is None else written_to("normal", out, result)
 
 
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     """1 with the probability that each element is (or p), else 0."""
-    made = (empty(tuple(input.shape), dtype=input.dtype) if out is None else out).bernoulli_(input if p is None else p, generator=generator)
-    return call(_BERNOULLI, (input,), (made._a,)) if out is None else made
+    made = empty(tuple(input.shape), dtype=input.dtype).bernoulli_(input if p is None else p, generator=generator)
+    return call(_BERNOULLI, (input,), (made._a,))
 
 
 def _source(generator: Any) -> _random.Generator:
@@ -140,9 +152,10 @@ def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
 
 
 def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    dense = type(x) is not np.ndarray or x.flags.c_contiguous
     if x.dtype.kind == "c" and std >= 0:
-        return _random.normal(2 * x.size, x.real.dtype, source, mean, std / math.sqrt(2)).view(x.dtype)
-    return _random.normal(x.size, x.dtype, source, mean, std)
+        return _random.normal(2 * x.size, x.real.dtype, source, mean, std / math.sqrt(2), dense).view(x.dtype)
+    return _random.normal(x.size, x.dtype, source, mean, std, dense)
 
 
 def _exponential(x: Any, source: Any, lambd: float = 1.0) -> Any:
@@ -159,8 +172,8 @@ def _geometric(x: Any, source: Any, p: float) -> Any:
 
 def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
     if isinstance(p, Tensor):
-        chance = np.broadcast_to(p._a, x.shape).ravel()
-        if not x.flags.c_contiguous:
+        chance = np.broadcast_to(_one(p._a, "bernoulli"), x.shape).ravel()
+        if type(x) is np.ndarray and not x.flags.c_contiguous:
             chance = chance[np.argsort(like(x, lambda shape: np.arange(x.size).reshape(shape)).ravel())]
         kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
     else:
@@ -212,7 +225,7 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
         form = {"random_": 2 - len(args) - len(named), "bernoulli_": 1 if any(isinstance(p, Tensor) for p in args) else 2}.get(name, 0)
-        new = wrap(like(self._a, lambda shape: np.reshape(drawn, shape)).astype(self._a.dtype))
+        new = wrap(like(self._a, drawn.reshape).astype(self._a.dtype, copy=False))
         return inplace(_written(name, form), self, (new,))
 
     method.__name__ = name
@@ -225,7 +238,7 @@ for _name, _fill in FILLS.items():
 public(lambda self, *p, generator=None: bernoulli(self, *p, generator=generator), "bernoulli", torch=False)
 
 
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
     """Indices drawn from each row with probabilities proportional to its elements."""
     p = input._a
     if p.ndim not in (1, 2):
@@ -243,29 +256,23 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     if not replacement or num_samples == 1:
         ratio = wrap(p) / empty_like(input).exponential_(generator=generator)
         return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
-    rows = p.reshape(-1, p.shape[-1])
+    rows = _one(p, "multinomial").reshape(-1, p.shape[-1])
     sums = np.cumsum(rows, axis=1, dtype=p.dtype)
     drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), -1)
     found = [np.searchsorted(s / s[-1], u) for s, u in zip(sums, drawn)]
     return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
 
 
-def _poisson(rate: Any, generator: Any) -> Any:
-    from functrace.torch import _rejection  # seldom needed
-
-    return _rejection.poisson(rate, generator).astype(rate.dtype)
-
-
-_POISSON = Op("Poisson", _poisson, [zero], "Zero")
-
-
 def poisson(input: Any, generator: Any = None) -> Any:
     """Poisson numbers of the rates that each element is."""
-    if input._a.dtype.kind != "f":
+    from functrace.torch import _rejection  # seldom needed
+
+    rate = _one(input._a, "poisson")
+    if rate.dtype.kind != "f":
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{input.dtype.scalar}'")
-    if (input._a < 0).any():
+    if (rate < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return call(_POISSON, (input,), (generator,))
+    return call(_POISSON, (input,), (_rejection.poisson(rate, generator).astype(rate.dtype),))
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
@@ -276,7 +283,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
         raise ValueError(f"binomial only supports floating-point dtypes for count, got: {count.dtype.scalar}")
     if count._a.dtype != prob._a.dtype:
         raise RuntimeError(f"Found dtype {prob.dtype.scalar} but expected {count.dtype.scalar}")
-    drawn = wrap(_rejection.binomial(count._a, prob._a, generator).astype(count._a.dtype))
+    drawn = wrap(_rejection.binomial(_one(count._a, "binomial"), _one(prob._a, "binomial"), generator).astype(count._a.dtype))
     if not (recording() and (count._rg or prob._rg)):
         return drawn
     from functrace.torch._bind import underivable

@@ -327,6 +327,10 @@ class Size(tuple[int, ...]):
         return _to_size, (tuple(self),)
 
 
+def _to_device(name: str) -> device:
+    return device(name)
+
+
 def _to_size(sizes: tuple[int, ...]) -> Size:
     return Size(sizes)
 
@@ -362,6 +366,9 @@ class device:
 
     def __exit__(self, *_error: object) -> None:
         return None
+
+    def __reduce__(self) -> Any:
+        return _to_device, (str(self),)
 
     def __repr__(self) -> str:
         return f"device(type='cpu', index={self.index})" if self.index is not None else "device(type='cpu')"

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import complex_of
+from functrace.torch._contact import chosen, complex_of
 from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special
 from functrace.torch._shape import to
 from functrace.torch._tensor import Tensor
@@ -72,10 +72,10 @@ _polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input
 
 bind(
     {
-        "lgamma": ("Lgamma", lambda input: gammaln(input)),
+        "lgamma": ("Lgamma", lambda input: gammaln(input), lambda g, _r, x: g * digamma(x)),
         "digamma": ("Digamma", lambda input: digamma(input)),
         "mvlgamma": ("Mvlgamma", _mvlgamma),
-        "erfinv": ("Erfinv", lambda input: erfinv(input)),
+        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: g * (math.sqrt(math.pi) / 2) * np.exp(r * r)),
         "logit": ("Logit", _logit),
         "i0": ("I0", lambda input: np.i0(input)),
         "angle": ("Angle", _angle),
@@ -85,9 +85,9 @@ bind(
 bind(
     {
         "sgn": ("Sgn", _sgn),
-        "nan_to_num": ("NanToNum", _nan_to_num),
     }
 )
+bind({"nan_to_num": ("NanToNum", _nan_to_num, lambda g, _r, x, *_values: chosen(np.isfinite(x), g))}, flat=True)
 bind({"frexp": ("Frexp", lambda input: np.frexp(input))}, fields="mantissa exponent")
 public(lambda self, n: _polygamma(self, n), "polygamma", torch=False)
 public(lambda n, input: _polygamma(input, n), "polygamma", method=False)
@@ -102,7 +102,14 @@ bind(
     operands=2,
     floating=True,
 )
-bind({"complex": ("Complex", lambda real, imag: complex_of(real, imag)), "polar": ("Polar", _polar)}, operands=2, method=False)
+bind(
+    {
+        "complex": ("Complex", lambda real, imag: complex_of(real, imag), lambda g, _r, _x, _y: g.real, lambda g, _r, _x, _y: -g.imag),
+        "polar": ("Polar", _polar),
+    },
+    operands=2,
+    method=False,
+)
 bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
 bind(
     {

@@ -57,8 +57,10 @@ class Node:
     saved: Any
 
     def __getattr__(self, name: str) -> Any:
-        if name == "saved" and "_packed" in self.__dict__:  # what hooks keep elsewhere: see `_watch`
-            return self.unpack(*self.__dict__["_packed"])
+        if name == "saved":
+            if "_packed" not in self.__dict__:
+                raise RuntimeError(f"{self.name()}: nothing was saved for backward, since a pack hook of saved_tensors_hooks raised")
+            return self.unpack(*self.__dict__["_packed"])  # what hooks keep elsewhere: see `_watch`
         if name == "metadata":
             return self.__dict__.setdefault(name, {})
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

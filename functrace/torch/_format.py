@@ -188,4 +188,5 @@ def shown(t: Any) -> str:
             tangent = repr(tangent)
             forward_levels.reset(levels)
     made = type(fn).__name__ if fn is not None else ""
-    return to_string(np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
+    text = to_string(np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
+    return f"Parameter({text})" if name != "tensor" and getattr(t, "_is_param", False) else text

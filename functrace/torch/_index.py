@@ -19,7 +19,7 @@ from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, in_order, wrap
-from functrace.torch._views import inplace, opened, type_name, written_to
+from functrace.torch._views import apart, inplace, opened, type_name, written_to
 
 _BOUND = (int, type(None))
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
@@ -195,6 +195,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         part = self
     if not isinstance(value, Tensor):
         value = _constant(self, value)
+    elif arrays is None and value._a.shape != part._a.shape:
+        value = apart(value, part)
     target = None
     if arrays is None or value._a.ndim or _several(arrays):
         target = part._a.shape if arrays is None else _picked_shape(part._a.shape, arrays)

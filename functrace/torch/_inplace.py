@@ -44,10 +44,10 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return inplace(COPY, self, (result,))
         a[...] = new
         self._ver[0] += 1
+        rebase(self, node)
         if isinstance(node, RuleNode):
             arguments, answer, params, checks = node.saved
             node.saved = arguments, answer, params, [(self._ver, self._ver[0], k) if c is result._ver else (c, v, k) for c, v, k in checks]
-        rebase(self, node)
         return self
 
     method.__name__ = name + "_"

@@ -29,14 +29,31 @@ _INSTEAD = {
 }
 
 
+class Pickled:
+    """What is pickled as of the module where its class is found, and not where PyTorch has it, which the class says of itself."""
+
+    _home: str
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if type(self).__module__.startswith("torch."):
+            return _found, (self._home, type(self).__name__), *super().__reduce_ex__(2)[2:]
+        return super().__reduce_ex__(protocol)
+
+
+def _found(home: str, name: str) -> Any:
+    return object.__new__(getattr(importlib.import_module(home), name))
+
+
 class MissingNameError(AttributeError, NotImplementedError):
     """A name of PyTorch that `functrace.torch` does not have."""
 
 
 def in_place_of(name: str) -> str:
     """The end of an error about a name, dotted or not, that is not here: what to use in its place."""
-    name = "sparse" if "sparse" in name or name in ("coalesce", "indices", "values", "to_dense") else name
+    last = name.rpartition(".")[2]
     parts = [part for part in name.split(".") if part in _INSTEAD]
+    if "sparse" in last or last in ("coalesce", "indices", "values", "to_dense"):
+        parts = ["sparse"]
     advice = _INSTEAD[parts[0]] if parts else "write it with the operations that are here, or in NumPy with functrace.custom_vjp"
     return f"in functrace.torch, which does not have all of PyTorch: {advice}"
 
@@ -58,7 +75,8 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
             names = {n.lower(): n for n in dir(space)}
             near = get_close_matches(name.lower(), names, 1, 0.8) if len(name) > 3 and name not in _INSTEAD else []
             meant = f"; or did you mean {module}.{names[near[0]]}?" if near else ""
-            raise MissingNameError(f"module '{module}' has no attribute '{name}' {in_place_of(name)}{meant}", name=name, obj=space)
+            text = f"module '{module}' has no attribute '{name}' {in_place_of(f'{module}.{name}')}{meant}"
+            raise MissingNameError(text, name=name, obj=space)
         found = importlib.import_module(f"functrace.{module}.{where}")
         package, last = sys.modules[f"functrace.{module}"].__dict__, where.rpartition(".")[2]
         if last in (lazy or {}) and module != "torch":

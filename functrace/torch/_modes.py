@@ -6,6 +6,7 @@ while they are suspended.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -261,14 +262,5 @@ class inference_mode(_Mode):
         return new
 
 
-class set_multithreading_enabled:
+class set_multithreading_enabled(contextlib.nullcontext[bool]):
     """Whether backward uses several threads: it does not here, so this changes nothing."""
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        pass

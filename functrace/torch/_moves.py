@@ -24,11 +24,15 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import check_writable, follow
 
 
-def _seen(node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None) -> Op:
-    """A row of a view; its rule is the pullback of the function, or of one that does the same to traced arrays."""
+def _seen(
+    node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None, plain: Callable[..., Any] | None = None
+) -> Op:
+    """A row of a view; its rule is the pullback of the function, or of one that does the same to traced arrays; for plain ones `plain`."""
     pulled = traced or fun
 
     def rule(g: Any, _r: Any, _x: Any, *params: Any) -> Any:
+        if plain is not None and type(g) is np.ndarray:
+            return plain(g, _x.shape, *params)
         return vjp(lambda a: (pulled(a, *params),), np.zeros(_x.shape, _x.dtype if _x.dtype.kind == "c" else g.dtype))[1]((g,))[0]
 
     return Op(node, lambda a, *params: (pulled if isinstance(a, Tracer) else fun)(a, *params), [rule], second, view=True)
@@ -43,6 +47,15 @@ def _windows(a: Any, k: int, size: int, step: int) -> Any:
     apart = {"writeable": a.flags.writeable} if isinstance(a, np.ndarray) and size <= step else {}
     windows = np.lib.stride_tricks.sliding_window_view(a, size, k, **apart)
     return windows[(*(slice(None),) * k, slice(None, None, step))]
+
+
+def _overlap(g: Any, shape: tuple[int, ...], k: int, size: int, step: int) -> Any:
+    """The sum of windows where they lie in an array."""
+    out = np.zeros(shape, g.dtype)
+    lead, stop = (slice(None),) * k, g.shape[k] * step
+    for j in range(size)[::-1]:
+        out[(*lead, slice(j, j + stop, step))] += g[..., j]
+    return out
 
 
 def _pairs(a: Any) -> Any:
@@ -67,9 +80,9 @@ def _undiagonal(g: Any, _r: Any, _x: Any, offset: int, i: int, j: int) -> Any:
 
 _DIAGONAL = Op("Diagonal", _diagonal, [_undiagonal], "DiagonalBackward", view=True)
 _STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
-_UNFOLD = _seen("Unfold", _windows, "UnfoldBackward")
-_PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1))
-_JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: complex_of(a[..., 0], a[..., 1]))
+_UNFOLD = _seen("Unfold", _windows, "UnfoldBackward", plain=_overlap)
+_PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1), lambda g, _s: _joined(g).conj())
+_JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: complex_of(a[..., 0], a[..., 1]), lambda g, _s: _pairs(g.conj()))
 
 
 @public
@@ -307,15 +320,6 @@ def sum_to_size(self: Any, *size: Any) -> Any:
 public(sum_to_size, torch=False)
 
 
-def _indices(name: str) -> None:
-    def function(row: int, col: int, offset: int = 0, *, dtype: Any = _dtypes.int64, device: Any = None) -> Any:
-        return wrap(np.stack(getattr(np, name)(row, offset, col)).astype(dtype.np))
-
-    public(function, name, method=False)
-
-
-_indices("tril_indices")
-_indices("triu_indices")
 public(lambda indices, shape: tuple(wrap(x) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
 
 

@@ -311,11 +311,12 @@ class PullNode(OpNode):
     def backward(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments."""
         pull, _, args, which, avals, _ = self._open()
-        row = g if self.outputs > 1 else [g]
-        cts = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
-        ds = pull(tuple(map(np.conjugate, cts)) if any(a.dtype.kind == "c" for a in avals) else tuple(cts))
-        fitted = (fit(conjugate(d) if d.dtype.kind == "c" else d, args[k]) for k, d in zip(which, ds))
-        return replaced([None] * len(self.edges), which, fitted)
+        row = g if self.outputs > 1 else (g,)
+        cts: Any = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
+        out: list[Any] = [None] * len(self.edges)
+        for k, d in zip(which, pull(tuple(map(np.conjugate, cts) if "c" in [a.dtype.kind for a in avals] else cts))):
+            out[k] = fit(conjugate(d) if d.dtype.kind == "c" else d, args[k])
+        return out
 
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
@@ -406,13 +407,12 @@ def pull_node(
     depends: list[bool] = []
 
     def noting(*xs: Any) -> Any:
-        out = _of(whole, arrays, which)(*xs)
+        out = whole(*replaced(arrays, which, xs))
         depends.extend(forced or not isinstance(r, (np.ndarray, np.generic)) for r in out)  # traced: it depends on the arguments
         return out
 
     # Views, for the library below locks large arrays that it records; here version counters do that, as in PyTorch.
-    views = (arrays[k][...] if isinstance(arrays[k], np.ndarray) else arrays[k] for k in which)
-    answers, pull = vjp(noting, *views) if made is None else made
+    answers, pull = made or vjp(noting, *[arrays[k][...] if isinstance(arrays[k], np.ndarray) else arrays[k] for k in which])
     node = new(cls)
     node.op = op
     node.edges = tuple(inputs[k]._edge if k in which else None for k in range(len(inputs)))

@@ -34,10 +34,10 @@ def _whole(fun: Any) -> Any:
 
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
-    addcdiv addcmul addmm addmv addr amax amin arange baddbmm ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack eye
-    floor_divide fmod gather hstack index_add index_copy index_select lerp linspace log_softmax logical_not logspace logsumexp
-    masked_select mv nonzero norm outer prod randint randperm remainder round scatter scatter_add softmax sort square std take tensordot
-    topk tril triu trunc var vdot vstack
+    addcdiv addcmul addmm addmv addr amax amin arange baddbmm bernoulli ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack
+    eye floor_divide fmod gather hstack index_add index_copy index_select lerp linspace log_softmax logical_not logspace logsumexp
+    masked_select msort multinomial mv nonzero norm outer prod randint randperm range remainder round scatter scatter_add softmax sort
+    square std take tensordot topk tril triu trunc var vdot vstack
     """.split()
 )
 
@@ -46,7 +46,8 @@ def public(function: Callable[..., Any], *names: str, method: bool = True, torch
     """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
     first = (names or (function.__name__,))[0]
     if "<" in function.__qualname__:
-        function.__name__ = function.__qualname__ = first  # Python's TypeErrors name it
+        for f in (function, getattr(function, "__wrapped__", function)):
+            f.__name__ = f.__qualname__ = first  # Python's TypeErrors name it
     function = guarded(first, function)
     for name in names or (function.__name__,):
         if torch:
@@ -132,6 +133,10 @@ def _relu(x: Any) -> Any:
     return np.maximum(zero, x, out=buffer(x.shape, x.dtype)) if type(x) is np.ndarray else np.maximum(zero, x)
 
 
+def _abs(g: Any, _r: Any, x: Any) -> Any:
+    return g * np.sign(x) if x.dtype.kind != "c" else rules("absolute").vjps[0](g, np.absolute(x), x)
+
+
 def _sign(x: Any) -> Any:
     """The sign, 0 of NaN."""
     return x if x.dtype.kind == "b" else np.where(x == x, np.sign(x), np.zeros((), x.dtype))
@@ -166,7 +171,7 @@ UNARY: dict[str, Op] = {
     "sqrt": row("Sqrt", "sqrt", "Div"),
     "rsqrt": row("Rsqrt", lambda x: 1 / np.sqrt(x), "Mul", lambda g, r, _x: -0.5 * g * r * r * r),
     "reciprocal": row("Reciprocal", np.reciprocal, "Mul", lambda g, r, _x: -g * (r * r)),
-    "abs": row("Abs", np.absolute, "MulBackward0", lambda g, r, x: rules("absolute").vjps[0](g, r, x)),
+    "abs": row("Abs", np.absolute, "MulBackward0", _abs),
     "sign": row("Sign", _sign, "Zero", zero),
     "deg2rad": row("Deg2RadBackward0", "deg2rad"),
     "rad2deg": row("Rad2DegBackward0", "rad2deg"),

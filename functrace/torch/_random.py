@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
+from functrace.torch._checks import c_name
 from functrace.torch._tensor import wrap
 
 _MASK64 = (1 << 64) - 1
@@ -62,15 +63,8 @@ class Generator:
     def get_state(self) -> Any:
         """The state, a uint8 tensor."""
         state = self._bits.state["state"]
-        raw = np.zeros((), _STATE)
-        raw["seed"], raw["seeded"], raw["state"], raw["normal"], raw["valid"] = (
-            self._seed,
-            1,
-            state["key"],
-            self._normal or 0,
-            self._normal is not None,
-        )
-        raw["left"], raw["next"] = (1, 0) if self._fresh else (625 - state["pos"], state["pos"])
+        left, place = (1, 0) if self._fresh else (625 - state["pos"], state["pos"])
+        raw = np.array((self._seed, left, 1, place, state["key"], 0, self._normal or 0, 0, self._normal is not None, 0), _STATE)
         return wrap(np.frombuffer(raw.tobytes(), np.uint8).copy())
 
     def set_state(self, state: Any) -> Generator:
@@ -101,23 +95,21 @@ class Generator:
         return whole
 
     def uniform(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """`n` numbers in [0, 1): of 53 random bits in float64, else of 24."""
+        """`n` numbers in [0, 1): of 53 random bits in float64, else float32 of 24."""
         if dtype == np.float64:
             return (self.doublewords(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
-        out = ((self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)).astype(dtype)
-        if dtype == np.float16:
-            out[out == 1] = 0  # rounded up
+        out: np.ndarray[Any, Any] = (self.words(n) & np.uint64((1 << 24) - 1)).astype(_F32) * _F32(2.0**-24)
         return out
 
     def normal(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """`n` standard normal numbers: in pairs if few, by blocks of 16 if many."""
+        """`n` standard normal numbers: in pairs if few, by blocks of 16 if many. Those for float16 are float32."""
         if n < _BLOCK:
-            return self.normals(n).astype(dtype)
-        whole = n // _BLOCK * _BLOCK
+            return self.normals(n).astype(_inner(dtype))
+        whole, short = n // _BLOCK * _BLOCK, dtype == np.float16
         if whole == n:
             return _blocks(self.uniform(n, dtype))
-        u = self.uniform(n + _BLOCK, dtype)  # the last block is of numbers of its own
-        z = _blocks(np.concatenate((u[:whole], u[n:])))
+        u = self.uniform((whole if short else n) + _BLOCK, dtype)  # the last block is of numbers of its own
+        z = _blocks(np.concatenate((u[:whole], u[-_BLOCK:])))
         return np.concatenate((z[: n - _BLOCK], z[whole:]))
 
     def normals(self, n: int) -> np.ndarray[Any, Any]:
@@ -275,11 +267,16 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
+def _inner(dtype: np.dtype[Any]) -> Any:
+    """The type in which PyTorch computes: half numbers are rounded last."""
+    return _F32 if dtype == np.float16 else dtype.type
+
+
 def scaled(x: np.ndarray[Any, Any], scale: float, shift: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """`x * scale + shift` rounded once, as PyTorch's compiler has it: in float64 by Dekker's exact product."""
     if dtype != np.float64:
-        one = dtype.type
-        return (x.astype(np.float64) * float(one(scale)) + float(one(shift))).astype(dtype)
+        one = _inner(dtype)
+        return (x.astype(np.float64) * float(one(scale)) + float(one(shift))).astype(one).astype(dtype, copy=False)
     if scale == 1 or shift == 0:  # rounded once as it is
         return x * scale + shift
     product = x * scale
@@ -299,24 +296,31 @@ def draw(kind: str, shape: Sequence[int], dtype: np.dtype[Any], generator: Gener
         real = np.empty(0, dtype).real.dtype
         parts = normal(2 * n, real, source, 0.0, 1 / math.sqrt(2)) if kind == "normal" else source.uniform(2 * n, real)
         return parts.astype(real).view(dtype).reshape(shape)
-    drawn: np.ndarray[Any, Any] = getattr(source, kind)(n, dtype)
-    return drawn.reshape(shape)
+    drawn = uniform(n, dtype, source, 0, 1) if kind == "uniform" and dtype == np.float16 else getattr(source, kind)(n, dtype)
+    out: np.ndarray[Any, Any] = drawn.astype(dtype, copy=False).reshape(shape)
+    return out
 
 
-def normal(n: int, dtype: np.dtype[Any], source: Generator, mean: float, std: float) -> np.ndarray[Any, Any]:
-    """`n` normal numbers of a mean and standard deviation."""
+def normal(n: int, dtype: np.dtype[Any], source: Generator, mean: float, std: float, dense: bool = True) -> np.ndarray[Any, Any]:
+    """`n` normal numbers of a mean and standard deviation, for an array that is `dense` in row-major order, or not."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    if n < _BLOCK:
-        return scaled(source.normals(n), std, mean, np.dtype(np.float64)).astype(dtype)
+    if n < _BLOCK or not dense:
+        return scaled(source.normals(n), std, mean, np.dtype(np.float64)).astype(_inner(dtype)).astype(dtype)
     return scaled(source.normal(n, dtype), std, mean, dtype)
 
 
 def uniform(n: int, dtype: np.dtype[Any], source: Generator, low: float, high: float) -> np.ndarray[Any, Any]:
     """`n` numbers in [low, high)."""
+    most = float(np.finfo(dtype).max)
+    if not (abs(low) <= most and abs(high) <= most):
+        raise RuntimeError(f"{'to' if abs(low) <= most else 'from'} is out of bounds for {c_name(np.empty(0, dtype))}")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return scaled(source.uniform(n, dtype), float(dtype.type(high) - dtype.type(low)), low, dtype)
+    one = _inner(dtype)
+    out = scaled(source.uniform(n, dtype), float(one(high) - one(low)), low, dtype)
+    out[out == dtype.type(high)] = low  # rounded up
+    return out
 
 
 def get_rng_state() -> Any:

@@ -95,7 +95,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
     )
 
 
-def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool) -> Any:
+def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool = True) -> Any:
     """The gradient of `values` put where `indices` say."""
     indices: Any = r[1]
     g = g[0]
@@ -310,7 +310,8 @@ def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bo
     if math.isinf(p):
         chosen = np.abs(x) == r
         return np.sign(x) * (g * chosen / np.sum(chosen, axis=axes, keepdims=True))
-    ratio = x / safe if p == 2 else np.sign(x) * (np.abs(x) / safe) ** (p - 1)
+    size = np.abs(x) if p >= 1 else np.where(x == 0, safe, np.abs(x))
+    ratio = x / safe if p == 2 else np.sign(x) * (size / safe) ** (p - 1)
     return g * np.where(zero, np.zeros((), r.dtype), ratio)
 
 
@@ -481,7 +482,7 @@ def put_in_order(x: Any, k: int, descending: bool) -> Any:
 
 
 _SORTS = [
-    Op(f"SortBackward{n}", put_in_order, [lambda g, r, _x, k, _d: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
+    Op(f"SortBackward{n}", put_in_order, [lambda g, r, _x, k, _d: unpick(g, r, _x, k)], "Gather", many=True, frees=True, flat=True)
     for n in (0, 1)
 ]
 _sort_result = result_class("sort")

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import index_add, index_set, on_diagonal, read, stop_gradient, unset
+from functrace.torch._contact import index_add, index_set, on_diagonal, read, stop_gradient, unread, unset
 from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import FUNCTIONS, public
@@ -123,10 +123,16 @@ def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, in
 
 
 def _take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
-    if dim is None:
-        return read(np.ravel(input), np.ravel(indices))
-    sizes = [np.broadcast_shapes((m,), (n,))[0] if k != dim else n for k, (m, n) in enumerate(zip(input.shape, indices.shape))]
-    return read(input, key_along(np.broadcast_to(indices, sizes), dim))
+    return read(np.ravel(input), np.ravel(indices)) if dim is None else read(input, _key(input.shape, indices, dim))
+
+
+def _key(shape: tuple[int, ...], indices: Any, dim: int) -> tuple[Any, ...]:
+    sizes = [np.broadcast_shapes((m,), (n,))[0] if k != dim else n for k, (m, n) in enumerate(zip(shape, indices.shape))]
+    return key_along(np.broadcast_to(indices, sizes), dim)
+
+
+def _untake_along(g: Any, _r: Any, _x: Any, indices: Any, dim: Any) -> Any:
+    return _untake(g, _r, _x, np.ravel(indices)) if dim is None else unread(g, _r, _x, _key(_x.shape, indices, dim))
 
 
 def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
@@ -169,6 +175,10 @@ _slice = _placed(lambda a, dim, start, end, step: a[_along(dim, slice(start, end
 _strided = _placed(strided)
 
 
+def _rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    return np.rot90(input, k, tuple(dims))
+
+
 def _diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     n = input.shape[-1] + abs(offset)
     return np.moveaxis(on_diagonal(input, offset, (*input.shape[:-1], n, n)), (-2, -1), (dim1, dim2))
@@ -194,8 +204,11 @@ def _combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any
 
 def _repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, output_size: Any = None) -> Any:
     if repeats is None:
-        return np.repeat(np.arange(len(input)), input)
-    return np.repeat(input, repeats, axis=dim)
+        input, repeats = np.arange(len(input)), input
+    out = np.repeat(input, repeats, axis=dim)
+    if output_size not in (None, out.shape[dim or 0]):
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {out.shape[dim or 0]} but got {output_size}")
+    return out
 
 
 bind(
@@ -204,7 +217,7 @@ bind(
         "index_reduce": ("IndexReduce", _index_reduce),
         "masked_scatter": ("MaskedScatter", _masked_scatter),
         "put": ("Put", _put),
-        "take_along_dim": ("Gather", _take_along_dim),
+        "take_along_dim": ("Gather", _take_along_dim, _untake_along),
         "diagonal_scatter": ("DiagonalScatter", lambda input, src, offset=0, dim1=0, dim2=1: _diagonal(input, src, offset, dim1, dim2)),
         "select_scatter": ("SelectScatter", lambda input, src, dim, index: _select(input, src, dim, index)),
         "slice_scatter": (
@@ -215,12 +228,12 @@ bind(
             "AsStridedScatter",
             lambda input, src, size, stride, storage_offset=0: _strided(input, src, size, stride, storage_offset or 0),
         ),
-        "diag_embed": ("DiagEmbed", _diag_embed),
+        "diag_embed": ("DiagEmbed", _diag_embed, lambda g, _r, _x, offset, i, j: np.diagonal(g, offset, i, j)),
         "diagflat": ("DiagEmbed", lambda input, offset=0: np.diagflat(input, offset)),
         "repeat_interleave": ("View", _repeat_interleave),
-        "rot90": ("Rot90", lambda input, k=1, dims=(0, 1): np.rot90(input, k, tuple(dims))),
-        "fliplr": ("Flip", lambda input: np.fliplr(input)),
-        "flipud": ("Flip", lambda input: np.flipud(input)),
+        "rot90": ("Rot90", _rot90, lambda g, _r, _x, k, dims: _rot90(g, -k, dims)),
+        "fliplr": ("Flip", lambda input: np.fliplr(input), lambda g, _r, _x: np.fliplr(g)),
+        "flipud": ("Flip", lambda input: np.flipud(input), lambda g, _r, _x: np.flipud(g)),
     }
 )
 public(scatter)

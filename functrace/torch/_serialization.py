@@ -6,13 +6,14 @@ numbers, strings and tensors, unless `weights_only=False` says that the file is 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pickle
 import pickletools
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer
 from functrace.torch._tensor import Tensor, wrap
 
+MAP_LOCATION = Any  # for hints
 _HERE = __name__
 _STORAGES = {
     d.storage.replace("Tensor", "Storage"): d for d in set(_dtypes.NAMES.values()) if not d.name.startswith("uint") or d.name == "uint8"
@@ -59,19 +61,24 @@ def _rebuild_array(data: Any, dtype: str, size: Any, requires_grad: bool) -> Any
 
 
 class _Type:
-    """`torch.FloatStorage` and the like, which a persistent id names."""
+    """What a file calls `torch.FloatStorage`, which a persistent id names; beginning with _OURS: `torch.float32`, `torch.Size`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.dtype = _STORAGES[name]
+        self.dtype: Any = _STORAGES.get(name)
 
     def __reduce__(self) -> str:
         return self.name
 
+    def __call__(self) -> None:
+        """Nothing: for pickle, which asks whether it can be called."""
 
-for _name in _STORAGES:
-    globals()[_name] = _Type(_name)
-_WRITTEN = {"_rebuild_tensor_v2": "torch._utils", "_rebuild_parameter": "torch._utils", **dict.fromkeys(_STORAGES, "torch")}
+
+_OURS = "_torch_"
+_DTYPES = {**_dtypes.NAMES, "bfloat16": _dtypes.bfloat16}
+_WRITTEN = dict.fromkeys((*_STORAGES, *(_OURS + name for name in (*_DTYPES, "Size", "device"))), "torch")
+globals().update({name: _Type(name) for name in _WRITTEN})
+_WRITTEN |= dict.fromkeys(("_rebuild_tensor_v2", "_rebuild_parameter"), "torch._utils")
 
 
 class _Pickler(pickle.Pickler):
@@ -88,12 +95,14 @@ class _Pickler(pickle.Pickler):
         return "storage", globals()[_NAMES[_dtypes.of(root.dtype)]], key, "cpu", root.size
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _dtypes.dtype):
+            return globals()[_OURS + obj.name], ()
+        if isinstance(obj, (_dtypes.Size, _dtypes.device)):
+            return globals()[_OURS + type(obj).__name__], obj.__reduce__()[1]
         if not isinstance(obj, Tensor):
             return NotImplemented
         if isinstance(obj._a, Tracer):
             raise RuntimeError("torch.save: a tensor of a running transform can't be saved; save what the transform returns.")
-        if not obj.is_leaf:
-            obj = obj.detach()
         if type(obj).__name__ == "Parameter":
             return _rebuild_parameter, (wrap(obj._a), obj._rg, OrderedDict())
         if obj.dtype not in _NAMES:
@@ -132,14 +141,18 @@ def save(obj: Any, f: Any, pickle_module: Any = pickle, pickle_protocol: int = 2
 
 
 def _renamed(data: bytes) -> bytes:
-    """The pickle with PyTorch's names for what has been pickled as ours."""
-    parts, done = [], 0
+    """The pickle with PyTorch's names for what has been pickled as ours; dtypes, pickled as calls, are names there."""
+    parts, done, call = [], 0, False
     for op, arg, place in pickletools.genops(data):
-        if op.name == "GLOBAL" and isinstance(arg, str) and arg.startswith(_HERE + " "):
+        if call and place is not None and op.name in ("EMPTY_TUPLE", "REDUCE"):
+            parts.append(data[done:place])
+            done, call = place + 1, op.name != "REDUCE"
+        elif op.name == "GLOBAL" and isinstance(arg, str) and arg.startswith(_HERE + " "):
             name = arg.split(" ")[1]
             if place is not None and name in _WRITTEN:
-                parts += [data[done:place], f"c{_WRITTEN[name]}\n{name}\n".encode()]
-                done = place + len(arg) + 2
+                plain = name.removeprefix(_OURS)
+                parts += [data[done:place], f"c{_WRITTEN[name]}\n{plain}\n".encode()]
+                done, call = place + len(arg) + 2, plain in _DTYPES
     return b"".join([*parts, data[done:]])
 
 
@@ -170,22 +183,14 @@ class _Unpickler(pickle.Unpickler):
         return self.storages[key]
 
     def find_class(self, module: str, name: str) -> Any:
-        module = _OLD_NAMES.get(module, module)
-        found = _allowed(module, name)
+        found = _allowed(_OLD_NAMES.get(module, module), "range" if name == "xrange" else name)
         if found is not None:
             return found
         if self.safe:
             raise pickle.UnpicklingError(
-                "Weights only load failed. This file can still be loaded, to do so you have two options, do those steps "
-                "only if you trust the "
-                "source of the checkpoint. \n\t(1) Re-running `torch.load` with `weights_only` set to `False` will "
-                "likely succeed, but it can "
-                "result in arbitrary code execution. Do it only if you got the file from a trusted source.\n\t(2) "
-                "Alternatively, to load with "
-                "`weights_only=True` please check the recommended steps in the following error "
-                "message.\n\tWeightsUnpickler error: Unsupported "
-                f"global: GLOBAL {module}.{name} was not an allowed global by default. Please use "
-                f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust this class/function."
+                f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. If you trust "
+                "the source of the checkpoint, load it with `weights_only` set to `False`, which can result in arbitrary code execution; "
+                f"or use `torch.serialization.add_safe_globals([{name}])` to allowlist this global."
             )
         return super().find_class(f"functrace.{module}" if module.split(".", maxsplit=1)[0] == "torch" else module, name)
 
@@ -198,7 +203,7 @@ def _allowed(module: str, name: str) -> Any:
     if module in ("torch._utils", _HERE) and name in ("_rebuild_tensor_v2", "_rebuild_parameter", "_rebuild_array"):
         return globals()[name]
     if module == "torch":
-        return {"Size": _dtypes.Size, "device": _dtypes.device, **{k: globals()[k] for k in _STORAGES}, **_dtypes.NAMES}.get(name)
+        return {"Size": _dtypes.Size, "device": _dtypes.device, **{k: globals()[k] for k in _STORAGES}, **_DTYPES}.get(name)
     if module == "functrace.torch._dtypes" and name in ("_by_name", "_to_size"):
         return getattr(_dtypes, name)
     if module == "collections":
@@ -260,16 +265,13 @@ def clear_safe_globals() -> None:
     _safe.clear()
 
 
-class safe_globals:
+@contextlib.contextmanager
+def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
     """`add_safe_globals` for the length of a `with`."""
-
-    def __init__(self, safe_globals: Iterable[Any]) -> None:
-        self.given = list(safe_globals)
-
-    def __enter__(self) -> None:
-        self.before = dict(_safe)
-        add_safe_globals(self.given)
-
-    def __exit__(self, *exc: object) -> None:
+    before = dict(_safe)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
         _safe.clear()
-        _safe.update(self.before)
+        _safe.update(before)

@@ -12,12 +12,12 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range, whole
-from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, read, unread
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, in_order, wrap
-from functrace.torch._views import bad_argument, inplace
+from functrace.torch._views import apart, bad_argument, inplace
 
 
 def _shape_view(node: str, second: str) -> Op:
@@ -66,8 +66,9 @@ ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
 
 
 def _put(a: Any, v: Any, index: Any) -> Any:
-    out = np.array(a)
-    out[index] = v
+    if isinstance(a, Tracer):
+        return index_set(a, v, index)
+    (out := np.array(a))[index] = v
     return out
 
 
@@ -489,7 +490,7 @@ def fill_(self: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._a.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
-        return inplace(FILL[3], self, (value,))
+        return inplace(FILL[3], self, (apart(value, self),))
     return inplace(FILL[2], self, (), (_dtypes.held(value, self._a.dtype)[()],))
 
 

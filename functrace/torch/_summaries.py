@@ -10,8 +10,8 @@ from functrace.torch import _dtypes
 from functrace.torch._bind import bind
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
-from functrace.torch._ops import FUNCTIONS
-from functrace.torch._reduce import key_along
+from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._reduce import key_along, restored, unpick
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, written_to
 
@@ -24,10 +24,18 @@ def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]
 
 def shared(x: Any, top: Any) -> Any:
     """`top`, with the gradient shared among the elements of x that equal it."""
-    if x.dtype.kind != "f":
+    if isinstance(x, np.ndarray):
         return top
     equal = (x == top) | (np.isnan(x) & np.isnan(top))
-    return (top + np.sum(np.where(equal, x - top, 0)) / np.sum(equal)).astype(x.dtype)
+    finite = equal & np.isfinite(x)  # infinity less infinity is no number
+    return (top + np.sum(np.where(finite, x, 0) - np.where(finite, top, 0)) / np.sum(equal)).astype(x.dtype)
+
+
+def _unmedian(g: Any, r: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    if dim is not None:
+        return unpick(g, r, x, dim, keepdim)
+    equal = (x == r) | (np.isnan(x) & np.isnan(r))
+    return np.where(equal, g.astype(np.float64) / np.maximum(np.sum(equal), 1), 0)
 
 
 def _middle(x: Any, k: int, skip: bool) -> Any:
@@ -70,6 +78,16 @@ def _quantile(fun: Any) -> Any:
         return fun(input, q, axis=dim, keepdims=keepdim, method=interpolation).astype(input.dtype)
 
     return quantile
+
+
+def _nansum(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    found = np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim)
+    return _as(found, dtype or (_dtypes.int64 if input.dtype.kind == "u" else None))
+
+
+def _unnansum(g: Any, _r: Any, x: Any, dim: Any, keepdim: bool, _dtype: Any) -> Any:
+    axes = tuple(range(x.ndim)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+    return np.where(np.isnan(x), np.zeros((), g.dtype), restored(g, x.ndim, axes, keepdim))
 
 
 def _running(fun: Any) -> Any:
@@ -204,14 +222,15 @@ def _binned(x: Any, weights: Any, n: int) -> Any:
 
 bind(
     {
-        "median": ("Median|MedianBackward1", _median(False)),
-        "nanmedian": ("Nanmedian|NanmedianBackward1", _median(True)),
-        "mode": ("Mode", _mode),
-        "kthvalue": ("Kthvalue", _kthvalue),
-        "cummax": ("Cummax", _running(np.maximum)),
-        "cummin": ("Cummin", _running(np.minimum)),
+        "median": ("Median|MedianBackward1", _median(False), _unmedian),
+        "nanmedian": ("Nanmedian|NanmedianBackward1", _median(True), _unmedian),
+        "mode": ("Mode", _mode, unpick),
+        "kthvalue": ("Kthvalue", _kthvalue, lambda g, r, _x, _k, dim, keepdim: unpick(g, r, _x, dim, keepdim)),
+        "cummax": ("Cummax", _running(np.maximum), unpick),
+        "cummin": ("Cummin", _running(np.minimum), unpick),
     },
     fields="values indices",
+    flat=True,
 )
 bind(
     {"aminmax": ("Aminmax", lambda input, dim=None, keepdim=False: tuple(f(input, axis=dim, keepdims=keepdim) for f in (np.min, np.max)))},
@@ -222,20 +241,15 @@ bind(
         "quantile": ("SqueezeBackward4", _quantile(np.quantile)),
         "nanquantile": ("SqueezeBackward4", _quantile(np.nanquantile)),
         "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: np.nanmean(_as(input, dtype), axis=dim, keepdims=keepdim)),
-        "nansum": (
-            "Nansum",
-            lambda input, dim=None, keepdim=False, dtype=None: _as(
-                np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim), dtype or (_dtypes.int64 if input.dtype.kind == "u" else None)
-            ),
-        ),
         "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
         "renorm": ("Renorm", _renorm),
         "diff": ("Sub", _diff),
-        "msort": ("Sort", lambda input: np.sort(input, axis=0, kind="stable") if input.ndim else input),
         "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),
         "pdist": ("Pdist", _pdist),
     }
 )
+bind({"nansum": ("Nansum", _nansum, _unnansum)}, flat=True)
+public(lambda input: FUNCTIONS["sort"](input, 0)[0], "msort")
 bind(
     {
         "gradient": ("Cat", _gradient),

@@ -189,6 +189,7 @@ class CopySlices(Node):
     def restate(self, g: Any) -> Sequence[Any]:
         """The same on tensors."""
         part = graft("AsStridedBackward0", lambda a: follow(a, self.chain), (g,))
+        self.inner.edges = (self.inner.edges[0], *self.edges[1:])  # `vmap` may have put nodes before them
         first, *others = self.inner.restate(part)
         if self.edges[0] is None:
             return [None, *others]
@@ -234,8 +235,8 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
     x._ver[0] += 1
     if any(k < 0 for _, _, k in checks):
         old.append((x._ver, x._ver[0], -1))
+    rebase(x, node)  # before what may raise: hooks on what is saved
     node.saved = args, answer, params, old
-    rebase(x, node)
     return x
 
 
@@ -281,6 +282,12 @@ def _partly(a: Any, b: Any) -> bool:
     if a.strides == b.strides and a.shape == b.shape and a.ctypes.data == b.ctypes.data:
         return False
     return bool(_dense(a) and _dense(b))
+
+
+def apart(value: Any, x: Any) -> Any:
+    """A copy of what is of the same memory as that to which it is to be written."""
+    a, b = value._a, x._a
+    return value.clone() if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b) else value
 
 
 def _dense(a: Any) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from functrace import value
-from functrace.torch import _dtypes
 from functrace.torch._bind import bind, bound
 from functrace.torch._border import trimmed
 from functrace.torch._contact import index_add
+from functrace.torch._create import creates, numpy_dtype
 from functrace.torch._missing import missing
-from functrace.torch._tensor import Tensor, wrap
+from functrace.torch._tensor import Tensor
 
 _OPPOSITE: dict[Any, Any] = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
@@ -72,11 +72,10 @@ bind(
 
 
 def _frequencies(fun: Callable[..., Any]) -> Callable[..., Any]:
-    def function(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Any:
-        a = fun(n, d).astype((dtype or _dtypes.get_default_dtype()).np)
-        return wrap(a).requires_grad_(requires_grad)
+    def function(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+        return fun(n, d).astype(numpy_dtype(dtype))
 
-    return function
+    return creates(function)
 
 
 _space |= {"fftfreq": _frequencies(np.fft.fftfreq), "rfftfreq": _frequencies(np.fft.rfftfreq)}

@@ -136,6 +136,13 @@ class Run:
         )
         return [_zeros(x, size) if g is None else g for g, x in zip(found, likes)]
 
+    def reached(self, t: Any) -> list[bool]:
+        """Which arguments a result depends on."""
+        if not t._rg:
+            return []
+        found = _autograd(t, [Place(e) for e in self.edges], _zeros(t), retain_graph=True, allow_unused=True)
+        return [g is not None for g in found]
+
     def pushing(self) -> Callable[..., list[Any]]:
         """The tangents of the results, as a flat list, from those of the arguments: the gradient of the gradient is linear."""
         from functrace.torch.autograd.function import pushing
@@ -263,6 +270,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, got {type(x)}")
     run = Run("jvp", func, primals, range(len(primals)), {}, has_aux)
+    if strict and not all(any(run.reached(t)) for t in run.out):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
+        )
     out = run.result(), _pushed(run, run.pushing(), tangents)
     return (*out, run.aux) if has_aux else out
 

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
-from functrace.torch._contact import Primitive
+from functrace.torch._contact import DET, INV, Primitive
 from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
 from functrace.torch._missing import missing
@@ -35,18 +35,20 @@ def _cholesky(A: Any, upper: bool = False) -> Any:
     return _adjoint(lower) if upper else lower
 
 
-def _tried(fun: Callable[..., Any], A: Any, *rest: Any) -> Any:
-    """The result and 0; or NaN and where it failed."""
+def _tried(fun: Callable[[Any], Any], A: Any, check_errors: bool) -> tuple[Any, Any]:
+    """The result and 0; or NaN and where it failed, unless that is to raise."""
     try:
-        found = fun(A, *rest)
-        return (*found, _zeros(A)) if isinstance(found, tuple) else (found, _zeros(A))
+        return fun(A), np.zeros(A.shape[:-2], np.int32)
     except np.linalg.LinAlgError as error:
+        if check_errors:
+            raise
         info = [leading_failure(a, str(error)) for a in np.reshape(value(A), (-1, *A.shape[-2:]))]
-        return np.full(A.shape, np.nan, A.dtype), np.reshape(np.array(info, np.int32), A.shape[:-2])
-
-
-def _zeros(A: Any) -> Any:
-    return np.zeros(A.shape[:-2], np.int32)
+        failed = np.reshape(np.array(info, np.int32), A.shape[:-2])
+        if not failed.any():
+            raise
+        found = fun(np.where(failed[..., None, None] > 0, np.eye(A.shape[-1], dtype=A.dtype), A))  # the others as they are alone
+        wide = np.reshape(failed, (*failed.shape, *(1,) * (2 - (found.ndim < A.ndim))))
+        return np.where(wide > 0, np.nan, found), failed
 
 
 def _eig(A: Any) -> Any:
@@ -126,12 +128,28 @@ def _lu_parts(A: Any, pivot: bool = True) -> tuple[Any, Any, Any, Any]:
     rest = np.take_along_axis(A, rows[..., None], -2)
     lower, upper = [], []
     for j in range(min(m, n)):
-        row, column = rest[..., :1, :], rest[..., :, :1] / rest[..., :1, :1]
+        row, first = rest[..., :1, :], rest[..., :1, :1]
+        column = rest[..., 1:, :1] / (np.where(first == 0, np.ones((), A.dtype), first) if pivot else first)  # zeros, where the pivot is
         zeros = np.zeros((*lead, j, 1), A.dtype)
-        lower.append(np.concatenate([zeros, column], axis=-2))
+        lower.append(np.concatenate([zeros, np.ones((*lead, 1, 1), A.dtype), column], axis=-2))
         upper.append(np.concatenate([_swap(zeros), row], axis=-1))
-        rest = rest[..., 1:, 1:] - column[..., 1:, :] * row[..., :, 1:]
+        rest = rest[..., 1:, 1:] - column * row[..., :, 1:]
     return rows, swaps, np.concatenate(lower, axis=-1), np.concatenate(upper, axis=-2)
+
+
+def _lu_factor(A: Any, pivot: bool = True, check_errors: bool = True) -> tuple[Any, Any, Any]:
+    both, swaps = _compact(A, pivot)
+    zero = np.diagonal(both, 0, -2, -1) == 0
+    if not np.any(value(zero)):
+        return both, swaps, np.zeros(both.shape[:-2], np.int32)
+    info = np.where(np.any(zero, -1), np.argmax(zero, -1) + 1, 0).astype(np.int32)
+    if check_errors:
+        k = value(info)[value(info) > 0].flat[0]
+        raise RuntimeError(
+            f"torch.linalg.lu_factor: U[{k},{k}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+            "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        )
+    return both, swaps, info
 
 
 def _permutation(rows: Any, dtype: Any) -> Any:
@@ -168,7 +186,8 @@ def _unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivot
     m, n = LU_data.shape[-2:]
     k = min(m, n)
     lower = np.tril(LU_data[..., :k], -1) + np.eye(m, k, dtype=LU_data.dtype)
-    return _permutation(_ORDER.op(LU_pivots, m), LU_data.dtype), lower, np.triu(LU_data[..., :k, :])
+    parts = _permutation(_ORDER.op(LU_pivots, m), LU_data.dtype), lower, np.triu(LU_data[..., :k, :])
+    return tuple(x if wanted else np.zeros(0, x.dtype) for x, wanted in zip(parts, (unpack_pivots, unpack_data, unpack_data)))
 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:
@@ -178,13 +197,17 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = F
 
 
 def _lstsq(A: Any, B: Any, rcond: Any = None, driver: Any = None) -> Any:
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     vector = B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]
     b = B[..., None] if vector else B
-    x, none = np.linalg.pinv(A) @ b, np.zeros(0, A.real.dtype)
-    full = driver in ("gels", "gelsd", "gelss") and A.shape[-2] > A.shape[-1]
+    n, none = A.shape[-1], np.zeros(0, A.real.dtype)
+    x = _pinv(A, None if driver == "gels" else rcond) @ b
+    rank = none.astype(np.int64) if driver == "gels" else _matrix_rank(stop_gradient(A), rtol=rcond)
+    full = driver in ("gels", "gelsd", "gelss") and A.shape[-2] > n and np.all(rank == n)
     residuals = np.sum(np.abs(A @ x - b) ** 2, axis=-2) if full else none
     values = np.linalg.svdvals(stop_gradient(A)) if driver in ("gelsd", "gelss") else none
-    return (x[..., 0] if vector else x), residuals, _matrix_rank(stop_gradient(A)), values
+    return (x[..., 0] if vector else x), residuals, rank, values
 
 
 _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
@@ -291,11 +314,20 @@ def _first_three(input: Any, other: Any, dim: Any = None) -> Any:
     return _cross(input, other, input.shape.index(3) if dim is None else dim)
 
 
+_UNCROSS = (
+    lambda g, _r, _x, y, dim: _cross(y, g, _x.shape.index(3) if dim is None else dim),
+    lambda g, _r, x, _y, dim: _cross(g, x, x.shape.index(3) if dim is None else dim),
+)
+
+
 def _svd(A: Any, full_matrices: bool = True, driver: Any = None) -> Any:
     return tuple(np.linalg.svd(A, full_matrices))
 
 
 def _old_svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    if not compute_uv:
+        u, vh = (np.zeros((*input.shape[:-2], n, n), input.dtype) for n in input.shape[-2:])
+        return u, np.linalg.svdvals(input), vh
     u, s, vh = np.linalg.svd(input, not some)
     return u, s, _adjoint(vh)
 
@@ -351,12 +383,12 @@ _space: dict[str, Any] = {
 _TABLE: dict[str, Any] = {
     "cholesky": ("LinalgCholeskyEx", _cholesky),
     "cond": ("SqueezeBackward1", lambda A, p=None: np.linalg.cond(A, p)),
-    "cross": ("LinalgCross", _cross),
-    "det": ("LinalgDet", lambda A: np.linalg.det(A)),
+    "cross": ("LinalgCross", _cross, *_UNCROSS),
+    "det": ("LinalgDet", lambda A: np.linalg.det(A), *DET.vjps),
     "eigvals": ("LinalgEig", lambda A: _eig(A)[0]),
     "eigvalsh": ("LinalgEigh", lambda A, UPLO="L": _eigh(A, UPLO)[0]),
     "householder_product": ("LinalgHouseholderProduct", _householder),
-    "inv": ("LinalgInvEx", lambda A: np.linalg.inv(A)),
+    "inv": ("LinalgInvEx", lambda A: np.linalg.inv(A), *INV.vjps),
     "lu_solve": ("LinalgLuSolve", _lu_solve),
     "matrix_exp": ("LinalgMatrixExp", _matrix_exp),
     "matrix_power": ("Mm", _matrix_power),
@@ -370,16 +402,23 @@ _TABLE: dict[str, Any] = {
     "vander": ("Cat", lambda x, N=None: long(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(long(x).dtype)),
 }  # fmt: skip
 _NAMED: dict[str, Any] = {
-    "L info": {"cholesky_ex": ("LinalgCholeskyEx", lambda A, upper=False, check_errors=False: _tried(_cholesky, A, upper))},
+    "L info": {
+        "cholesky_ex": (
+            "LinalgCholeskyEx",
+            lambda A, upper=False, check_errors=False: _tried(lambda a: _cholesky(a, upper), A, check_errors),
+        )
+    },
     "eigenvalues eigenvectors": {"eig": ("LinalgEig", lambda A: _eig(A)), "eigh": ("LinalgEigh", _eigh)},
-    "inverse info": {"inv_ex": ("LinalgInvEx", lambda A, check_errors=False: _tried(np.linalg.inv, A))},
+    "inverse info": {"inv_ex": ("LinalgInvEx", lambda A, check_errors=False: _tried(np.linalg.inv, A, check_errors))},
     "solution residuals rank singular_values": {"lstsq": ("LinalgLstsq", _lstsq)},
     "P L U": {"lu": ("LinalgLu", _lu)},
-    "LU pivots": {"lu_factor": ("LinalgLuFactorEx", _compact)},
-    "LU pivots info": {"lu_factor_ex": ("LinalgLuFactorEx", lambda A, pivot=True, check_errors=False: _tried(_compact, A, pivot))},
+    "LU pivots": {"lu_factor": ("LinalgLuFactorEx", lambda A, pivot=True: _lu_factor(A, pivot)[:2])},
+    "LU pivots info": {"lu_factor_ex": ("LinalgLuFactorEx", lambda A, pivot=True, check_errors=False: _lu_factor(A, pivot, check_errors))},
     "Q R": {"qr": ("LinalgQr", _qr)},
     "sign logabsdet": {"slogdet": ("LinalgSlogdet", lambda A: tuple(np.linalg.slogdet(A)))},
-    "result info": {"solve_ex": ("LinalgSolveEx", lambda A, B, left=True, check_errors=False: _tried(lambda a: _solve(a, B, left), A))},
+    "result info": {
+        "solve_ex": ("LinalgSolveEx", lambda A, B, left=True, check_errors=False: _tried(lambda a: _solve(a, B, left), A, check_errors))
+    },
     "U S Vh": {"svd": ("LinalgSvd", _svd)},
 }
 bind(_TABLE, space=_space, prefix="linalg_")
@@ -413,7 +452,7 @@ bind(
         "logdet": ("Where", _logdet),
         "cholesky": ("Cholesky", _cholesky),
         "cholesky_inverse": ("CholeskyInverse", lambda input, upper=False: np.linalg.inv(_from_factor(input, upper))),
-        "cross": ("LinalgCross", _first_three),
+        "cross": ("LinalgCross", _first_three, *_UNCROSS),
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
         "addmv": ("Addmv", lambda input, mat, vec, beta=1, alpha=1: _added(input, mat @ vec, beta, alpha)),
         "baddbmm": ("Baddbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, batch1 @ batch2, beta, alpha)),

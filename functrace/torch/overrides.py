@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from functrace.torch._missing import missing
@@ -31,6 +31,20 @@ class DisableTorchFunctionSubclass:
 
     def __exit__(self, *exc: object) -> None:
         _inside.set(self.before)
+
+
+def _disabled_torch_function_impl(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+# what libraries take from PyTorch's own extension module
+_C = SimpleNamespace(
+    DisableTorchFunctionSubclass=DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl=_disabled_torch_function_impl,
+    _get_tracing_state=lambda: None,
+    _log_api_usage_once=lambda event: None,
+)
 
 
 def _overriding(args: Iterable[Any]) -> list[Any]:

@@ -25,11 +25,11 @@ def check_tuples(what: str, f: Any, primals: Any, tangents: Any) -> None:
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise errors.CallError(
             f"{what}({name_of(f)}): primals and tangents must be tuples or lists, got {errors.describe(primals)} and "
-            f"{errors.describe(tangents)}.\n  At {errors.user_line()}.\n  Write {what}(f, (x,), (v,)), not {what}(f, x, v)."
+            f"{errors.describe(tangents)}.\n  Write {what}(f, (x,), (v,)), not {what}(f, x, v)."
         )
     if len(primals) != len(tangents):
         raise errors.CotangentError(
-            f"{what}({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents.\n  At {errors.user_line()}.\n"
+            f"{what}({name_of(f)}): {len(primals)} primals and {len(tangents)} tangents.\n"
             "  Give a tangent for each primal, zeros where it does not move."
         )
 
@@ -73,7 +73,7 @@ def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any,
     if not all(isinstance(k, kinds) for k in keys):
         wanted = "an int or a tuple of ints" if kind is int else "a string or a tuple of strings"
         other = f"; for a name use {option[:-4]}names=" if option in ("argnums", "static_argnums") else ""
-        raise errors.ArgnumsError(f"{what}({name_of(f)}): {option} must be {wanted}, got {given!r}{other}.\n  At {errors.user_line()}.")
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): {option} must be {wanted}, got {given!r}{other}.")
     return keys
 
 
@@ -88,7 +88,7 @@ def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
         if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in parameters):
             raise errors.ArgnumsError(
                 f"{what}({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
-                f"not take; its parameters are {[p.name for p in parameters]}.\n  At {errors.user_line()}.\n  Correct the name."
+                f"not take; its parameters are {[p.name for p in parameters]}.\n  Correct the name."
             )
 
 
@@ -115,7 +115,7 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
             continue
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnums={argnums} names argument {k}, but the call has {len(args)} positional argument(s)"
-            f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n  At {errors.user_line()}.\n"
+            f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n"
             f"  Positions count from 0; the function's parameters are {parameters}."
         )
     for name in names:
@@ -128,12 +128,10 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
             continue
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnames={argnames!r} names {name!r}, which the call does not pass; the function's parameters are "
-            f"{parameters}.\n  At {errors.user_line()}.\n  Correct the name, or pass the argument."
+            f"{parameters}.\n  Correct the name, or pass the argument."
         )
     if len(set(keys)) != len(keys):
-        raise errors.ArgnumsError(
-            f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.\n  At {errors.user_line()}."
-        )
+        raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.")
     return keys, several
 
 
@@ -159,7 +157,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
         if leaf.dtype.kind not in "bui":
             raise errors.InputTypeError(
                 f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf)}, which holds no numbers that can be differentiated.\n"
-                f"  At {errors.user_line()}.\n  Convert it: x.astype(float)."
+                f"  Convert it: x.astype(float)."
             )
     elif kind is int or isinstance(leaf, float):
         return np.float64(leaf)
@@ -172,13 +170,13 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
         remedy = other if tensor else number or "Pass it as another argument, or register its class with functrace.tree.register."
         raise errors.InputTypeError(
             f"{what}({name_of(f)}): {label(f, key)} {'is' if alone else 'holds'} a {kind.__name__}, which is not an array or a number.\n"
-            f"  At {errors.user_line()}.\n  {remedy}"
+            f"  {remedy}"
         )
     if not alone:
         return None
     raise errors.IntegerInputError(
         f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf if isinstance(leaf, Tracer) else np.asarray(leaf))}; integers and "
-        f"booleans have no derivative.\n  At {errors.user_line()}.\n  Pass x.astype(float)."
+        f"booleans have no derivative.\n  Pass x.astype(float)."
     )
 
 
@@ -266,8 +264,7 @@ def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any
         wanted = "be an array" if treedef.alone else f"have {treedef!r}"
         remedy = f"Pass the {which} by itself" if treedef.alone else "Build it from the value: functrace.tree.map(np.ones_like, out)"
         raise errors.CotangentError(
-            f"{what}: the {which} has the structure {got!r}, but must {wanted}, as the value it belongs to.\n"
-            f"  At {errors.user_line()}.\n  {remedy}."
+            f"{what}: the {which} has the structure {got!r}, but must {wanted}, as the value it belongs to.\n  {remedy}."
         )
     checked = []
     for g, x in zip(leaves, likes):
@@ -275,13 +272,13 @@ def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any
             g = np.asarray(g)[()]
         if g.shape != x.shape:
             raise errors.CotangentError(
-                f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n  At {errors.user_line()}.\n"
+                f"{what}: a {which} of shape {g.shape} was given for a value of shape {x.shape}.\n"
                 f"  The {which} must have the value's shape: np.broadcast_to(g, {x.shape}) if every element has the same."
             )
         if g.dtype != x.dtype:
             if not np.can_cast(g.dtype, x.dtype, "same_kind"):
                 raise errors.CotangentError(
-                    f"{what}: a {which} of dtype {g.dtype} was given for a value of dtype {x.dtype}.\n  At {errors.user_line()}.\n"
+                    f"{what}: a {which} of dtype {g.dtype} was given for a value of dtype {x.dtype}.\n"
                     f"  Cast it: g.astype({str(x.dtype)!r})."
                 )
             g = g.astype(x.dtype)

@@ -85,7 +85,8 @@ def vmap(
 ) -> Callable[P, R]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
-    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take.
+    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take. So it is
+    where an operation fails for some only, as at a singular matrix: an `except` in `f` is for these alone.
 
     Args:
         f: a function of single examples (pytrees of arrays).
@@ -135,7 +136,7 @@ def vmap(
             if returns and returned != returns[0]:  # the batch was split
                 raise errors.BatchError(
                     f"{what}: some examples give {_told(*returns[0])}, others {_told(*returned)}.\n"
-                    f"  At {errors.user_line()}.\n  All branches must return the same structure and shapes."
+                    f"  All branches must return the same structure and shapes."
                 )
             returns.append(returned)
             return out
@@ -149,14 +150,12 @@ def vmap(
         places = _axes(f"{what}: out_axes", out_axes, out_def, tree.unflatten(out_def, outputs))
         if any(a is None and depends for a, (_, depends) in zip(places, results)):
             raise errors.BatchError(
-                f"{what}: out_axes says None for a result that differs between the examples.\n  At {errors.user_line()}.\n"
+                f"{what}: out_axes says None for a result that differs between the examples.\n"
                 "  Give it an axis, or reduce it over the batch after the call."
             )
         for x, a in zip(outputs, places):
             if a is not None and not -x.ndim <= a < x.ndim:
-                raise errors.BatchError(
-                    f"{what}: out_axes asks for axis {a} of a result that is {errors.describe(x)} in all.\n  At {errors.user_line()}."
-                )
+                raise errors.BatchError(f"{what}: out_axes asks for axis {a} of a result that is {errors.describe(x)} in all.")
         return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
 
     return mapped

@@ -149,7 +149,7 @@ class _CheckpointCall(Call):
         if len(first) != len(out) or not all(_alike(x, _sketch(y)) for x, y in zip(first, out)):
             raise errors.CheckpointError(
                 f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
-                f"another function.\n  At {errors.user_line()}.\n"
+                f"another function.\n"
                 "  A checkpointed function must repeat itself: pass what it reads as arguments, and random generators as their seeds."
             )
         return rest()

@@ -34,7 +34,7 @@ R = TypeVar("R")
 def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
     if not (isinstance(result, tuple) and len(result) == 2):
         raise errors.ControlFlowError(
-            f"{what}: {name_of(f)} must return (carry, y), but returned a {type(result).__name__}.\n  At {errors.user_line()}.\n"
+            f"{what}: {name_of(f)} must return (carry, y), but returned a {type(result).__name__}.\n"
             "  Return None as y if there is nothing to collect."
         )
     return result
@@ -184,7 +184,7 @@ def _by_python(carry: Carry, step: Any, order: Sequence[int], done: Sequence[Any
         leaves, structure = tree.flatten(y)
         y_def = structure if y_def is None else y_def
         if structure != y_def:
-            raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.\n  At {errors.user_line()}.")
+            raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.")
         rows[k] = own(leaves)  # a later step may write to it
     if weak:
         rows[order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(rows[order[0]], rows[order[1]])]
@@ -198,7 +198,7 @@ def _stack(column: Sequence[Any]) -> Any:
 def _whole(what: str, name: str, x: Any, least: int | None = None) -> int:
     if not hasattr(type(x), "__index__") or np.shape(x) != () or least is not None and x < least:
         wanted = {None: "whole", 0: "whole and not negative", 1: "positive and whole"}
-        raise errors.ControlFlowError(f"{what}: {name} must be {wanted[least]}, got {x!r}.\n  At {errors.user_line()}.\n  Pass an int.")
+        raise errors.ControlFlowError(f"{what}: {name} must be {wanted[least]}, got {x!r}.\n  Pass an int.")
     return operator.index(x)
 
 
@@ -209,7 +209,6 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
         found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
         raise errors.ControlFlowError(
             f"{what}: the number of steps is the length of axis 0 of each array in xs, or length=; got xs of {found} and length={length}.\n"
-            f"  At {errors.user_line()}.\n"
             f"  {'Cut the arrays to one length, or pad them.' if len(sizes) > 1 else 'Without an array of the steps in xs, give length=.'}"
         )
     return sizes.pop()

@@ -37,8 +37,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     errors.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
     if np.shape(pred) != () or not (hasattr(pred, "dtype") or isinstance(pred, NUMBERS)):
         raise errors.ControlFlowError(
-            f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  At {errors.user_line()}.\n"
-            "  Reduce an array with .any() or .all()."
+            f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  Reduce an array with .any() or .all()."
         )
     test: Any = pred
     index = (test != 0).astype(int) if isinstance(pred, Tracer) else int(bool(pred))
@@ -60,7 +59,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
         found = f"{len(branches)} branches" if several else errors.describe(branches)
         raise errors.ControlFlowError(
             f"switch: needs one integer, and a list of at least one branch; got {errors.describe(index)} and {found}.\n"
-            f"  At {errors.user_line()}.\n  Write switch(index, [f, g, ...], *operands), with int(index)."
+            f"  Write switch(index, [f, g, ...], *operands), with int(index)."
         )
     return _switch("switch", index, branches, operands)  # type: ignore[no-any-return]
 
@@ -101,7 +100,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         except errors.ConversionError:
             raise errors.ControlFlowError(
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
-                f"  At {errors.user_line()}.\n  Use cond, switch or np.where inside the branch, too."
+                f"  Use cond, switch or np.where inside the branch, too."
             ) from None
     kinds = [[body.template[i] if i not in body.avals else body.avals[i] for i in body.outputs] for body in programs]
     for structure, ys in zip(structures, kinds):
@@ -109,7 +108,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
             raise errors.ControlFlowError(
                 f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of "
                 f"{', '.join(errors.describe(y) for y in kinds[0])} and {structure!r} of {', '.join(errors.describe(y) for y in ys)}.\n"
-                f"  At {errors.user_line()}.\n  Give them one shape and dtype: reshape, astype."
+                f"  Give them one shape and dtype: reshape, astype."
             )
     lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]

@@ -21,7 +21,7 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
     for x in leaves:
         if not isinstance(x, (Tracer, np.ndarray, np.generic, *NUMBERS)):
             raise errors.InputTypeError(
-                f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  At {errors.user_line()}.\n"
+                f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n"
                 "  Close over it, or register its class with functrace.tree.register."
             )
     arrays = [as_numpy(x) for x in leaves]
@@ -70,7 +70,6 @@ class Carry:
         if treedef != self.treedef:
             raise errors.ControlFlowError(
                 f"{self.what}: the body must return a carry like the one it is given, {self.treedef!r}, but returned {treedef!r}.\n"
-                f"  At {errors.user_line()}.\n"
                 f"  {'Does it end without a return statement?' if new is None else 'Return as many parts as it takes.'}"
             )
         leaves = [as_numpy(x) for x in leaves]
@@ -78,7 +77,7 @@ class Carry:
             if x.shape != old.shape or x.dtype != old.dtype and not (weak and np.can_cast(old.dtype, x.dtype, "same_kind")):
                 raise errors.ControlFlowError(
                     f"{self.what}: the carry{name} is {errors.describe(old)} before the step and {errors.describe(x)} after it; it must "
-                    f"keep its shape and dtype.\n  At {errors.user_line()}.\n"
+                    f"keep its shape and dtype.\n"
                     "  Start with an array of the right shape and dtype, or convert it in the body."
                 )
         return leaves

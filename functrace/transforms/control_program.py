@@ -2,7 +2,7 @@
 
 A body is recorded with tracers of its own. What it uses of outer traces (a matrix of weights in a closure) shows in the
 recording, and becomes an argument: so a loop is one operation of its arguments, whatever its body closes over. A body that looks
-at a number (`if x > 0`) can't be recorded once for all steps; its recording says so, by `looked`.
+at a number (`if x > 0`), or may catch an error, can't be recorded once for all steps; its recording says so, by `looked`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Recorder(ProgramTrace):
     __slots__ = ()
 
     def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """An example of the result."""
+        """An example of the result. An error that the body may catch, in this step or another, is something that it looks at."""
+        if self.tried(primitive):
+            self.guards.append((len(self.entries), -1, bool, None))
         return bind(primitive, tuple([example(v) for v in values]), params)
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:

@@ -42,8 +42,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         more = cond_fun(state)
         if np.shape(more) != () or not isinstance(more, (Tracer, np.generic, np.ndarray, *NUMBERS)):
             raise errors.ControlFlowError(
-                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  At {errors.user_line()}.\n"
-                "  Reduce an array with .any() or .all()."
+                f"while_loop: cond_fun must return one boolean, got {errors.describe(more)}.\n  Reduce an array with .any() or .all()."
             )
         return more
 

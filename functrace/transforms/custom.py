@@ -69,7 +69,7 @@ def _unwritten(what: str, function: Any, f: Any) -> Any:
         out = f(*args)
         if any(x.value is not value or x.slot != slot for x, value, slot in before):
             raise errors.CustomRuleError(
-                f"{what} {name_of(function)!r} writes to its argument, an array that the caller still has.\n  At {errors.user_line()}.\n"
+                f"{what} {name_of(function)!r} writes to its argument, an array that the caller still has.\n"
                 "  Write to a copy of it: x = x.copy()."
             )
         return out
@@ -78,7 +78,7 @@ def _unwritten(what: str, function: Any, f: Any) -> Any:
     return run
 
 
-_LATER = object()  # residuals that nothing has asked for yet
+LATER = object()  # residuals that nothing has asked for yet
 
 
 def is_float(x: Any) -> bool:
@@ -125,7 +125,7 @@ class Call:
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
             self.read = reading(self) if self.lends and isinstance(trace, Recorder) else None
-            out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), _LATER
+            out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), LATER
         else:
             out, residuals = self.forward(shown, mine)
         ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
@@ -142,7 +142,7 @@ class Call:
         if isinstance(y, Tracer) and y.owner.id >= trace.id:
             raise errors.CustomRuleError(
                 f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
-                f"rule can't differentiate.\n  At {errors.user_line()}.\n  Pass it as an argument, and not one of nondiff_argnums."
+                f"rule can't differentiate.\n  Pass it as an argument, and not one of nondiff_argnums."
             )
         return y
 
@@ -171,7 +171,7 @@ class Call:
 
     def residuals(self, given: Any, leaves: Sequence[Any]) -> Any:
         """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
-        if given is not _LATER:
+        if given is not LATER:
             return given
         out, needed = self.forward(leaves, [is_float(x) for x in leaves])
         self.outdef = tree.structure(out)
@@ -280,9 +280,7 @@ class _Custom(Wrapped[P, R]):
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
         args = _positional(self.fun, args, kwargs)
         if wrong := [k for k in self.nondiff_argnums if not -len(args) <= k < len(args)]:
-            raise errors.CustomRuleError(
-                f"{name_of(self.fun)}: nondiff_argnums names argument {wrong[0]}, but the call has {len(args)}.\n  At {errors.user_line()}."
-            )
+            raise errors.CustomRuleError(f"{name_of(self.fun)}: nondiff_argnums names argument {wrong[0]}, but the call has {len(args)}.")
         fixed = {k % len(args): args[k] for k in self.nondiff_argnums}
         moving = tuple(x for k, x in enumerate(args) if k not in fixed)
 

@@ -39,9 +39,7 @@ class Run:
 
         def run(*inputs: Any) -> list[Any]:
             out = flat.call(*inputs)
-            aux = None
-            if has_aux:
-                out, aux = as_pair(name, out)
+            out, aux = as_pair(name, out) if has_aux else (out, None)
             leaves, treedef = tree.flatten(out)
             if out is None:
                 raise errors.NonScalarOutputError(f"{name}: the function returned None.\n  Does it end without a return statement?")
@@ -109,13 +107,15 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     run = Run("vjp", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
-    @errors.boundary
     def pullback(ct: Any, *more: Any) -> tuple[Any, ...]:
-        if more:
-            remedy = f"At {errors.user_line()}.\n  Put them in a container like the output: pullback((a, b))."
-            raise errors.CotangentError(f"{name} takes one cotangent, like the output, and was given {1 + len(more)}.\n  {remedy}")
-        cts = matched(name, "cotangent", ct, run.treedef, run.out)
-        return tuple(flat.rebuild(run.pull(cts)))
+        try:
+            if more:
+                remedy = f"At {errors.user_line()}.\n  Put them in a container like the output: pullback((a, b))."
+                raise errors.CotangentError(f"{name} takes one cotangent, like the output, and was given {1 + len(more)}.\n  {remedy}")
+            return tuple(flat.rebuild(run.pull(matched(name, "cotangent", ct, run.treedef, run.out))))
+        except Exception as error:
+            errors.trim(error)
+            raise
 
     return (run.result(), pullback, run.aux) if has_aux else (run.result(), pullback)
 

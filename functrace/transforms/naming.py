@@ -121,14 +121,6 @@ class Lines(list[Any]):
         """Let go of all frames."""
         self.base, self._open, self._last = None, [], ()
 
-    def path(self, row: int) -> list[int]:
-        """The numbers of the calls that an entry was made in, the outermost first."""
-        out, k = [], self.call[row]
-        while k >= 0:
-            out.append(k)
-            k = self.calls[k].parent
-        return out[::-1]
-
     def name(self, row: int) -> list[str]:
         """What the user's program stores the entry's result under; several names where it unpacks it; none if it does not say."""
         code, lasti = self[row]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FrameType
 from typing import Any, ClassVar, ParamSpec
 
 import numpy as np
@@ -70,6 +72,17 @@ class ProgramTracer(Tracer):
         return super().__format__(spec)
 
 
+@functools.lru_cache(256)
+def _handles(code: CodeType) -> bool:
+    """Whether there is a `try`, or a `with`, in the code."""
+    from opcode import opmap
+
+    return (opmap.get("PUSH_EXC_INFO") or opmap["SETUP_FINALLY"]) in code.co_code[::2]  # the latter in Python 3.10
+
+
+_FAILING = ("linalg.", "gather", "scatter", "operator.truediv", "operator.floordiv", "operator.mod", "operator.pow")
+
+
 class ProgramTrace(TapeTrace):
     """A run of which all is recorded, with the user's line of each entry, and `guards`: what Python learned from values.
 
@@ -94,6 +107,17 @@ class ProgramTrace(TapeTrace):
         if not self.closed:
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
+
+    def tried(self, primitive: Primitive) -> bool:
+        """Whether an op may fail by its values, and a function that is running has a `try`: that it does not fail is a result, too."""
+        if not primitive.name.startswith(_FAILING):
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self.frames.base:
+            if errors.is_user_file[frame.f_code.co_filename] and _handles(frame.f_code):
+                return True
+            frame = frame.f_back
+        return False
 
     def text(self, x: Tracer) -> None:
         """A value becomes text. It may be a name, as in `params[f"w{i}"]`: a guard. That of a fraction, or an array, is for people."""

@@ -181,8 +181,7 @@ def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str
     found = METRICS.get(metric.lower()) if isinstance(metric, str) else METRICS.get(getattr(metric, "__name__", ""))
     if found is None or not (isinstance(metric, str) or getattr(_scipy, found.__name__, None) is metric):
         raise errors.UnsupportedError(
-            f"{name}: the metric {metric!r} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
-            f"  These have: {', '.join(sorted(METRICS))}."
+            f"{name}: the metric {metric!r} has no derivative rule in functrace.\n  These have: {', '.join(sorted(METRICS))}."
         )
     if found is seuclidean and kwargs.get("V") is None:
         kwargs["V"] = np.var(rows, axis=0, ddof=1)

@@ -213,7 +213,7 @@ class Rotation:
         if not holds_tracer([self._quat]):
             return getattr(_scipy.Rotation(self._quat), name)
         raise errors.UnsupportedError(
-            f"Rotation.{name} has no derivative rule in functrace.\n  At {errors.user_line()}.\n"
+            f"Rotation.{name} has no derivative rule in functrace.\n"
             "  For SciPy's own: scipy.spatial.transform.Rotation.from_quat(functrace.value(r.as_quat()))."
         )
 

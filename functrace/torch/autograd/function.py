@@ -119,6 +119,7 @@ class FunctionNode(Node):
     positions: list[Like | None]
     likes: list[Any]
     arity: int
+    given: tuple[Edge | None, ...]  # the edges as they were when it was applied
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("saved", "metadata") and "ctx" in self.__dict__:
@@ -170,8 +171,21 @@ class FunctionNode(Node):
         return [None if d is None else d._a for d in self._apply(row)]
 
     def restate(self, g: Any) -> Sequence[Any]:
-        """The same; being made of operations on tensors, the user's backward is recorded as it runs."""
-        return self._apply(list(g) if self.outputs > 1 else [g])
+        """The same; being made of operations on tensors, the user's backward is recorded as it runs.
+
+        It reads the arguments themselves; where `vmap` has put a node before one that all examples share, so must what is recorded.
+        """
+        start, before = next_number(), dict(zip(self.given, self.edges))
+        ds = self._apply(list(g) if self.outputs > 1 else [g])
+        if any(old != new for old, new in before.items()):
+            ds = [d if d is None or not d._rg or d._edge not in before else unpacked(d._a, before[d._edge]) for d in ds]
+            stack = [d._edge[0] for d in ds if d is not None and d._rg]
+            while stack:
+                node = stack.pop()
+                if node.number > start:
+                    node.edges = tuple(before.get(e, e) for e in node.edges)
+                    stack += [e[0] for e in node.edges if e is not None]
+        return ds
 
     def _apply(self, row: list[Any]) -> list[Any]:
         function, ctx, name = self.function, self.ctx, type(self).__name__
@@ -314,7 +328,7 @@ class Function(metaclass=_FunctionMeta):
         outputs = output if isinstance(output, tuple) else (output,)
         _check_dirty(ctx, outputs)
         if executable:
-            node.ctx, node.edges, ctx._node = ctx, edges, weakref.ref(node)
+            node.ctx, node.edges, node.given, ctx._node = ctx, edges, edges, weakref.ref(node)
             node.number = next_number()
             node.arity = len(args)
             node.positions = [Like(a._a) if isinstance(a, Tensor) else None for a in args]

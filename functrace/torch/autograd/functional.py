@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._backward import grad
 from functrace.torch._modes import paused
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch.func import Place, Run, jacobian_blocks
+from functrace.torch.func import Run, jacobian_blocks
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -60,9 +59,8 @@ class _Call:
 
     def _check_dependence(self) -> None:
         for j, t in enumerate(self.outs):
-            places = [Place(e) for e in self.run.edges]
-            for i, g in enumerate(grad(t, places, wrap(np.ones_like(t._a)), retain_graph=True, allow_unused=True)):
-                if g is None:
+            for i, reached in enumerate(self.run.reached(t)):
+                if not reached:
                     raise RuntimeError(
                         f"Output {j} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
                     )

@@ -56,11 +56,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         saving.set(active)
 
 
-class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+class allow_mutation_on_saved_tensors(save_on_cpu):
     """While it lasts, tensors that backward needs may be written: what was saved is a copy."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda t: t.clone(), lambda t: t)
 
 
 class GradientEdge(NamedTuple):

@@ -16,15 +16,10 @@ from functrace.torch._ops import FUNCTIONS, scipy_special
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import Function, once_differentiable
 from functrace.torch.distributions import constraints
-from functrace.torch.distributions.distribution import Distribution, broadcast_all
+from functrace.torch.distributions.distribution import Distribution, broadcast_all, standard_normal
 
 T: Any = FUNCTIONS
 _HALF_LOG = math.log(math.sqrt(2 * math.pi))
-
-
-def standard_normal(shape: Any, like: Any) -> Any:
-    """Standard normal numbers, in the dtype of another tensor."""
-    return empty(shape, dtype=like.dtype).normal_()
 
 
 class _LocScale(Distribution):
@@ -158,7 +153,7 @@ class HalfNormal(Half, _OfNormal):
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
-    mode = property(lambda self: self.scale * 0)
+    mode = property(lambda self: T["zeros_like"](self.scale))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
 
@@ -192,8 +187,8 @@ class Laplace(_LocScale):
 class Cauchy(_LocScale):
     """The quotient of two normal numbers; it has no mean."""
 
-    mean = property(lambda self: self.loc * math.nan)
-    variance = property(lambda self: self.loc * 0 + math.inf)
+    mean = property(lambda self: T["full_like"](self.loc, math.nan))
+    variance = property(lambda self: T["full_like"](self.loc, math.inf))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.loc + empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_() * self.scale
@@ -262,7 +257,7 @@ class Exponential(Distribution):
         super().__init__(self.rate.shape, validate_args=validate_args)
 
     mean = stddev = property(lambda self: self.rate.reciprocal())
-    mode = property(lambda self: self.rate * 0)
+    mode = property(lambda self: T["zeros_like"](self.rate))
     variance = property(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
@@ -326,8 +321,10 @@ class _Dirichlet(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Any) -> Any:
-        special = _special()
         a, x = (t._a.astype(np.float64) for t in ctx.saved_tensors)
+        if a.shape[-1] < 2:
+            return wrap(np.zeros_like(grad._a))  # the one number is 1
+        special = _special()
         rest = a.sum(-1, keepdims=True) - a
         slope = functrace.grad(lambda a: np.sum(special.betainc(a, rest, x)))(a)
         log_density = (a - 1) * np.log(x) + (rest - 1) * np.log1p(-x) - special.betaln(a, rest)

@@ -85,7 +85,7 @@ class Geometric(Binary):
             )
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)
-    mode = property(lambda self: self.probs * 0)
+    mode = property(lambda self: T["zeros_like"](self.probs))
     variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
 
     @no_grad()
@@ -116,6 +116,7 @@ class Binomial(Binary):
         self.__dict__[name] = value
         Distribution.__init__(self, value.shape, validate_args=validate_args)
 
+    has_enumerate_support = True
     support = property(lambda self: constraints.integer_interval(0, self.total_count))
     mean = property(lambda self: self.total_count * self.probs)
     mode = property(lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._create import broadcast_tensors, tensor
+from functrace.torch._create import broadcast_tensors, empty, tensor
 from functrace.torch._dtypes import Size
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
@@ -66,8 +65,12 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The distribution with its parameters expanded to a batch shape."""
-        new, shape = copy.copy(self), Size(batch_shape)
+        new, shape = self._get_checked_instance(type(self), _instance), Size(batch_shape)
+        given = set(new.__dict__)  # by a subclass's own `expand`
+        new.__dict__ = {**self.__dict__, **new.__dict__}
         for name, part in self.__dict__.items():
+            if name in given:
+                continue
             if isinstance(part, Tensor):
                 inner = part.shape[part.ndim - self._inner(name) :]
                 new.__dict__[name] = expand(part, (*shape, *inner))
@@ -75,6 +78,15 @@ class Distribution:
                 new.__dict__[name] = part.expand((*shape, *part.batch_shape[len(self.batch_shape) :]))
         new._batch_shape = shape
         return new
+
+    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+        """What a class that inherits from `cls` begins its own `expand` with."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
+                ".expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _inner(self, name: str) -> int:
         constraint = self.arg_constraints.get(name)
@@ -167,6 +179,18 @@ class Distribution:
 def summed(x: Any, n: int) -> Any:
     """The sum over the last n axes."""
     return x.reshape(*x.shape[: x.dim() - n], -1).sum(-1) if n else x
+
+
+def standard_normal(shape: Any, like: Any) -> Any:
+    """Standard normal numbers, in the dtype of another tensor."""
+    return empty(shape, dtype=like.dtype).normal_()
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    return empty(shape, dtype=dtype).normal_()
+
+
+_sum_rightmost = summed  # like the one above: names that libraries import
 
 
 def either(probs: Any, logits: Any) -> tuple[str, Any]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._ops import FUNCTIONS
+from functrace.torch._tensor import Tensor
 from functrace.torch.distributions.composed import Independent, TransformedDistribution
-from functrace.torch.distributions.continuous import Exponential, Gamma, HalfNormal, Laplace, LogNormal, Normal, Uniform
+from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, HalfNormal, Laplace, LogNormal, Normal, Uniform
 from functrace.torch.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from functrace.torch.distributions.distribution import summed
-from functrace.torch.distributions.multivariate import Beta, Dirichlet, MultivariateNormal
+from functrace.torch.distributions.further import ContinuousBernoulli, Gumbel, Pareto
+from functrace.torch.distributions.multivariate import Beta, Dirichlet, LowRankMultivariateNormal, MultivariateNormal
 
 T: Any = FUNCTIONS
 
@@ -41,8 +44,12 @@ def kl_divergence(p: Any, q: Any) -> Any:
     """
     found = [(type(p).__mro__.index(a) + type(q).__mro__.index(b), f) for (a, b), f in _KL.items() if isinstance(p, a) and isinstance(q, b)]
     if not found:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise _unknown(p, q)
     return min(found, key=lambda row: row[0])[1](p, q)
+
+
+def _unknown(p: Any, q: Any) -> NotImplementedError:
+    return NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
 
 
 @register_kl(Normal, Normal)
@@ -61,9 +68,9 @@ def _of_normal(p: Any, q: Any) -> Any:
 def _bernoulli(p: Any, q: Any) -> Any:
     from functrace.torch.nn.functional import softplus
 
-    t1 = p.probs * (softplus(-q.logits) + p.probs.log())
+    t1 = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     t1 = T["where"](q.probs == 0, math.inf, t1).masked_fill(p.probs == 0, 0)
-    t2 = (1 - p.probs) * (softplus(q.logits) + (-p.probs).log1p())
+    t2 = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
     t2 = T["where"](q.probs == 1, math.inf, t2).masked_fill(p.probs == 1, 0)
     return t1 + t2
 
@@ -88,16 +95,9 @@ def _one_hot(p: Any, q: Any) -> Any:
     return _categorical(p._categorical, q._categorical)
 
 
-@register_kl(Uniform, Uniform)
-def _uniform(p: Any, q: Any) -> Any:
-    found = ((q.high - q.low) / (p.high - p.low)).log()
-    return T["where"]((q.low > p.low) | (q.high < p.high), math.inf, found)
-
-
-@register_kl(Exponential, Exponential)
-def _exponential(p: Any, q: Any) -> Any:
-    ratio = q.rate / p.rate
-    return -ratio.log() + ratio - 1
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Any, q: Any) -> Any:
+    return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Poisson, Poisson)
@@ -136,6 +136,9 @@ def _beta(p: Any, q: Any) -> Any:
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _multivariate(p: Any, q: Any) -> Any:
     from functrace.torch import linalg
 
@@ -165,67 +168,83 @@ def _transformed(p: Any, q: Any) -> Any:
 # of two kinds: minus the entropy of p, minus the mean of the logarithm of q's density, which a few moments of p give
 
 
+def _log_between(low: Any, high: Any) -> Any:
+    return (T["xlogy"](high, high) - T["xlogy"](low, low)) / (high - low) - 1
+
+
+_LOG: Any = {  # the mean of log(x)
+    Beta: lambda p: T["digamma"](p.concentration1) - T["digamma"](p.concentration1 + p.concentration0),
+    Exponential: lambda p: -np.euler_gamma - p.rate.log(),
+    Gamma: lambda p: T["digamma"](p.concentration) - p.rate.log(),
+    Pareto: lambda p: p.scale.log() + p.alpha.reciprocal(),
+    Uniform: lambda p: _log_between(p.low, p.high),
+}
+_EXP: Any = {  # the logarithm of the mean of exp(-x / s)
+    Exponential: lambda p, s: -(p.rate * s).reciprocal().log1p(),
+    Gamma: lambda p, s: -p.concentration * (p.rate * s).reciprocal().log1p(),
+    Gumbel: lambda p, s: T["lgamma"](1 + p.scale / s) - p.loc / s,
+    Normal: lambda p, s: 0.5 * (p.scale / s).pow(2) - p.loc / s,
+    Uniform: lambda p, s: (-((p.low - p.high) / s).expm1() * s / (p.high - p.low)).log() - p.low / s,
+}
+
+
+def _mean(table: Any, p: Any, q: Any, *s: Any) -> Any:
+    for kind, of in table.items():
+        if isinstance(p, kind):
+            return of(p, *s)
+    raise _unknown(p, q)
+
+
+def _to_beta(p: Any, q: Any) -> Any:
+    a, b, lgamma = q.concentration1, q.concentration0, T["lgamma"]
+    log, rest = _mean(_LOG, p, q), _log_between(1 - p.high, 1 - p.low)  # of a uniform p: others have values above 1, or no first mean
+    return lgamma(a) + lgamma(b) - lgamma(a + b) - (a - 1) * log - (b - 1) * rest
+
+
+def _to_gamma(p: Any, q: Any) -> Any:
+    a = q.concentration
+    return T["lgamma"](a) - a * q.rate.log() - (a - 1) * _mean(_LOG, p, q) + q.rate * p.mean
+
+
+_TO: Any = {  # minus the mean of the logarithm of q's density
+    Beta: _to_beta,
+    ContinuousBernoulli: lambda p, q: -p.mean * q.logits - (-q.probs).log1p() - q._log_norm(),
+    Exponential: lambda p, q: q.rate * p.mean - q.rate.log(),
+    Gamma: _to_gamma,
+    Gumbel: lambda p, q: q.scale.log() + (p.mean - q.loc) / q.scale + (q.loc / q.scale + _mean(_EXP, p, q, q.scale)).exp(),
+    Normal: lambda p, q: 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc).pow(2)) / q.variance,
+    Pareto: lambda p, q: (q.alpha + 1) * _mean(_LOG, p, q) - q.alpha * q.scale.log() - q.alpha.log(),
+    Uniform: lambda p, q: (q.high - q.low).log(),
+}
+
+
 def _nowhere(p: Any, q: Any) -> Any:
     """Where p has values that q has not."""
     return T["full_like"](p.mean + q.mean, math.inf)
 
 
-def _mean_log(p: Any) -> Any:
-    if isinstance(p, Beta):
-        return T["digamma"](p.concentration1) - T["digamma"](p.concentration1 + p.concentration0)
-    if isinstance(p, Exponential):
-        return -np.euler_gamma - p.rate.log()
-    return (T["xlogy"](p.high, p.high) - T["xlogy"](p.low, p.low)) / (p.high - p.low) - 1
+def _two_kinds(to: Any) -> Any:
+    def divergence(p: Any, q: Any) -> Any:
+        outside: Any = None
+        for end, limit, beyond in zip(p.support.bounds, q.support.bounds, (operator.lt, operator.gt)):
+            if limit is None:
+                continue
+            if end is None:
+                return _nowhere(p, q)
+            outside = beyond(end, limit) if outside is None else outside | beyond(end, limit)
+        found = to(p, q) - p.entropy()
+        return T["where"](outside, math.inf, found) if isinstance(outside, Tensor) else found
+
+    return divergence
 
 
-def _from_normal(p: Any, q: Any) -> Any:
-    spread = p.variance + (p.mean - q.loc).pow(2)
-    return -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * spread / q.variance
-
-
-def _from_gamma(p: Any, q: Any) -> Any:
-    a = q.concentration
-    return -p.entropy() - a * q.rate.log() + T["lgamma"](a) - (a - 1) * _mean_log(p) + q.rate * p.mean
-
-
-def _from_exponential(p: Any, q: Any) -> Any:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
-def _positive(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Infinite where the uniform p reaches below 0."""
-    return lambda p, q: T["where"](p.low < 0, math.inf, of(p, q))
-
-
-for _p in (Beta, Exponential, Gamma, Laplace, Uniform):
-    register_kl(_p, Normal)(_from_normal)
-register_kl(Beta, Gamma)(_from_gamma), register_kl(Exponential, Gamma)(_from_gamma), register_kl(Uniform, Gamma)(_positive(_from_gamma))
-register_kl(Beta, Exponential)(_from_exponential), register_kl(Gamma, Exponential)(_from_exponential)
-register_kl(Uniform, Exponential)(_positive(_from_exponential))
-_ABSENT: Any = (
-    (Normal, (Beta, Exponential, Gamma, Uniform)),
-    (Laplace, (Beta, Exponential, Gamma, Uniform)),
-    (Exponential, (Beta, Uniform)),
-    (Gamma, (Beta, Uniform)),
-    (Poisson, (Bernoulli, Binomial)),
-)
-for _wide, _narrow in _ABSENT:
-    for _q in _narrow:
-        register_kl(_wide, _q)(_nowhere)
-
-
-@register_kl(Beta, Uniform)
-def _beta_uniform(p: Any, q: Any) -> Any:
-    return T["where"]((q.low > 0) | (q.high < 1), math.inf, -p.entropy() + (q.high - q.low).log())
-
-
-@register_kl(Uniform, Beta)
-def _uniform_beta(p: Any, q: Any) -> Any:
-    a, b, wide = q.concentration1, q.concentration0, p.high - p.low
-    size = T["lgamma"](a) + T["lgamma"](b) - T["lgamma"](a + b)
-    rest = (T["xlogy"](1 - p.low, 1 - p.low) - T["xlogy"](1 - p.high, 1 - p.high)) / wide - 1
-    kl = -wide.log() + size - (a - 1) * _mean_log(p) - (b - 1) * rest
-    return T["where"]((p.high > 1) | (p.low < 0), math.inf, kl)
+for _p in (*_TO, Laplace):
+    for _q in _TO:
+        if (_p, _q) not in _KL:
+            register_kl(_p, _q)(_two_kinds(_TO[_q]))
+for _p in (Beta, ContinuousBernoulli, Exponential, Gamma):
+    register_kl(_p, Pareto)(_nowhere)
+register_kl(Poisson, Bernoulli)(_nowhere), register_kl(Poisson, Binomial)(_nowhere)
 
 
 @register_kl(Normal, Laplace)

@@ -17,7 +17,15 @@ from functrace.torch.distributions import constraints
 from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
 from functrace.torch.distributions.discrete import Categorical, OneHotCategorical, binary_entropy
-from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, either
+from functrace.torch.distributions.distribution import (
+    Binary,
+    Distribution,
+    broadcast_all,
+    clamp_probs,
+    either,
+    lazy_property,
+    logits_to_probs,
+)
 from functrace.torch.distributions.transforms import (
     AbsTransform,
     AffineTransform,
@@ -205,7 +213,7 @@ class NegativeBinomial(Binary):
     """How often something happens before it has failed to happen `total_count` times."""
 
     arg_constraints = {
-        "total_count": constraints.nonnegative,
+        "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
     }
@@ -243,6 +251,11 @@ class LogitRelaxedBernoulli(Binary):
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = super().expand(batch_shape, _instance)
+        new.temperature = self.temperature
+        return new
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -413,6 +426,8 @@ class ContinuousBernoulli(Binary):
         self._lims = lims
         if probs is not None:
             self.probs = clamp_probs(self.probs)
+
+    probs = lazy_property(lambda self: clamp_probs(logits_to_probs(self.logits, True)))
 
     def _either(self, formula: Any, series: Any) -> Any:
         """A function of the probability, by its series about 1/2 between the limits."""

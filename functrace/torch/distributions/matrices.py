@@ -50,6 +50,7 @@ class PositiveDefiniteTransform(Transform):
 class CorrCholeskyTransform(Transform):
     """n (n - 1) / 2 numbers as the Cholesky factor of a correlation matrix (Lewandowski, Kurowicka and Joe 2009)."""
 
+    bijective = True
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
 
     @staticmethod
@@ -161,7 +162,7 @@ class Wishart(Covariant):
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         df = df if isinstance(df, Tensor) else tensor(float(df), dtype=matrix.dtype)
-        batch, n = np.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-1]
+        batch, n = T["broadcast_shapes"](matrix.shape[:-2], df.shape), matrix.shape[-1]
         self.df = df.expand(batch)
         if bool((self.df <= n - 1).any()):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")

@@ -6,14 +6,12 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
 from functrace.torch._create import eye
 from functrace.torch._modes import enable_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
-from functrace.torch.distributions.continuous import dirichlet, standard_normal
-from functrace.torch.distributions.distribution import Distribution, broadcast_all
+from functrace.torch.distributions.continuous import dirichlet
+from functrace.torch.distributions.distribution import Distribution, broadcast_all, standard_normal
 
 T: Any = FUNCTIONS
 
@@ -167,7 +165,7 @@ class MultivariateNormal(Covariant):
         if matrix.dim() < 2:
             more = "" if self._given == "precision_matrix" else ", with optional leading batch dimensions"
             raise ValueError(f"{self._given} must be at least two-dimensional{more}")
-        batch = np.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        batch = T["broadcast_shapes"](matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(*batch, loc.shape[-1])
         setattr(self, self._given, matrix.expand(*batch, *matrix.shape[-2:]))
         super().__init__(batch, loc.shape[-1:], validate_args)
@@ -214,7 +212,7 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(f"cov_factor must be a batch of matrices with shape {n[0]} x m")
         if cov_diag.shape[-1:] != n:
             raise ValueError(f"cov_diag must be a batch of vectors with shape {n}")
-        batch = np.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
+        batch = T["broadcast_shapes"](loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
         self.loc, self.cov_diag = loc.expand(*batch, *n), cov_diag.expand(*batch, *n)
         self.cov_factor = cov_factor.expand(*batch, *cov_factor.shape[-2:])
         super().__init__(batch, n, validate_args)
@@ -222,7 +220,7 @@ class LowRankMultivariateNormal(Distribution):
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: self.cov_factor.pow(2).sum(-1) + self.cov_diag)
     covariance_matrix = property(lambda self: self.cov_factor @ self.cov_factor.mT + T["diag_embed"](self.cov_diag))
-    scale_tril = property(lambda self: T["cholesky"](self.covariance_matrix))
+    scale_tril = _factor = property(lambda self: T["cholesky"](self.covariance_matrix))
     precision_matrix = property(lambda self: T["cholesky_inverse"](self.scale_tril))
 
     def _parts(self) -> tuple[Any, Any, Any]:
@@ -230,6 +228,9 @@ class LowRankMultivariateNormal(Distribution):
         scaled = self.cov_factor / self.cov_diag.unsqueeze(-1)
         small = T["cholesky"](scaled.mT @ self.cov_factor + eye(scaled.shape[-1], dtype=scaled.dtype))
         return scaled, small, 2 * small.diagonal(0, -2, -1).log().sum(-1) + self.cov_diag.log().sum(-1)
+
+    def _half_log_det(self) -> Any:
+        return self._parts()[2] / 2
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -248,4 +249,4 @@ class LowRankMultivariateNormal(Distribution):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + size)
 
     def entropy(self) -> Any:
-        return 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._parts()[2])
+        return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()

@@ -8,7 +8,7 @@ from typing import Any
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import summed
-from functrace.torch.distributions.transforms import Transform
+from functrace.torch.distributions.transforms import Rising, Transform
 
 T: Any = FUNCTIONS
 
@@ -19,7 +19,6 @@ class _Parts(Transform):
     transforms: list[Any]
     dim: int
 
-    event_dim = property(lambda self: max(t.event_dim for t in self.transforms))
     bijective = property(lambda self: all(t.bijective for t in self.transforms))
 
     def _split(self, x: Any) -> Sequence[Any]:
@@ -48,6 +47,7 @@ class CatTransform(_Parts):
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths should have length {len(self.transforms)}, got {len(self.lengths)}")
 
+    event_dim = property(lambda self: max(t.event_dim for t in self.transforms))
     length = property(lambda self: sum(self.lengths))
     domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))
     codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))
@@ -89,7 +89,7 @@ class StackTransform(_Parts):
         return self._join(self._slopes(x, y), self.dim)
 
 
-class CumulativeDistributionTransform(Transform):
+class CumulativeDistributionTransform(Rising):
     """The distribution function of a distribution, which makes its numbers uniform."""
 
     codomain = constraints.unit_interval

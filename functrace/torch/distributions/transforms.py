@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from typing import Any
@@ -33,10 +34,9 @@ class Transform:
     `log_abs_det_jacobian(x, y)`. With `cache_size=1` the last value is kept, so that its inverse is exact.
     """
 
-    bijective = True
+    bijective: Any = False
     domain: Any = constraints.real
     codomain: Any = constraints.real
-    sign: Any = 1
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -44,6 +44,20 @@ class Transform:
         self._cache_size, self._kept = cache_size, (None, None)
 
     event_dim = property(lambda self: self.domain.event_dim)
+
+    @property
+    def sign(self) -> Any:
+        """1 where the function rises, -1 where it falls; one that does neither has none."""
+        raise NotImplementedError
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """The same function, with another `cache_size`."""
+        if self._cache_size == cache_size:
+            return self
+        new = copy.copy(self)
+        new.__dict__.pop("inv", None)
+        Transform.__init__(new, cache_size)
+        return new
 
     @functools.cached_property
     def inv(self) -> Any:
@@ -57,7 +71,7 @@ class Transform:
         return id(self)
 
     def _key(self) -> Any:
-        return ()
+        return id(self) if type(self).__init__ is not Transform.__init__ else ()
 
     def __call__(self, x: Any) -> Any:
         if self._cache_size and x is self._kept[0]:
@@ -71,7 +85,12 @@ class Transform:
         raise NotImplementedError
 
     def _back(self, y: Any) -> Any:
-        return self._kept[0] if self._cache_size and y is self._kept[1] else self._inverse(y)
+        if self._cache_size and y is self._kept[1]:
+            return self._kept[0]
+        x = self._inverse(y)
+        if self._cache_size:
+            self._kept = x, y
+        return x
 
     def _inverse(self, y: Any) -> Any:
         raise NotImplementedError
@@ -102,6 +121,9 @@ class _InverseTransform(Transform):
     bijective = property(lambda self: self._inv.bijective)
     sign = property(lambda self: self._inv.sign)
     inv = property(lambda self: self._inv)
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        return self._inv.with_cache(cache_size).inv
 
     def _key(self) -> Any:
         return self._inv._key(), type(self._inv)
@@ -195,6 +217,9 @@ class IndependentTransform(Transform):
     domain = property(lambda self: constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))
     codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
 
+    def _key(self) -> Any:
+        return type(self.base_transform), self.base_transform._key(), self.reinterpreted_batch_ndims
+
     def _call(self, x: Any) -> Any:
         return self.base_transform(x)
 
@@ -204,11 +229,24 @@ class IndependentTransform(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return summed(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
+    def forward_shape(self, shape: Any) -> Any:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self.base_transform.inverse_shape(shape)
+
     def __repr__(self) -> str:
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
-class ExpTransform(Transform):
+class Rising(Transform):
+    """A function of numbers that grow with them."""
+
+    bijective = True
+    sign: Any = 1
+
+
+class ExpTransform(Rising):
     """exp(x)."""
 
     codomain = constraints.positive
@@ -223,7 +261,7 @@ class ExpTransform(Transform):
         return x
 
 
-class PowerTransform(Transform):
+class PowerTransform(Rising):
     """x ** exponent, of positive numbers."""
 
     domain = codomain = constraints.positive
@@ -247,12 +285,12 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Any) -> Any:
-        return np.broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
+        return FUNCTIONS["broadcast_shapes"](shape, self.exponent.shape)
 
     inverse_shape = forward_shape
 
 
-class SigmoidTransform(Transform):
+class SigmoidTransform(Rising):
     """1 / (1 + exp(-x))."""
 
     codomain = constraints.unit_interval
@@ -268,7 +306,7 @@ class SigmoidTransform(Transform):
         return -F.softplus(-x) - F.softplus(x)
 
 
-class SoftplusTransform(Transform):
+class SoftplusTransform(Rising):
     """log(1 + exp(x))."""
 
     codomain = constraints.positive
@@ -283,7 +321,7 @@ class SoftplusTransform(Transform):
         return -F.softplus(-x)
 
 
-class TanhTransform(Transform):
+class TanhTransform(Rising):
     """tanh(x)."""
 
     codomain = constraints.interval(-1.0, 1.0)
@@ -301,7 +339,6 @@ class TanhTransform(Transform):
 class AbsTransform(Transform):
     """|x|."""
 
-    bijective = False
     codomain = constraints.positive
 
     def _call(self, x: Any) -> Any:
@@ -311,7 +348,7 @@ class AbsTransform(Transform):
         return y
 
 
-class AffineTransform(Transform):
+class AffineTransform(Rising):
     """loc + scale * x; with `event_dim` 1 of vectors, 2 of matrices."""
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
@@ -339,13 +376,15 @@ class AffineTransform(Transform):
         return summed(slope.expand(x.shape), self.event_dim)
 
     def forward_shape(self, shape: Any) -> Any:
-        return np.broadcast_shapes(tuple(shape), *(tuple(getattr(v, "shape", ())) for v in (self.loc, self.scale)))
+        return FUNCTIONS["broadcast_shapes"](shape, *(getattr(v, "shape", ()) for v in (self.loc, self.scale)))
 
     inverse_shape = forward_shape
 
 
 class ReshapeTransform(Transform):
     """The last axes, of shape `in_shape`, in another shape."""
+
+    bijective = True
 
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -385,7 +424,6 @@ class ReshapeTransform(Transform):
 class SoftmaxTransform(Transform):
     """Softmax along the last axis, whose inverse is the logarithm."""
 
-    bijective = False
     domain, codomain = constraints.real_vector, constraints.simplex
 
     def _call(self, x: Any) -> Any:
@@ -399,6 +437,7 @@ class SoftmaxTransform(Transform):
 class StickBreakingTransform(Transform):
     """n numbers as n + 1 that are positive and add up to 1: parts of a stick, broken again and again."""
 
+    bijective = True
     domain, codomain = constraints.real_vector, constraints.simplex
 
     @staticmethod

@@ -45,6 +45,8 @@ __getattr__ = _missing(
     {
         "modules": "modules",
         "AdaptiveLogSoftmaxWithLoss": "adaptive",
+        "DataParallel": "parallel",
+        "parallel": "parallel",
         **dict.fromkeys((*(f"Lazy{_name}" for _name in _LAZY), "LazyModuleMixin", "UninitializedParameter"), "lazy"),
     },
 )

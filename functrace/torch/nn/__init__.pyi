@@ -13,6 +13,7 @@ from functrace.torch.nn import lazy as lazy
 from functrace.torch.nn import module as module
 from functrace.torch.nn import modules as modules
 from functrace.torch.nn import normalization as normalization
+from functrace.torch.nn import parallel as parallel
 from functrace.torch.nn import parameter as parameter
 from functrace.torch.nn import recurrent as recurrent
 from functrace.torch.nn import transformer as transformer
@@ -31,6 +32,7 @@ from functrace.torch.nn.module import Module as Module
 from functrace.torch.nn.normalization import GroupNorm as GroupNorm
 from functrace.torch.nn.normalization import LayerNorm as LayerNorm
 from functrace.torch.nn.normalization import RMSNorm as RMSNorm
+from functrace.torch.nn.parallel import DataParallel as DataParallel
 from functrace.torch.nn.parameter import Buffer as Buffer
 from functrace.torch.nn.parameter import Parameter as Parameter
 from functrace.torch.nn.recurrent import GRU as GRU

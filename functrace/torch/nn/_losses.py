@@ -11,7 +11,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, value
+from functrace.torch._contact import Tracer, chosen, value
 from functrace.torch._nodes import Like, Op
 from functrace.torch._ops import logistic
 from functrace.torch._reduce import grid
@@ -156,16 +156,16 @@ def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
 
 def _smooth(d: Any, beta: float) -> Any:
     size = np.abs(d)
-    return np.where(size < beta, 0.5 * d * d / (beta or 1), size - 0.5 * beta)
+    return chosen(size < beta, 0.5 * d * d / (beta or 1), size - 0.5 * beta)
 
 
 def _huber(d: Any, delta: float) -> Any:
     size = np.abs(d)
-    return np.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+    return chosen(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
 
 
 _MSE = _pair_loss("MseLoss", lambda d: d * d, lambda d: 2 * d)
-_SMOOTH = _pair_loss("SmoothL1Loss", _smooth, lambda d, beta: np.where(np.abs(d) < beta, d / (beta or 1), np.sign(d)))
+_SMOOTH = _pair_loss("SmoothL1Loss", _smooth, lambda d, beta: chosen(np.abs(d) < beta, d / (beta or 1), np.sign(d)))
 _HUBER = _pair_loss("HuberLoss", _huber, lambda d, delta: np.clip(d, -delta, delta))
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
+from functrace.torch._dtypes import float32
 from functrace.torch._leaves import like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
-from functrace.torch._tensor import wrap
-from functrace.torch.nn._pooling import avg_pool2d, avg_pool3d
+from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn._pooling import avg_pool2d
 
 
 def _mean(x: Any, axes: tuple[int, ...]) -> Any:
@@ -109,11 +112,28 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
     return y if b is None else y + b.reshape(across)
 
 
+def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:
+    """The normalisation, which refuses parameters of another dtype than the input's; float32 goes with half numbers."""
+
+    @functools.wraps(norm)
+    def checked(input: Any, *args: Any, **kwargs: Any) -> Any:
+        d = input.dtype
+        others = [t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.dtype is not d]
+        if not others:
+            return norm(input, *args, **kwargs)
+        if d.scalar != "Half" or any(other is not float32 for other in others):
+            raise RuntimeError(f"mixed dtype (CPU): all inputs must share same datatype; got {d} and {others[0]}")
+        return checked(input.float(), *args, **kwargs).to(d)
+
+    return checked
+
+
 def _moved(old: Any, new: Any, momentum: float) -> None:
     old._a[...] = momentum * new + (1 - momentum) * old._a
     old._ver[0] += 1
 
 
+@_of_one_dtype
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -148,6 +168,7 @@ def batch_norm(
     return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, across, eps, made))
 
 
+@_of_one_dtype
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -174,6 +195,7 @@ def instance_norm(
     return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps, made))
 
 
+@_of_one_dtype
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each example with mean 0 and variance 1 over the last axes, which are of `normalized_shape`."""
     wanted, shape = _same_end("layer_norm", normalized_shape, input, weight, bias)
@@ -198,6 +220,7 @@ def _fit(parts: Any, wanted: tuple[int, ...], of: str, seen: str) -> None:
             raise RuntimeError(f"Expected {what} to be {of}, but got {what} of shape {list(t.shape)} and {seen}")
 
 
+@_of_one_dtype
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each group of channels of each example with mean 0 and variance 1."""
     if input._a.ndim < 2:
@@ -219,7 +242,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     wanted, _ = _same_end("rms_norm", normalized_shape, input, weight)
     eps = float(np.finfo(input._a.dtype).eps) if eps is None else eps
     y = input * ((input * input).mean(tuple(range(-len(wanted), 0)), True) + eps).rsqrt()
-    return y if weight is None else y * weight
+    return y if weight is None else (y * weight).to(input.dtype)
 
 
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
@@ -227,16 +250,10 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     if input._a.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input._a.ndim} dimensions)")
     shape = input._a.shape
-    squares = (input * input).unsqueeze(1)
-    flat = squares.reshape(shape[0], 1, shape[1], -1, 1) if len(shape) > 3 else squares.reshape(shape[0], 1, shape[1], -1)
     from functrace.torch.nn.functional import pad
 
-    lo, hi = size // 2, (size - 1) // 2
-    if len(shape) == 3:
-        mean = avg_pool2d(pad(flat, (0, 0, lo, hi)), (size, 1), stride=1)
-    else:
-        mean = avg_pool3d(pad(flat, (0, 0, 0, 0, lo, hi)), (size, 1, 1), stride=1)
-    return input / (mean.reshape(shape) * alpha + k) ** beta
+    squares = pad((input * input).reshape(shape[0], 1, shape[1], math.prod(shape[2:])), (0, 0, size // 2, (size - 1) // 2))
+    return input / (avg_pool2d(squares, (size, 1), stride=1).reshape(shape) * alpha + k) ** beta
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:

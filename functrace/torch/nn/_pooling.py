@@ -11,12 +11,12 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._contact import alike, index_set, value
+from functrace.torch._contact import alike, index_add, index_set, value
 from functrace.torch._draws import rand
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._windows import Pads, Sizes, each, filled, overlap, raw_windows, windows
+from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, raw_windows, windows
 
 
 def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Sizes, Sizes, Sizes, Pads]:
@@ -80,9 +80,9 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
-    parts = np.stack(shares).reshape(*kernel, *g.shape)  # the offsets first, where each part is in one piece
-    n = parts.ndim
-    parts = parts.transpose((*range(d, n - d), *range(d), *range(n - d, n)))
+    if type(g) is np.ndarray:
+        return added(shares, g, x.shape[-d:], kernel, stride, dilation, pads)
+    parts = np.reshape(np.stack(shares, axis=-d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:]))
     return overlap(parts, x.shape[-d:], kernel, stride, dilation, pads)
 
 
@@ -135,6 +135,8 @@ def _max_pool_of(d: int) -> Any:
     ) -> Any:
         geometry = _pool_geometry(input, d, kernel_size, stride, padding, dilation, ceil_mode)
         out = call(_MAX_POOL[d], (input,), geometry)
+        if out._rg and type(out._a) is np.ndarray:  # the rule looks into the result; users may write to it, as by relu_
+            out._a, out._ver = np.copy(out._a), [0]
         return (out, wrap(_positions(input._a, *geometry))) if return_indices else out
 
     return max_pool
@@ -148,6 +150,8 @@ def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, 
 def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
     d = len(kernel)
     g = g / counts
+    if type(g) is np.ndarray:
+        return added(itertools.repeat(g), g, _x.shape[-d:], kernel, stride, dilation, pads)
     g = np.broadcast_to(np.reshape(g, (*g.shape[:-d], *(1,) * d, *g.shape[-d:])), (*g.shape[:-d], *kernel, *g.shape[-d:]))
     return overlap(g, _x.shape[-d:], kernel, stride, dilation, pads)
 
@@ -213,7 +217,8 @@ def _along(x: Any, maps: Sequence[Any]) -> Any:
 
 def _product(x: Any, maps: Sequence[Any], times: Callable[[Any, Any], Any]) -> Any:
     for k, m in enumerate(reversed(maps), 1):
-        x = times(x, m) if k == 1 else np.moveaxis(times(np.moveaxis(x, -k, -1), m), -1, -k)
+        move = np.swapaxes if k == 2 else np.moveaxis  # the one is sooner, and here the same
+        x = times(x, m) if k == 1 else move(times(move(x, -k, -1), m), -1, -k)
     return x
 
 
@@ -274,7 +279,17 @@ def _picked(x: Any, found: Any, d: int) -> Any:
     return np.reshape(np.take_along_axis(np.reshape(x, (*x.shape[:-d], -1)), flat, -1), found.shape)
 
 
-_ADAPTIVE_MAX = {d: Op(f"AdaptiveMaxPool{d}D", _picked) for d in (2, 3)}
+def _unpicked(g: Any, _r: Any, x: Any, found: Any, d: int) -> Any:
+    flat = np.reshape(found, (*x.shape[:-d], -1))
+    out = np.zeros((*x.shape[:-d], math.prod(x.shape[-d:])), g.dtype)
+    return np.reshape(index_add(out, np.reshape(g, flat.shape), key_along(flat, flat.ndim - 1)), x.shape)
+
+
+def _picking(name: str) -> dict[int, Op]:
+    return {d: Op(f"{name}MaxPool{d}D", _picked, [_unpicked], f"{name}MaxPool{d}DBackward") for d in (2, 3)}
+
+
+_ADAPTIVE_MAX, _FRACTIONAL_MAX = _picking("Adaptive"), _picking("Fractional")
 
 
 def _adaptive_max(d: int) -> Any:
@@ -302,9 +317,6 @@ adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool2d, adaptive_max_pool
     _adaptive_avg(2), _adaptive_avg(3), _adaptive_max(2), _adaptive_max(3)
 )  # fmt: skip
 adaptive_avg_pool1d, adaptive_max_pool1d = _as_rows(adaptive_avg_pool2d, 1), _as_rows(adaptive_max_pool2d, 1)
-
-
-_FRACTIONAL_MAX = {d: Op(f"FractionalMaxPool{d}D", _picked) for d in (2, 3)}
 
 
 def _starts(sample: Any, n: int, out: int, k: int) -> Any:

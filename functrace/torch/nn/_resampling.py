@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
-from functrace.torch._contact import index_add, stop_gradient, vjp
+from functrace.torch._contact import index_add, read, stop_gradient, unread, vjp
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import Op
 from functrace.torch.nn import _pooling
@@ -58,12 +59,20 @@ def _averaging(n: int, m: int, mode: str, align: bool, factor: float | None) -> 
     return rows / rows.sum(1, keepdims=True)
 
 
+@functools.lru_cache(maxsize=16)
+def _weights(n: int, m: int, mode: str, align: bool, factor: float | None, antialias: bool, dtype: Any) -> Any:
+    """The matrix of an axis, which all calls share."""
+    out = (_averaging if antialias else _resampling)(n, m, mode, align, factor).astype(dtype)
+    out.flags.writeable = False
+    return out
+
+
 _UPSAMPLE = {
     mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
 }
 _UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa") for mode in ("bilinear", "bicubic")})
 _NEAREST = {
-    mode: {d: Op(f"Upsample{node}{d}D", lambda x, index: x[index]) for d in (1, 2, 3)}
+    mode: {d: Op(f"Upsample{node}{d}D", read, [unread], f"Upsample{node}{d}DBackward") for d in (1, 2, 3)}
     for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
 }
 
@@ -130,9 +139,8 @@ def interpolate(
         return call(_NEAREST[mode][d], (input,), ((..., *places),))
     if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
         raise _unfit(d + 2, mode)
-    weights = _averaging if antialias else _resampling
     op, x = _UPSAMPLE[mode + "_aa" * antialias], input.float() if input._a.dtype.kind == "u" else input
-    maps = [weights(n, m, mode, bool(align_corners), f).astype(x._a.dtype) for n, m, f in zip(sizes, out, factors)]
+    maps = [_weights(n, m, mode, bool(align_corners), f and float(f), antialias, x._a.dtype) for n, m, f in zip(sizes, out, factors)]
     if x is input:
         return call(op, (x,), (maps,))
     for k in range(d)[::-1]:  # bytes are rounded after each axis
@@ -234,12 +242,12 @@ def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> tuple[Any, Any]:
 
 def _seen(x: Any, corner: Any) -> Any:
     """The pixels, channels first: (channels, corners, *places)."""
-    return np.take(np.reshape(np.moveaxis(x, 1, 0), (x.shape[1], -1)), corner, axis=1)
+    return np.take(np.reshape(np.swapaxes(x, 0, 1), (x.shape[1], -1)), corner, axis=1)
 
 
 def _grid_sample(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
     corner, share = _found(x, grid, how, made)
-    return np.moveaxis(np.sum(_seen(x, corner) * share, axis=1), 0, 1)
+    return np.swapaxes(np.sum(_seen(x, corner) * share, axis=1), 0, 1)
 
 
 def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
@@ -247,13 +255,13 @@ def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -
     n, channels, *sizes = _x.shape
     pixels = n * math.prod(sizes)
     places = corner + pixels * np.arange(channels).reshape(-1, *(1,) * len(corner.shape))
-    whole = index_add(np.zeros(channels * pixels, g.dtype), np.ravel(np.moveaxis(g, 1, 0)[:, None] * share), np.ravel(places))
-    return np.moveaxis(np.reshape(whole, (channels, n, *sizes)), 0, 1)
+    whole = index_add(np.zeros(channels * pixels, g.dtype), np.ravel(np.swapaxes(g, 0, 1)[:, None] * share), np.ravel(places))
+    return np.swapaxes(np.reshape(whole, (channels, n, *sizes)), 0, 1)
 
 
 def _ungrid(g: Any, _r: Any, x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
     corner, _ = _found(x, grid, how, made)
-    d = np.sum(_seen(x, corner) * np.moveaxis(g, 1, 0)[:, None], axis=0)
+    d = np.sum(_seen(x, corner) * np.swapaxes(g, 0, 1)[:, None], axis=0)
     return vjp(lambda grid: (_corners(grid, x.shape[2:], *how)[1],), grid)[1]((d,))[0]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,16 +51,23 @@ def lengths(sizes: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes)
     return tuple((n - 1 - (k - 1) * e) // s + 1 for n, k, s, e in zip(sizes, kernel, stride, dilation))
 
 
-def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    """The sum of parts, one for each element of a kernel, which lie as `like` does, where they came from."""
     d = len(kernel)
-    lead, out = c.shape[: -2 * d], c.shape[-d:]
-    x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), c.dtype)
+    lead, out = like.shape[:-d], like.shape[-d:]
+    x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), like.dtype)
     front = (slice(None),) * len(lead)
     spans = [[slice(o * e, o * e + s * (n - 1) + 1, s) for o in range(k)] for k, e, s, n in zip(kernel, dilation, stride, out)]
-    for offset, part in zip(itertools.product(*map(range, kernel)), itertools.product(*spans)):
-        place = x[front + part]
-        place += c[front + offset]  # at once, where `x[...] += ` would copy the sum to itself
+    for part, span in zip(parts, itertools.product(*spans)):
+        place = x[front + span]
+        place += part  # at once, where `x[...] += ` would copy the sum to itself
     return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
+
+
+def _overlap(c: Any, sizes: Sizes, kernel: Sizes, *geometry: Any) -> Any:
+    front = (slice(None),) * (c.ndim - 2 * len(kernel))
+    parts = [c[front + offset] for offset in itertools.product(*map(range, kernel))]
+    return added(parts, parts[0], sizes, kernel, *geometry)
 
 
 windows: Any = linear(  # (..., *sizes) to (..., *kernel, *places)

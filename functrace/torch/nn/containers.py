@@ -293,8 +293,8 @@ class ParameterDict(_Dict):
         return {key: getattr(self, key) for key in self._keys}
 
     def __setitem__(self, key: str, x: Any) -> None:
-        self._keys[key] = None
         setattr(self, key, _parameter(x))
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -321,7 +321,7 @@ class ParameterDict(_Dict):
 
     def popitem(self) -> tuple[str, Any]:
         """Take the last one out, with its key."""
-        key = next(reversed(self))
+        key, _ = dict(self._keys).popitem()
         return key, self.pop(key)
 
     def copy(self) -> ParameterDict:

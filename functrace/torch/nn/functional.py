@@ -12,6 +12,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
+from functrace.torch._contact import read, unread
 from functrace.torch._limits import LIMITS, limited
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
@@ -134,7 +135,13 @@ _CONSTANT_PAD = Op(
     "ConstantPadNd",
     frees=False,
 )
-_BORDERS = {mode: [Op(f"{title}Pad{d}D", lambda x, index: x[index]) for d in (1, 2, 3)]
+
+
+def _unpad(g: Any, _r: Any, x: Any, index: Any) -> Any:
+    return unread(g, _r, x, index)
+
+
+_BORDERS = {mode: [Op(f"{title}Pad{d}D", read, [_unpad], f"{title}Pad{d}DBackward") for d in (1, 2, 3)]
             for mode, title in (("reflect", "Reflection"), ("replicate", "Replication"), ("circular", "Circular"))}  # fmt: skip
 
 

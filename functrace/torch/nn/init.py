@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import level
-from functrace.torch import _draws, _random
-from functrace.torch._leaves import like
-from functrace.torch._limits import refuse
+from functrace.torch import _random
+from functrace.torch._create import empty, empty_like
+from functrace.torch._modes import no_grad
 from functrace.torch._tensor import wrap
 
-_GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
-_LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+_GAINS = {"sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+_LINEAR = ("linear", *(f"conv{how}{d}d" for how in ("", "_transpose") for d in (1, 2, 3)))
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     """The factor by which a nonlinearity shrinks the spread of what passes it, undone."""
     if nonlinearity in _LINEAR:
-        return 1.0
+        return 1
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
@@ -45,74 +45,70 @@ for _name in "uniform normal constant eye dirac xavier_uniform xavier_normal kai
     globals()[_name] = _old(_name)
 
 
-def _fill(tensor: Any, a: Any) -> Any:
-    tensor._a[...] = a
-    tensor._ver[0] += 1
-    return tensor
-
-
-def _drawn(name: str, tensor: Any, first: float, second: float, generator: Any) -> Any:
-    a = tensor._a
-    if not a.size:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
-        return tensor
-    refuse(name, a.dtype)
-    drawn = _draws.FILLS[name](a, generator or _random.default_generator, first, second)
-    return _fill(tensor, like(a, lambda shape: drawn.reshape(shape)))
-
-
+@no_grad()
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Uniform between a and b."""
-    return _drawn("uniform_", tensor, a, b, generator)
+    return tensor.uniform_(a, b, generator=generator)
 
 
+@no_grad()
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Normal."""
-    return _drawn("normal_", tensor, mean, std, generator)
+    return tensor.normal_(mean, std, generator=generator)
 
 
 def _phi(x: float) -> float:
     return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
 
+@no_grad()
 def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Any:
     """Normal, cut off at a and b, by rejection: of normal numbers where enough of them are inside, else of uniform ones."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=level()
         )
-    if a > b:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a:g} > to={b:g}")
-
-    def draw(fill: Callable[..., Any], first: float, second: float) -> Any:
-        return fill(wrap(np.empty_like(tensor._a)), first, second, generator)._a
-
-    pending, out = np.ones(tensor._a.shape, bool), tensor._a
     normal = _phi((b - mean) / std) - _phi((a - mean) / std) > 0.3
+    low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
-    while pending.any():
-        x = draw(normal_, mean, std) if normal else draw(uniform_, a, b)
-        out = np.where(pending, x, out)
+
+    def draw(x: Any) -> Any:
+        return x.normal_(mean, std, generator=generator) if normal else x.uniform_(a, b, generator=generator)
+
+    def outside(x: Any) -> Any:
         if normal:
-            pending = (out < a) | (out > b)
-        else:
-            pending &= np.log(draw(uniform_, 0, 1)) > -0.5 * ((x - mean) / std) ** 2 - peak
-    return _fill(tensor, out)
+            return (x < low) | (x > high)
+        density = x.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        return empty_like(x).uniform_(generator=generator).log_() > density
+
+    out = draw(tensor)
+    pending = outside(out)
+    while pending.any():
+        new = draw(empty_like(tensor))
+        out = new.where(pending, out)
+        pending = pending & outside(new)
+    return tensor.copy_(out)
 
 
+@no_grad()
 def constant_(tensor: Any, val: float) -> Any:
     """One number everywhere."""
-    return _fill(tensor, val)
+    return tensor.fill_(val)
 
 
 def ones_(tensor: Any) -> Any:
     """Ones."""
-    return _fill(tensor, 1)
+    return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Any) -> Any:
     """Zeros."""
-    return _fill(tensor, 0)
+    return constant_(tensor, 0.0)
+
+
+@no_grad()
+def _copied(tensor: Any, a: Any) -> Any:
+    return tensor.copy_(wrap(a))
 
 
 def _need(tensor: Any, least: int, what: str, most: int | None = None) -> tuple[int, ...]:
@@ -125,7 +121,7 @@ def _need(tensor: Any, least: int, what: str, most: int | None = None) -> tuple[
 def eye_(tensor: Any) -> Any:
     """The identity matrix."""
     rows, columns = _need(tensor, 2, "Only tensors with 2 dimensions are supported", 2)
-    return _fill(tensor, np.eye(rows, columns))
+    return _copied(tensor, np.eye(rows, columns))
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
@@ -139,7 +135,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     for g in range(groups):
         for d in range(min(each, shape[1])):
             a[(g * each + d, d, *centre)] = 1
-    return _fill(tensor, a)
+    return _copied(tensor, a)
 
 
 def _fans(tensor: Any) -> tuple[int, int]:
@@ -162,41 +158,47 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
-def _kaiming(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming(fill: Any, scale: float, tensor: Any, a: float, mode: str, nonlinearity: str, generator: Any) -> Any:
     if not tensor._a.size:
-        return 0.0  # nothing will be drawn
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
+        return tensor
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
+    fan = _fans(tensor)[mode == "fan_out"]
+    std = scale * (calculate_gain(nonlinearity, a) / math.sqrt(fan))
+    return fill(tensor, -std if scale != 1 else 0.0, std, generator)
 
 
 def kaiming_uniform_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
     """Uniform, with the spread of He et al. (2015)."""
-    bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+    return _kaiming(uniform_, math.sqrt(3.0), tensor, a, mode, nonlinearity, generator)
 
 
 def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
     """Normal, with the spread of He et al. (2015)."""
-    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
+    return _kaiming(normal_, 1, tensor, a, mode, nonlinearity, generator)
 
 
+@no_grad()
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """Orthonormal rows or columns (Saxe et al. 2013), times `gain`."""
     shape = _need(tensor, 2, "Only tensors with 2 or more dimensions are supported")
-    rows, columns = shape[0], math.prod(shape[1:])
-    a = _random.draw("normal", (rows, columns), tensor._a.dtype, generator)
-    q, r = np.linalg.qr(a.T if rows < columns else a)
+    if 0 in shape:
+        return tensor
+    a = empty(shape[0], math.prod(shape[1:]), dtype=tensor.dtype).normal_(generator=generator)._a
+    wide = a.shape[0] < a.shape[1]
+    q, r = np.linalg.qr(a.T if wide else a)
     q = q * np.sign(np.diagonal(r))
-    return _fill(tensor, (q.T if rows < columns else q).reshape(shape) * q.dtype.type(gain))
+    return tensor.copy_(wrap((q.T if wide else q).reshape(shape))).mul_(gain)
 
 
+@no_grad()
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Normal, but a part `sparsity` of each column is zero (Martens 2010)."""
     rows, columns = _need(tensor, 2, "Only tensors with 2 dimensions are supported", 2)
-    normal_(tensor, 0, std, generator)
+    tensor.normal_(0, std, generator=generator)
     for k in range(columns):
-        zero = (generator or _random.default_generator).permutation(rows)[: math.ceil(sparsity * rows)]
+        zero = _random.default_generator.permutation(rows)[: math.ceil(sparsity * rows)]  # PyTorch draws these from its own generator
         tensor._a[zero, k] = 0
     return tensor

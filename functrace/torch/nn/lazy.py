@@ -13,6 +13,10 @@ from functrace.torch.nn.module import Module
 from functrace.torch.nn.parameter import Parameter
 from functrace.torch.nn.weighted import Linear
 
+_UNUSABLE = (
+    "Attempted to use an uninitialized parameter in an operation. When using LazyModules Call `forward` with a dummy batch to initialize "
+    "the parameters before calling torch functions"
+)
 _SHAPELESS = (
     "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load "
     "an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes."
@@ -27,12 +31,29 @@ class UninitializedParameter(Parameter):
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         if device is not None:
             _dtypes.device(device)
-        return super().__new__(cls, wrap(np.empty(0, (dtype or _dtypes.get_default_dtype()).np)), requires_grad)
+        made = Parameter(wrap(np.empty(0, (dtype or _dtypes.get_default_dtype()).np)), requires_grad)
+        made.__class__ = cls
+        return made
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary parameter, whose values are still to be set."""
-        self._a = np.empty(tuple(shape), (dtype or self.dtype).np)
+        made = np.empty(tuple(shape), (dtype or self.dtype).np)
         self.__class__ = Parameter  # type: ignore[assignment]
+        self._a = made
+
+    @property
+    def _a(self) -> Any:
+        """Raises ValueError: whatever computes asks for it."""
+        raise ValueError(_UNUSABLE)
+
+    @_a.setter
+    def _a(self, a: Any) -> None:
+        self.__dict__["_a"] = a
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements that there will be."""
+        return _dtypes.of(self.__dict__["_a"].dtype)
 
     @property
     def shape(self) -> NoReturn:
@@ -42,20 +63,18 @@ class UninitializedParameter(Parameter):
     def detach(self) -> Any:
         return self
 
-    def numel(self) -> NoReturn:
-        """Raises ValueError."""
-        self.__torch_function__("numel", ())
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return memo.setdefault(id(self), _unmade(self._rg, self.dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _unmade, (self._rg, self.dtype)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return "<UninitializedParameter>"
 
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        raise ValueError(
-            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or explicitly "
-            "manipulating `torch.nn.parameter.UninitializedParameter` objects. When using LazyModules Call `forward` with a dummy batch to "
-            "initialize the parameters before calling torch functions"
-        )
+
+def _unmade(requires_grad: bool, dtype: Any) -> Any:
+    return UninitializedParameter(requires_grad, dtype=dtype)
 
 
 class LazyModuleMixin(Module):
@@ -78,10 +97,14 @@ class LazyModuleMixin(Module):
         return self(*args, **kwargs)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        for name, p in self._parameters.items():
+        for name, t in (*self._parameters.items(), *self._buffers.items()):
             saved = state_dict.get(prefix + name)
-            if isinstance(p, UninitializedParameter) and not (saved is None or isinstance(saved, UninitializedParameter)):
-                p.materialize(saved.shape)
+            if saved is None or t is None or isinstance(saved, UninitializedParameter):
+                continue
+            if isinstance(t, UninitializedParameter):
+                t.materialize(saved.shape)
+            elif not t._a.size:
+                t._a = np.empty(saved.shape, t._a.dtype)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 

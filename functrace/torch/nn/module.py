@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._leaves import forget
+from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import type_name
 from functrace.torch.nn.hooks import Hooked
@@ -33,11 +33,11 @@ _IncompatibleKeys.__name__ = "_IncompatibleKeys"
 _KINDS = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"}
 
 
-def _found(name: str) -> Any:
-    return object.__new__(getattr(importlib.import_module("functrace.torch.nn"), name))
+def _what(x: Any) -> str:
+    return f"torch.{x.dtype.storage}" if isinstance(x, Tensor) else type(x).__name__
 
 
-class Module(Hooked):
+class Module(Pickled, Hooked):
     """The base of all modules. A subclass sets its parts in `__init__` and computes in `forward`.
 
     >>> import functrace.torch as torch
@@ -53,6 +53,7 @@ class Module(Hooked):
     """
 
     __module__ = "torch.nn.modules.module"
+    _home = "functrace.torch.nn"
     _version = 1
     training: bool
 
@@ -108,12 +109,9 @@ class Module(Hooked):
         for kind, where in _KINDS.items():
             if name in parts.get(where, ()):
                 if value is not None and not (kind == "buffer" and isinstance(value, Tensor)):
-                    what = f"torch.{value.dtype.storage}" if isinstance(value, Tensor) else type(value).__name__
-                    wanted = {"parameter": "torch.nn.Parameter", "buffer": "torch.nn.Buffer, torch.Tensor", "module": "torch.nn.Module"}[
-                        kind
-                    ]
+                    wanted = f"torch.nn.{kind.title()}" + ", torch.Tensor" * (kind == "buffer")
                     kind = "child module" if kind == "module" else kind
-                    raise TypeError(f"cannot assign '{what}' as {kind} '{name}' ({wanted} or None expected)")
+                    raise TypeError(f"cannot assign '{_what(value)}' as {kind} '{name}' ({wanted} or None expected)")
                 parts[where][name] = value
                 return
         object.__setattr__(self, name, value)
@@ -129,18 +127,15 @@ class Module(Hooked):
         self._non_persistent_buffers_set.discard(name)
         return found or self.__dict__.pop(name, self) is not self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if type(self).__module__.startswith("torch.nn.modules."):  # where PyTorch has the class, not where it is to be imported from
-            return _found, (type(self).__name__,), self.__dict__
-        return super().__reduce_ex__(protocol)
-
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        return sorted(k for k in {*super().__dir__(), *self._parameters, *self._buffers, *self._modules} if not k[0].isdigit())
 
-    def _check_name(self, kind: str, name: Any, where: str) -> None:
+    def _check_name(self, kind: str, name: Any) -> None:
+        if _KINDS[kind] not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
-        if hasattr(self, name) and name not in self.__dict__[where]:
+        if hasattr(self, name) and name not in self.__dict__[_KINDS[kind]]:
             raise KeyError(f"attribute '{name}' already exists")
         if "." in name:
             raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
@@ -149,19 +144,14 @@ class Module(Hooked):
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, which can then be reached as an attribute."""
-        if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call")
-        self._check_name("parameter", name, "_parameters")
+        self._check_name("parameter", name)
         if param is not None and not isinstance(param, Parameter):
-            what = f"torch.{param.dtype.storage}" if isinstance(param, Tensor) else type(param).__name__
-            raise TypeError(f"cannot assign '{what}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+            raise TypeError(f"cannot assign '{_what(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but not a parameter; saved if `persistent`."""
-        if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call")
-        self._check_name("buffer", name, "_buffers")
+        self._check_name("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
         self._buffers[name] = tensor
@@ -171,7 +161,7 @@ class Module(Hooked):
         """Add a module, which can then be reached as an attribute."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        self._check_name("module", name, "_modules")
+        self._check_name("module", name)
         self._modules[name] = module
 
     register_module = add_module
@@ -298,7 +288,7 @@ class Module(Hooked):
             module._apply(fn)
         for t in self._parameters.values():
             if t is not None:
-                t._a = fn(wrap(t._a))._a
+                t._a = fn(wrap(t.__dict__["_a"]))._a  # `t._a` of a lazy module's would raise
                 if t._grad is not None:
                     t._grad = fn(t._grad.detach())
         for name, t in self._buffers.items():
@@ -404,6 +394,8 @@ class Module(Hooked):
                     f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received '
                     f"{type(x)}"
                 )
+            elif hasattr(t, "materialize") and hasattr(x, "materialize"):
+                continue  # both are still to be made
             elif x._a.shape != t._a.shape and not (t._a.ndim == 0 and x._a.shape == (1,)):
                 error_msgs.append(
                     f"size mismatch for {key}: copying a param with shape {x.shape} from checkpoint, the shape in current model is "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrace.torch._missing import missing
 from functrace.torch._tensor import Tensor, wrap
 
 
@@ -11,6 +12,7 @@ class Parameter(Tensor):
     """A tensor that requires grad, which a module knows as its own."""
 
     __module__ = "torch.nn.parameter"
+    _is_param = True
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         data = Tensor() if data is None else data.detach()
@@ -49,3 +51,6 @@ class Buffer(Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return repr(self.detach())
+
+
+__getattr__ = missing("torch.nn", {"UninitializedParameter": "lazy"})

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.torch._contact import buffer
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number, real
+from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
 
 _FLAGS: dict[str, Any] = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
 _BETAS = (0.9, 0.999)
@@ -132,7 +132,8 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["step"] = wrap(np.zeros((), np.float32))
-                moment(self.state[p], "sum", real(p._a), group["initial_accumulator_value"])
+                start = group["initial_accumulator_value"]
+                moment(self.state[p], "sum", p._a, start * (1 + 1j) if p.is_complex() else start)
 
     def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         k = count(s)
@@ -257,8 +258,13 @@ class ASGD(Optimizer):
             average[...] = p
         else:
             average += (p - average) * mu
-        s["eta"]._a[...] = lr / (1 + o["lambd"] * lr * k) ** o["alpha"]
-        s["mu"]._a[...] = 1 / max(1, k - o["t0"])
+        s["eta"]._a[...] = np.float32(lr / (1 + o["lambd"] * lr * k) ** o["alpha"])
+        s["mu"]._a[...] = np.float32(1 / max(1, k - o["t0"]))
+
+
+def _sign(x: Array) -> Array:
+    """The sign, of NaN 0, as PyTorch has it."""
+    return np.nan_to_num(np.sign(x))
 
 
 class Rprop(Optimizer):
@@ -275,11 +281,11 @@ class Rprop(Optimizer):
         count(s)
         before, size = moment(s, "prev", p), moment(s, "step_size", p, number(o["lr"]))
         less, more = o["etas"]
-        way = np.sign(g * before)
+        way = _sign(g * before)
         size *= np.where(way > 0, more, np.where(way < 0, less, 1)).astype(p.dtype)
         np.clip(size, *o["step_sizes"], out=size)
         g = np.where(way < 0, 0, g).astype(p.dtype)
-        p -= np.sign(g) * size
+        p -= _sign(g) * size
         before[...] = g
 
 

@@ -11,33 +11,33 @@ from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, number, real
 
-Point = tuple[float, float, Array, float]  # step, loss, gradient, slope
+Point = tuple[Any, float, Array, Any]  # step, loss, gradient, slope; step and slope in the dtype of the parameters, as in PyTorch
 
 
-def _cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
+def _cubic(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
     """The minimum of the cubic through two values and slopes, kept within bounds (between the two points)."""
     if a[0] > b[0]:
         a, b = b, a
     low, high = bounds or (a[0], b[0])
-    d = a[3] + b[3] - 3 * (a[1] - b[1]) / (a[0] - b[0])
-    root = d * d - a[3] * b[3]
-    if root < 0:
-        return (low + high) / 2.0
-    root = root**0.5
-    return float(min(max(b[0] - (b[0] - a[0]) * ((b[3] + root - d) / (b[3] - a[3] + 2 * root)), low), high))
+    with np.errstate(all="ignore"):  # of a straight line it is infinite
+        d = a[3] + b[3] - 3 * (a[1] - b[1]) / (a[0] - b[0])
+        root = np.sqrt(d * d - a[3] * b[3])
+        least = (low + high) / 2.0 if np.isnan(root) else b[0] - (b[0] - a[0]) * ((b[3] + root - d) / (b[3] - a[3] + 2 * root))
+    return min(max(least, low), high)
 
 
-def _search(
-    at: Callable[[float], tuple[float, Array]], t: float, d: Array, start: Point, slope: float, tolerance: float
-) -> tuple[Point, int]:
-    """A step that meets the strong Wolfe conditions: bracket one, then close in. Returns it, and how often the loss was computed."""
-    c1, c2, most = 1e-4, 0.9, 25
-    scale = float(np.abs(d).max())
-    loss = start[1]
+def _search(at: Callable[[Any], tuple[float, Array]], t: Any, d: Array, start: Point, most: int, tolerance: float) -> tuple[Point, int]:
+    """A step that meets the strong Wolfe conditions: bracket one, then close in, in at most `most` steps and a first one.
 
-    def point(t: float) -> Point:
+    Returns it, and how often the loss was computed.
+    """
+    c1, c2 = 1e-4, 0.9
+    scale = np.abs(d).max()
+    _, loss, _, slope = start
+
+    def point(t: Any) -> Point:
         f, g = at(t)
-        return t, f, g, float(g @ d)
+        return t, f, g, g @ d
 
     now, before, calls, tries = point(t), start, 1, 0
     while tries < most:
@@ -147,7 +147,7 @@ class LBFGS(Optimizer):
     def _gradient(self) -> Array:
         return np.concatenate([real(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
 
-    def _move(self, t: float, d: Array) -> None:
+    def _move(self, t: Any, d: Array) -> None:
         start = 0
         for p in self._params:
             a = real(p._a)
@@ -155,18 +155,18 @@ class LBFGS(Optimizer):
             p._ver[0] += 1
             start += a.size
 
-    def _searched(self, evaluate: Callable[[], Any], t: float, d: Array, here: Point, tolerance: float) -> tuple[Point, int]:
+    def _searched(self, evaluate: Callable[[], Any], t: Any, d: Array, here: Point, most: int, tolerance: float) -> tuple[Point, int]:
         """Move by a step that the line search finds. Returns it, and how often the loss was computed."""
         start = [p._a.copy() for p in self._params]
 
-        def at(t: float) -> tuple[float, Array]:
+        def at(t: Any) -> tuple[float, Array]:
             self._move(t, d)
             f, g = float(evaluate()), self._gradient()
             for p, a in zip(self._params, start):
                 p._a[...] = a
             return f, g
 
-        found, calls = _search(at, t, d, here, here[3], tolerance)
+        found, calls = _search(at, t, d, here, most, tolerance)
         self._move(found[0], d)
         return found, calls
 
@@ -204,13 +204,14 @@ class LBFGS(Optimizer):
                 memory.learn(g - g_before, d * d.dtype.type(t), o["history_size"])
                 d = memory.direction(g, s.setdefault("al", [None] * o["history_size"]))
             g_before, loss_before = g.copy(), loss
-            t = min(1.0, 1.0 / float(np.abs(g).sum())) * lr if s["n_iter"] == 1 else lr
-            slope = float(g @ d)
+            t = min(1.0, 1.0 / np.abs(g).sum()) * lr if s["n_iter"] == 1 else lr
+            slope = g @ d
             if slope > -o["tolerance_change"]:
                 break
             calls = 0
             if search is not None:
-                (t, loss, g, _), calls = self._searched(evaluate, t, d, (0.0, loss, g, slope), o["tolerance_change"])
+                here, most = (0.0, loss, g, slope), o["max_eval"] - evaluations
+                (t, loss, g, _), calls = self._searched(evaluate, t, d, here, most, o["tolerance_change"])
             else:
                 self._move(t, d)
                 if iterations != o["max_iter"]:

@@ -69,7 +69,8 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
-        for group, lr, low, high in zip(groups, spread(max_lr, groups), spread(base_momentum, groups), spread(max_momentum, groups)):
+        momenta = zip(spread(base_momentum, groups, "base_momentum"), spread(max_momentum, groups, "max_momentum"))
+        for group, lr, (low, high) in zip(groups, spread(max_lr, groups, "max_lr"), momenta):
             if last_epoch == -1:
                 group["initial_lr"] = lr / div_factor
                 group["max_lr"], group["min_lr"] = lr, group["initial_lr"] / final_div_factor
@@ -125,22 +126,27 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         groups = optimizer.param_groups
         down = step_size_up if step_size_down is None else step_size_down
-        self.max_lrs, self.total_size = spread(max_lr, groups), float(step_size_up + down)
+        base_lrs, self.max_lrs, self.total_size = (
+            spread(base_lr, groups, "base_lr"),
+            spread(max_lr, groups, "max_lr"),
+            float(step_size_up + down),
+        )
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
-        for group, lr in zip(groups, spread(base_lr, groups)):
+        for group, lr in zip(groups, base_lrs):
             if last_epoch == -1:
                 group["lr"] = lr
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
-            self.base_momentums, self.max_momentums = spread(base_momentum, groups), spread(max_momentum, groups)
+            self.base_momentums = spread(base_momentum, groups, "base_momentum")
+            self.max_momentums = spread(max_momentum, groups, "max_momentum")
             for group, low, high in zip(groups, self.base_momentums, self.max_momentums):
                 _set_momentum(group, high)
                 group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = spread(base_lr, groups)
+        self.base_lrs = base_lrs
 
     def _scaled(self, cycle: float) -> float:
         x = cycle if self.scale_mode == "cycle" else self.last_epoch

@@ -9,26 +9,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.torch._missing import missing
+from functrace.torch._missing import Pickled, missing
 from functrace.torch.optim.optimizer import Optimizer, number
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to "
-    "step the scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable "
-    "form, where available. Please open an issue if you are unable to replicate your use case: "
-    "https://github.com/pytorch/pytorch/issues/new/choose."
+    "step the scheduler."
 )
 _TOO_EARLY = (
     "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the opposite "
-    "order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the first value of the "
-    "learning rate schedule. See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+    "order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will skip the first value of the learning rate schedule."
 )
 
 
-class LRScheduler:
+class LRScheduler(Pickled):
     """The base of all schedulers. A subclass gives in `get_lr` the rate of each group; `last_epoch` counts the steps."""
 
     __module__ = "torch.optim.lr_scheduler"
+    _home = "functrace.torch.optim.lr_scheduler"
     optimizer: Any
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
@@ -81,6 +79,7 @@ class LRScheduler:
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(_TOO_EARLY, stacklevel=2)
         self._step_count += 1
+        self._get_lr_called_within_step = True  # users' own schedulers ask
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
             self._go_to(epoch)
@@ -94,14 +93,20 @@ class LRScheduler:
         self._set(getattr(self, "_get_closed_form_lr", self.get_lr)())
 
     def _set(self, values: Sequence[Any]) -> None:
+        self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             group["lr"] = lr
         self._last_lr = self._rates()
 
 
-def spread(x: Any, groups: Sequence[Any]) -> list[Any]:
-    """What is given for each group, or for all."""
-    return list(x) if isinstance(x, (list, tuple)) else [x] * len(groups)
+def spread(x: Any, groups: Sequence[Any], name: str = "") -> list[Any]:
+    """What is given for each group, or for all. Raises ValueError for another number of them, if it has a name."""
+    found = list(x) if isinstance(x, (list, tuple)) else [x] * len(groups)
+    if name and len(found) != len(groups):
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(found)} values, param_groups has {len(groups)}."
+        )
+    return found
 
 
 class _LRScheduler(LRScheduler):
@@ -254,7 +259,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> Sequence[Any]:
         k, n, low = self.last_epoch, self.T_max, self.eta_min
-        if self._is_initial and k == 0:
+        if self._is_initial:
             return self._rates()
         if self._step_count == 1 and k > 0:
             return [low + (base - low) * (1 + math.cos(k * math.pi / n)) / 2 for base in self.base_lrs]
@@ -291,7 +296,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:

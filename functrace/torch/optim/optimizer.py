@@ -14,6 +14,7 @@ import numpy as np
 
 from functrace.torch._engine import Handle
 from functrace.torch._leaves import forget
+from functrace.torch._missing import Pickled
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
 
@@ -21,7 +22,7 @@ Array = Any
 State = dict[str, Any]
 _UNSUPPORTED = ("capturable", "differentiable")  # that they are True; `foreach` and `fused` only choose an implementation
 
-
+required = object()  # in place of a default, in optimisers of other people
 _EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks of all optimisers
 
 
@@ -71,7 +72,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
-class Optimizer:
+class Optimizer(Pickled):
     """The base of all optimisers. A subclass states its options in `_defaults`, and `_update` for one parameter.
 
     >>> import functrace.torch as torch
@@ -84,6 +85,7 @@ class Optimizer:
     """
 
     __module__ = "torch.optim.optimizer"
+    _home = "functrace.torch.optim"
     _defaults: dict[str, Any] = {}
     _positional: tuple[str, ...] = ()
     _opt_called = _stepping = _scheduled = False
@@ -141,11 +143,9 @@ class Optimizer:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         if len({isinstance(beta, Tensor) for beta in o.get("betas", ())}) > 1:
             raise ValueError("betas must be either both floats or both Tensors")
-        names = {"lr": "learning rate", "momentum": "momentum value", "eps": "epsilon value", "weight_decay": "weight_decay value",
-                 "alpha": "alpha value", "rho": "rho value", "lr_decay": "lr_decay value", "momentum_decay": "momentum_decay value",
-                 "initial_accumulator_value": "initial_accumulator_value value"}  # fmt: skip
-        for name, what in names.items():
+        for name in "lr momentum eps weight_decay alpha rho lr_decay momentum_decay initial_accumulator_value".split():
             if name in o and not number(o[name]) >= 0:
+                what = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
                 raise ValueError(f"Invalid {what}: {o[name]}")
         if not 0 <= number(o.get("rho", 0)) <= 1:
             raise ValueError(f"Invalid rho value: {o['rho']}")
@@ -202,8 +202,7 @@ class Optimizer:
             param_group.setdefault(name, value)
         if len(set(params)) != len(params):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see "
-                "github.com/pytorch/pytorch/issues/40967 for more information",
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
                 stacklevel=3,
             )
         if not {p for group in self.param_groups for p in group["params"]}.isdisjoint(params):
@@ -227,8 +226,12 @@ class Optimizer:
             for p in group["params"]:
                 g = p._grad
                 if g is not None:
-                    a, change = real(p._a), real(g._a)
-                    self._update(group, a, self._decayed(group, a, -change if group.get("maximize") else change), self.state[p])
+                    a, change, s = real(p._a), real(g._a), self.state[p]
+                    parts = s if a is p._a else {k: wrap(real(x._a)) if isinstance(x, Tensor) else x for k, x in s.items()}
+                    self._update(group, a, self._decayed(group, a, -change if group.get("maximize") else change), parts)
+                    for k in [k for k in parts if k not in s]:  # what is remembered of complex numbers is complex
+                        x = parts[k]._a
+                        s[k] = parts[k] if x.ndim < a.ndim else wrap(x.view(p._a.dtype)[..., 0])
                     p._ver[0] += 1
         return loss
 
@@ -247,7 +250,8 @@ class Optimizer:
 
     def _hooked(self, kind: str) -> list[Callable[..., Any]]:
         """The hooks of a kind, first those of all optimisers."""
-        return [*_EVERYWHERE.get(kind, {}).values(), *self._hooks.get(kind, {}).values()]
+        own = self.__dict__.get("_hooks", {})  # a wrapper around another optimiser need not call `__init__`
+        return [*_EVERYWHERE.get(kind, {}).values(), *own.get(kind, {}).values()]
 
     def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         return Handle(self._hooks.setdefault(kind, OrderedDict()), hook, prepend)
@@ -306,7 +310,7 @@ class Optimizer:
 
         def fitted(key: str, x: Any, p: Any) -> Any:
             if isinstance(x, Tensor):
-                return wrap(x._a.astype(p._a.real.dtype if key != "step" and x._a.dtype.kind == "f" else x._a.dtype))
+                return wrap(x._a.astype(p._a.dtype if key != "step" and p._a.dtype.kind == "f" else x._a.dtype))
             return {k: fitted(k, v, p) for k, v in x.items()} if isinstance(x, dict) else copy.deepcopy(x)
 
         self.state = defaultdict(dict)

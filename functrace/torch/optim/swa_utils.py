@@ -79,6 +79,7 @@ class AveragedModel(Module):
     """A copy of a model whose parameters are averages of those that `update_parameters` is shown."""
 
     __module__ = "torch.optim.swa_utils"
+    _home = __name__
     n_averaged: Any
 
     def __init__(
@@ -148,13 +149,7 @@ class SWALR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        rates = spread(swa_lr, optimizer.param_groups)
-        if len(rates) != len(optimizer.param_groups):
-            raise ValueError(
-                "swa_lr must have the same length as optimizer.param_groups. "
-                f"swa_lr has {len(rates)} values, param_groups has {len(optimizer.param_groups)}."
-            )
-        for rate, group in zip(rates, optimizer.param_groups):
+        for rate, group in zip(spread(swa_lr, optimizer.param_groups, "swa_lr"), optimizer.param_groups):
             group["swa_lr"] = rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)

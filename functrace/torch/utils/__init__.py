@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from functrace.torch._engine import Handle
 from functrace.torch._missing import missing
 from functrace.torch.utils import checkpoint as checkpoint
 from functrace.torch.utils import data as data
 
+hooks = SimpleNamespace(RemovableHandle=Handle)
 __getattr__ = missing("torch.utils")

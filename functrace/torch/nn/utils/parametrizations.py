@@ -43,6 +43,7 @@ def matrix_of(weight: Any, dim: int) -> Any:
 
 class _WeightNorm(Module):
     __module__ = "torch.nn.utils.parametrizations"
+    _home = __name__
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -64,6 +65,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 class _SpectralNorm(Module):
     __module__ = "torch.nn.utils.parametrizations"
+    _home = __name__
     _u: Any
     _v: Any
 
@@ -106,6 +108,7 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
 
 class _Orthogonal(Module):
     __module__ = "torch.nn.utils.parametrizations"
+    _home = __name__
 
     def __init__(self, how: str) -> None:
         super().__init__()

@@ -34,6 +34,7 @@ class ParametrizationList(ModuleList):
     """The modules that make a tensor, and what they make it of: `original`, or `original0`, `original1` ..."""
 
     __module__ = "torch.nn.utils.parametrize"
+    _home = __name__
     original: Any
 
     def __init__(self, modules: Any, original: Any, unsafe: bool = False) -> None:
@@ -163,11 +164,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
                     "Registering a parametrization may not change the shape of the tensor, unless the `unsafe` flag is enabled.\n"
                     f"module.{tensor_name}.shape: {value.shape}\nparametrization(module.{tensor_name}).shape: {made.shape}"
                 )
-        with no_grad():
-            value = getattr(module, tensor_name)
-            row.append(parametrization)
-            if all(hasattr(m, "right_inverse") for m in row):
-                row.right_inverse(value)
+        row.append(parametrization)
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         row = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
         delattr(module, tensor_name)

@@ -70,7 +70,7 @@ class BasePruningMethod(abc.ABC):
         """A tensor times its mask."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
-            raise AssertionError("importance_scores should have the same shape as tensor t")
+            raise AssertionError(f"importance_scores should have the same shape as tensor t, got {scores.shape} vs {t.shape}")
         return t * self.compute_mask(scores, default_mask=ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Any) -> None:

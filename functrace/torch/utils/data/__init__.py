@@ -9,9 +9,10 @@ import bisect
 import copy
 import itertools
 import math
+import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from functrace.torch import _random
 from functrace.torch._create import as_tensor, tensor
 from functrace.torch._dtypes import float64
 from functrace.torch._index import stack
-from functrace.torch._missing import missing
+from functrace.torch._missing import Pickled, missing
 from functrace.torch._tensor import Tensor, wrap
 
 T_co = TypeVar("T_co", covariant=True)
@@ -32,10 +33,11 @@ class _Indexed(Protocol[T_co]):
     def __getitem__(self, index: Any, /) -> T_co: ...
 
 
-class Dataset(Generic[T_co]):
+class Dataset(Pickled, Generic[T_co]):
     """The base of data sets with `__getitem__` and, for most uses, `__len__`."""
 
     __module__ = "torch.utils.data.dataset"
+    _home = "functrace.torch.utils.data"
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -228,9 +230,11 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        source = self.generator or _random.Generator().manual_seed(_seed())
         n, wanted = len(self.data_source), self.num_samples
+        source = self.generator or _random.Generator().manual_seed(_seed())
         if self.replacement:
+            if not n:
+                raise RuntimeError("random_ expects 'from' to be less than 'to', but got from=0 >= to=0")
             for _ in range(wanted // 32):
                 yield from source.below(0, n, 32).tolist()
             yield from source.below(0, n, wanted % 32).tolist()
@@ -308,16 +312,17 @@ class BatchSampler(Sampler):
 # loaders
 
 
-def _mapping(like: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """The items in a mapping of a kind, in a plain dict where its class can't be made of them."""
-    if not isinstance(like, MutableMapping):
-        try:
-            return type(like)(items)  # type: ignore[call-arg]
-        except TypeError:
-            return items
-    found = copy.copy(like)
-    found.update(items)
-    return found
+def _in(like: Any, items: dict[Any, Any] | list[Any]) -> Any:
+    """The items in a container of a kind, in a plain one where its class can't be made of them."""
+    try:
+        if not isinstance(like, (MutableMapping, MutableSequence)):
+            return type(like)(items)
+        found = copy.copy(like)
+        for key, x in items.items() if isinstance(items, dict) else enumerate(items):
+            found[key] = x
+        return found
+    except TypeError:
+        return items
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -336,13 +341,14 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return _mapping(first, {k: default_collate([x[k] for x in batch]) for k in first})
+        return _in(first, {k: default_collate([x[k] for x in batch]) for k in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(default_collate(column) for column in zip(*batch)))
     if isinstance(first, Sequence):
         if any(len(x) != len(first) for x in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        return [default_collate(column) for column in zip(*batch)]
+        columns = [default_collate(column) for column in zip(*batch)]
+        return columns if isinstance(first, tuple) else _in(first, columns)
     raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
 
 
@@ -351,19 +357,26 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "SUO":
         return as_tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        return _mapping(data, {k: default_convert(x) for k, x in data.items()})
+        return _in(data, {k: default_convert(x) for k, x in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*map(default_convert, data))
-    return [default_convert(x) for x in data] if isinstance(data, (list, tuple)) else data
+    if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
+        return data
+    items = [default_convert(x) for x in data]
+    return items if isinstance(data, tuple) else _in(data, items)
 
 
-def _rows(dataset: Any, numbers: list[int]) -> list[Any] | None:
+def _rows(dataset: Any, numbers: Sequence[int]) -> list[Any] | None:
     """The batch of a `TensorDataset`, or a subset of one, by one index for each tensor: what collating its examples gives."""
     while type(dataset) is Subset:
         dataset, numbers = dataset.dataset, [dataset.indices[k] for k in numbers]
     if type(dataset) is not TensorDataset or any(t._rg or type(t) is not Tensor for t in dataset.tensors):
         return None
-    return [wrap(t._a[numbers]) for t in dataset.tensors]
+    places = list(map(operator.index, numbers))
+    return [wrap(t._a[places]) for t in dataset.tensors]
+
+
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader(Generic[T_co]):
@@ -416,8 +429,9 @@ class DataLoader(Generic[T_co]):
         if num_workers:
             warnings.warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.", stacklevel=2)
         streamed = isinstance(dataset, IterableDataset)
-        if streamed and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}")
+        for name, x in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)) if streamed else ():
+            if x is not None:
+                raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={x}")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
@@ -427,7 +441,8 @@ class DataLoader(Generic[T_co]):
         if sampler is None and not streamed:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.dataset, self.sampler, self.generator, self.drop_last = dataset, sampler, generator, drop_last
-        self.num_workers, self.pin_memory, self.timeout = num_workers, pin_memory, timeout
+        self.num_workers, self.pin_memory, self.timeout, self.worker_init_fn = num_workers, pin_memory, timeout, worker_init_fn
+        self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
         self.batch_size = None if batch_sampler is not None else batch_size
         self.batch_sampler = batch_sampler
         if batch_sampler is None and batch_size is not None:
@@ -436,38 +451,35 @@ class DataLoader(Generic[T_co]):
         self._initialized = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "_initialized" in self.__dict__ and name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset"):
+        if "_initialized" in self.__dict__ and name in _FIXED:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        _seed(self.generator)  # PyTorch draws a seed for its workers here, before the sampler draws its own
-        return self._batches()
-
-    def _batches(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
-            examples = iter(self.dataset)
-            if self.batch_size is None:
-                yield from map(self.collate_fn, examples)
-                return
-            while batch := list(itertools.islice(examples, self.batch_size)):
-                if len(batch) < self.batch_size and self.drop_last:
-                    return
-                yield self.collate_fn(batch)
-            return
+            _seed(self.generator)
+            return map(self.collate_fn, self._batched(iter(self.dataset)))
+        numbers = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        _seed(self.generator)  # PyTorch draws a seed for its workers here, before its own samplers draw
+        return self._batches(numbers)
+
+    def _batched(self, examples: Any) -> Any:
+        """A stream, in batches if there are any."""
+        return examples if self.batch_size is None else BatchSampler(examples, self.batch_size, self.drop_last)
+
+    def _batches(self, sampled: Any) -> Iterator[Any]:
         if self.batch_sampler is None:
-            yield from (self.collate_fn(self.dataset[k]) for k in self.sampler)
+            yield from (self.collate_fn(self.dataset[k]) for k in sampled)
             return
         whole = getattr(self.dataset, "__getitems__", None)
         plain = self.collate_fn is default_collate
-        for numbers in self.batch_sampler:
+        for numbers in sampled:
             rows = _rows(self.dataset, numbers) if plain else None
             yield rows if rows is not None else self.collate_fn(whole(numbers) if whole else [self.dataset[k] for k in numbers])
 
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):
-            n = len(self.dataset)  # type: ignore[arg-type]
-            return n if self.batch_size is None else n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+            return len(self._batched(self.dataset))
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
