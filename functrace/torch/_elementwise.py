@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import chosen, complex_of
+from functrace.torch._contact import chosen, complex_of, rules
 from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special
 from functrace.torch._shape import to
 from functrace.torch._tensor import Tensor
@@ -26,6 +26,10 @@ def scipy(name: str) -> Callable[..., Any]:
         return getattr(special, name)(*args)
 
     return function
+
+
+def _pull(name: str, *args: Any) -> Any:
+    return rules(f"scipy.special.{name}").vjps[0](*args)
 
 
 gammaln, digamma, polygamma, erfinv = map(scipy, ("gammaln", "digamma", "polygamma", "erfinv"))
@@ -72,10 +76,10 @@ _polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input
 
 bind(
     {
-        "lgamma": ("Lgamma", lambda input: gammaln(input), lambda g, _r, x: g * digamma(x)),
+        "lgamma": ("Lgamma", lambda input: gammaln(input), lambda g, _r, x: _pull("gammaln", g, _r, x)),
         "digamma": ("Digamma", lambda input: digamma(input)),
         "mvlgamma": ("Mvlgamma", _mvlgamma),
-        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: g * (math.sqrt(math.pi) / 2) * np.exp(r * r)),
+        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: _pull("erfinv", g, r, _x)),
         "logit": ("Logit", _logit),
         "i0": ("I0", lambda input: np.i0(input)),
         "angle": ("Angle", _angle),
