@@ -34,7 +34,7 @@ def _own(name: str, default: Any) -> tuple[Callable[[], Any], Callable[[Any], An
 # True or False as the user says; None: off for a stretch of the library's own code, where traced values stay traced
 recording, set_recording = _own("grad_mode", True)  # read by every op
 forward_levels: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.dual_level", default=())
-is_inference_mode_enabled, _set_inference = _own("inference_mode", False)
+_inference, _set_inference = _own("inference_mode", False)
 depth = 0  # how many `inference_mode` are entered, in any thread: while none is, tensors are made without asking
 _lock = threading.Lock()
 
@@ -43,7 +43,7 @@ class Untracked(list[int]):
     """In place of the cell that counts the writes to a tensor: one made in inference mode, which can't be saved for backward."""
 
     def __getitem__(self, k: Any) -> Any:
-        if is_inference_mode_enabled():
+        if _inference():
             return 0
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
@@ -57,13 +57,13 @@ class Untracked(list[int]):
 
 def mark(t: Any) -> None:
     """Let a new tensor be one of inference mode, if that is on here."""
-    if is_inference_mode_enabled():
+    if _inference():
         t._ver = Untracked((0,))
 
 
 def check_inference(t: Any) -> None:
     """Raise if a tensor may not be written here."""
-    if t._ver.__class__ is Untracked and not is_inference_mode_enabled():
+    if t._ver.__class__ is Untracked and not _inference():
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
             "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
@@ -89,6 +89,11 @@ def is_grad_enabled() -> bool:
     return bool(recording())
 
 
+def is_inference_mode_enabled() -> bool:
+    """Whether tensors are made for no gradient."""
+    return bool(_inference())
+
+
 class _Mode:
     """A context manager, and a decorator of functions, generator functions and coroutine functions."""
 
@@ -104,7 +109,7 @@ class _Mode:
                 "use detach() instead."
             )
         self._previous.append(recording())
-        set_recording(self.mode and not is_inference_mode_enabled())
+        set_recording(self.mode and not _inference())
 
     def __exit__(self, *exc: object) -> None:
         set_recording(self._previous.pop())
@@ -242,7 +247,7 @@ class inference_mode(_Mode):
 
     def __enter__(self) -> None:
         global depth
-        before = is_inference_mode_enabled()
+        before = _inference()
         _set_inference(not self.mode)
         super().__enter__()
         self._previous.append(before)
