@@ -377,6 +377,10 @@ def test_parts_of_python_numbers_are_written():
 def test_limits_that_the_dtype_can_not_hold(limits, dtype):
     x = np.array([0, 1, 7, 100]).astype(dtype)
     clipped = lambda x: (np.clip(x, *limits), x.clip(*limits))
+    try:
+        clipped(x)
+    except OverflowError as error:
+        pytest.skip(f"NumPy before 2.1 refuses them itself: {error}")
     for transform in (lambda f: f, ft.vmap):
         jitted = ft.jit(transform(clipped))
         for _ in range(2):
