@@ -320,32 +320,31 @@ def test_merged_adds_to_zeros_where_a_part_was_not_written_before():
         np.testing.assert_allclose(after(X)[0], program(X)[0], rtol=1e-14)
 
 
-def test_merged_does_sums_of_products_as_one_product():
+def steps_of(rows):
+    """The gradient of six steps with one matrix, each of `rows` rows, and its arguments."""
+
     def function(w, xs):
-        h = np.ones((5, 3))
+        h = np.ones((rows, 3))
         for x in xs:
             h = np.tanh(h @ w + x)
         return h.sum()
 
-    w, xs = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(6, 5, 3))
-    program = captured(ft.grad(function), w, xs)
+    args = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(6, rows, 3))
+    return captured(ft.grad(function), *args), args
+
+
+def test_merged_does_sums_of_products_as_one_product():
+    program, args = steps_of(5)
     after = optimise.optimise(program)
     assert names_of(after).count("sum_of_products") == 1
-    np.testing.assert_allclose(after(w, xs)[0], program(w, xs)[0], rtol=1e-12)
+    np.testing.assert_allclose(after(*args)[0], program(*args)[0], rtol=1e-12)
 
 
 def test_merged_leaves_products_of_large_matrices_alone_whose_copies_would_cost_more_than_their_calls():
-    def function(w, xs):
-        h = np.ones((400, 3))
-        for x in xs:
-            h = np.tanh(h @ w + x)
-        return h.sum()
-
-    w, xs = np.random.default_rng(0).normal(size=(3, 3)), np.random.default_rng(1).normal(size=(6, 400, 3))
-    program = captured(ft.grad(function), w, xs)
+    program, args = steps_of(400)
     after = optimise.optimise(program)
     assert names_of(after).count("sum_of_products") == 0 and names_of(after).count("matmul") == names_of(program).count("matmul")
-    np.testing.assert_allclose(after(w, xs)[0], program(w, xs)[0], rtol=1e-12)
+    np.testing.assert_allclose(after(*args)[0], program(*args)[0], rtol=1e-12)
 
 
 def test_regroup_multiplies_small_factors_first_where_only_a_sum_reads_them():

@@ -17,7 +17,7 @@ import numpy as np
 from functrace import errors
 from functrace.compile.bodies import Parts
 from functrace.compile.capture import form
-from functrace.compile.passes import Lifting, dead, expand, is_elementwise
+from functrace.compile.passes import EXPANDED, Lifting, dead, expand, is_elementwise
 from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
@@ -144,8 +144,6 @@ _SOURCE = {
     "intersect1d": "np.intersect1d({0}, {1}, {p}, return_indices=True)[1:]",
     "tril": "np.tril({0}, {p})",
     "triu": "np.triu({0}, {p})",
-    "logaddexp_weight": "(lambda d: np.where(d > 0, np.exp(-np.abs(d)), 1) / (1 + np.exp(-np.abs(d))))("
-    "np.where(({0} == {1}) & np.isinf({0}), 0.0, {1}) - np.where(({0} == {1}) & ({0} == np.inf), 0.0, {0}))",
     "shares": "(lambda x, y, t, n: np.where(t, (y > 0) / np.maximum(n, 1), {q}(np.where(t, 0, x) - np.where(n > 0, np.inf, y)))"
     ".astype(x.dtype))({0}, {1}, ({0} == {1}) & np.isinf({0}), np.sum(({0} == {1}) & np.isinf({0}), axis={p}, keepdims=True))",
 }
@@ -176,7 +174,7 @@ class _Lifting(Lifting):
     einsum, dot = _called("einsum"), _called("dot")
 
 
-_PARTS = frozenset(("contraction", "are_hermitian", "last", "length", "recurrence"))  # what is written as the operations that it does
+_PARTS = EXPANDED.union(("are_hermitian", "last", "length", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
 isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigh linalg.eigvalsh linalg.inv linalg.pinv linalg.qr

@@ -86,8 +86,7 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def default(cls: type[Any], func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The operation itself, its results turned into tensors of a class."""
-    with DisableTorchFunctionSubclass():
-        return _turned(func(*args, **kwargs), cls)
+    return _turned(_disabled_torch_function_impl(func, (), args, kwargs), cls)
 
 
 def _turned(out: Any, cls: type[Any]) -> Any:

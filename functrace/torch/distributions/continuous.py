@@ -56,7 +56,7 @@ class Normal(_LocScale):
         return normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc) * self.scale
+        return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc.dtype) * self.scale
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -401,7 +401,7 @@ class StudentT(_LocScale):
         return T["where"](self.df <= 1, math.nan, T["where"](self.df > 2, found, math.inf))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        x = standard_normal(self._extended_shape(sample_shape), self.df)
+        x = standard_normal(self._extended_shape(sample_shape), self.df.dtype)
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * (z / self.df).rsqrt())
 

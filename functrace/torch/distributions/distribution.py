@@ -181,16 +181,12 @@ def summed(x: Any, n: int) -> Any:
     return x.reshape(*x.shape[: x.dim() - n], -1).sum(-1) if n else x
 
 
-def standard_normal(shape: Any, like: Any) -> Any:
-    """Standard normal numbers, in the dtype of another tensor."""
-    return empty(shape, dtype=like.dtype).normal_()
+def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Any:
+    """Standard normal numbers."""
+    return empty(shape, dtype=dtype, device=device).normal_()
 
 
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
-    return empty(shape, dtype=dtype).normal_()
-
-
-_sum_rightmost = summed  # like the one above: names that libraries import
+_standard_normal, _sum_rightmost = standard_normal, summed  # as libraries import them
 
 
 def either(probs: Any, logits: Any) -> tuple[str, Any]:

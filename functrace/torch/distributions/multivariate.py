@@ -174,7 +174,7 @@ class MultivariateNormal(Covariant):
     variance = property(lambda self: self._factor.pow(2).sum(-1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc)
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
         return self.loc + (self._factor @ eps.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self) -> Any:
@@ -234,8 +234,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        first = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
-        rest = standard_normal(shape, self.loc)
+        first = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc.dtype)
+        rest = standard_normal(shape, self.loc.dtype)
         return self.loc + (self.cov_factor @ first.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * rest
 
     def log_prob(self, value: Any) -> Any:
