@@ -165,7 +165,20 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype)
 
 
-asarray = as_tensor
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Any:
+    """`obj` (a tensor, an array, a buffer, numbers) as a tensor: with `copy=False` on its own memory, or ValueError."""
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        t = frombuffer(obj, dtype=dtype or _dtypes.get_default_dtype())
+    else:
+        t = as_tensor(obj, dtype, device)
+        if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        if copy is False and t.dtype is not (given := obj.dtype if isinstance(obj, Tensor) else _dtypes.of(obj.dtype)):
+            raise ValueError(f"can't alias tensor with dtype '{given.scalar}' into dtype '{t.dtype.scalar}'.")
+    t = t.clone() if copy else t
+    if requires_grad is None or requires_grad == t.requires_grad:
+        return t
+    return t.detach().requires_grad_(requires_grad)
 
 
 def from_numpy(ndarray: Any) -> Any:
@@ -456,7 +469,7 @@ public(lambda input: input.dtype.is_signed, "is_signed")
 public(lambda input: -1, "get_device")
 public(lambda input: input.is_inference(), "is_inference", method=False)
 public(lambda input: input.detach_(), "detach_", method=False)
-public(lambda tensor: tensor.__dlpack__(), "to_dlpack", method=False)
+to_dlpack = public(lambda tensor: tensor.__dlpack__(), "to_dlpack", method=False)
 
 NAMES = (
     "arange as_tensor asarray broadcast_tensors cartesian_prod empty empty_like empty_strided eye from_numpy frombuffer full full_like "

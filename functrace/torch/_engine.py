@@ -227,7 +227,7 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
 
 
 _run: ContextVar[list[Any]] = ContextVar("functrace.torch.run")
-current_run = functools.partial(_run.get, None)  # what is still to be visited by the run in progress: [nodes, leaves by their last user]
+current_run = functools.partial(_run.get, None)  # what is still to be visited by the run in progress: [nodes, leaves by their last user, the needed]
 
 
 def _walk(
@@ -238,8 +238,8 @@ def _walk(
     for (node, k), g in roots:
         _add(grads, node, k, g)
     order, last = _reachable(list(grads))
-    frame[:] = order, last
     needed = _leading(order, wanted) if wanted is not None else None
+    frame[:] = order, last, needed
     places: dict[Node, list[tuple[int, int]]] = {}
     for place, (node, k) in enumerate(wanted or ()):
         places.setdefault(node, []).append((k, place))

@@ -141,7 +141,7 @@ def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def _masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    mask = np.broadcast_to(mask, input.shape)
+    input, mask = np.broadcast_arrays(input, mask)
     if np.size(source) < np.count_nonzero(mask):
         raise RuntimeError("Number of elements of source < number of ones in mask")
     return index_set(input, np.ravel(source)[: np.count_nonzero(mask)], mask)

@@ -339,7 +339,10 @@ class Tensor(Methods):
             old._a += g
             old._ver[0] += 1
         for hook in list((self._post_accumulate_grad_hooks or {}).values()):
-            if (found := hook(self)) is not None:
+            found = hook(self)
+            if isinstance(found, Tensor) and found is not self:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+            if found is not None and found is not self:
                 raise TypeError(f"expected Variable, but hook returned '{type(found).__name__}'")
 
     def retain_grad(self) -> None:

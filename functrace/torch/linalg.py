@@ -300,6 +300,9 @@ def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = N
     if A.ndim < 2:
         raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     tol = tol if tol is not None else atol
+    if rtol is not None and tol is not None:  # the larger of the two counts
+        largest = np.max(np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svdvals(A), axis=-1, initial=0.0)
+        tol, rtol = np.maximum(tol, rtol * largest), None
     rank = np.linalg.matrix_rank(A, tol, hermitian) if rtol is None else np.linalg.matrix_rank(A, hermitian=hermitian, rtol=rtol)
     return rank.astype(np.int64)
 

@@ -96,7 +96,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
         run = current_run()
         with lock:
             if seen.get("run") is not run:  # the first of a run: which others will come?
-                coming = {nodes[k], *run[0], *(leaf for leaves in run[1].values() for leaf in leaves)}
+                order, last, needed = run
+                coming = {nodes[k], *order, *(leaf for leaves in last.values() for leaf in leaves)}
+                coming = coming if needed is None else coming.intersection(needed)
                 seen.update(run=run, missing=sum(node in coming for node in nodes), row=[None] * len(nodes), done=False)
             seen["row"][k] = g
             seen["missing"] -= 1
