@@ -227,7 +227,7 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
 
 
 _run: ContextVar[list[Any]] = ContextVar("functrace.torch.run")
-current_run = functools.partial(_run.get, None)  # what is still to be visited by the run in progress: [nodes, leaves by their last user, the needed]
+current_run = functools.partial(_run.get, None)  # of the run in progress: [nodes to visit, leaves by their last user, the needed]
 
 
 def _walk(
