@@ -19,8 +19,8 @@ from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import dtype_of, lift
 from functrace.ops.functions import kept, picked, refuse, single_axis
-from functrace.ops.inplace import store
 from functrace.ops.kinds import align, batch_by_loop
+from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, each, given, implements, normal, on, one, reductions
 

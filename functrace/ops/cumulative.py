@@ -18,9 +18,10 @@ from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
+from functrace.ops.out import giving_out
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import flipped
-from functrace.ops.registry import Sample, apart, given, giving_out, implements, one
+from functrace.ops.registry import Sample, apart, given, implements, one
 from functrace.ops.shape import along
 from functrace.ops.ufuncs import looped, only_axis, stepwise, unsupported
 

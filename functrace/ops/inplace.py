@@ -10,7 +10,6 @@ loop that fills an array takes linear time.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from sys import getrefcount
@@ -230,39 +229,6 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
     except errors.LeakedTracerError as error:
         errors.trim(error)
         raise
-
-
-def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stretched: bool = False) -> Any:
-    """What `out=target` asks for: `target[...] = result`, if shape (`stretched`: broadcast) and dtype fit, and the target."""
-    if not isinstance(target, Tracer) and isinstance(result, Tracer):
-        in_place = "Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
-        instead = "Call the function of functrace.numpy." if _in_numpy() else in_place
-        raise not_storable(f"{name}(out=) or an in-place operator", target, instead)
-    if not isinstance(target, (Tracer, np.ndarray)):
-        raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {errors.user_line()}")
-    result = lift(result)
-    if result.shape != target.shape and not (stretched and np.broadcast_shapes(result.shape, target.shape) == target.shape):
-        raise ValueError(f"{name}: the result of shape {result.shape} does not fit out of shape {target.shape} at {errors.user_line()}")
-    if not np.can_cast(result.dtype, target.dtype, casting):
-        raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
-    setitem(target, ..., result) if isinstance(target, Tracer) else np.copyto(target, result, "unsafe")
-    return target
-
-
-def not_storable(what: str, target: Any, instead: str) -> errors.ArrayStoreError:
-    """The error of what would write a traced value to a plain array."""
-    return errors.ArrayStoreError(
-        f"{what} would store a traced value in a plain ndarray ({errors.describe(target)}): the array would keep the number and lose the "
-        f"derivative.\n  {instead}"
-    )
-
-
-def _in_numpy() -> bool:
-    """Whether the innermost frame that is not ours is NumPy's: one of its functions met a traced argument that it did not look at."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("functrace."):
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__")).startswith("numpy.")
 
 
 def _has_tracer(key: Any) -> bool:

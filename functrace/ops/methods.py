@@ -18,7 +18,8 @@ from functrace.ops.contract import matmul
 from functrace.ops.coverage import REFUSED
 from functrace.ops.create import check_cast, lift, operand
 from functrace.ops.functions import reshape as _reshaped
-from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, store, view
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, view
+from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import found
 from functrace.ops.ufuncs import with_axes

@@ -10,7 +10,8 @@ import numpy as np
 from functrace.core.tracer import value
 from functrace.ops.create import lift, number, typed
 from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
-from functrace.ops.inplace import complex_of, store
+from functrace.ops.inplace import complex_of
+from functrace.ops.out import store
 from functrace.ops.registry import Sample, given, implements
 from functrace.ops.statistics import RANKED, REDUCED, as_float, degrees, over, prod, root, squares
 

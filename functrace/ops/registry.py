@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
+from functrace.ops.out import giving_out
 from functrace.ops.protocol import FUNCTIONS, UFUNCS, load_late, stamp
 
 Sampler = Callable[["np.random.Generator"], tuple[Any, ...]]  # a string: numpy.random is not imported before it is used
@@ -153,42 +153,6 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
 
     call.__name__, call.__qualname__ = function.__name__, function.__qualname__  # functools.wraps, in a quarter of its time
     call.__module__, call.__doc__, call.__wrapped__ = function.__module__, function.__doc__, function  # type: ignore[attr-defined]
-    return call
-
-
-def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which leaves its argument `out` alone, with NumPy's `out=`: the result is written there as `out[...] = result` does.
-
-    Where `out` has the wider dtype and the function takes a `dtype`, it computes in that.
-    """
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    if "out" not in names:
-        return function
-    named = names.index("out") >= code.co_argcount
-    place = sys.maxsize if named else names.index("out")
-    default = (function.__kwdefaults__ or {}).get("casting", "equiv" if name in ("dot", "linalg.multi_dot") else "same_kind")
-    wider = {"axis", "dtype"} <= {*names} and "casting" not in names
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) <= place and "out" not in kwargs:
-            return function(*args, **kwargs)
-        from functrace.ops.inplace import store
-
-        if not named:
-            args, kwargs = (), {**dict(zip(names, args)), **kwargs}
-        out = kwargs.pop("out")
-        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-        if target is None:
-            return function(*args, **kwargs)
-        if wider and kwargs.get("dtype") is None and hasattr(target, "dtype"):
-            first = next((a for a in (*args, *kwargs.values()) if hasattr(a, "dtype")), target)
-            if np.result_type(first.dtype, target.dtype) == target.dtype:
-                kwargs["dtype"] = target.dtype
-        return store(name, function(*args, **kwargs), target, kwargs.get("casting", default))
-
-    call.__name__, call.__qualname__, call.__module__, call.__doc__ = name, name, function.__module__, function.__doc__
-    call.__wrapped__ = function  # type: ignore[attr-defined]
     return call
 
 

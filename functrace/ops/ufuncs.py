@@ -14,10 +14,11 @@ from functrace.ops.create import lift, typed
 from functrace.ops.elementwise import safe
 from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, with_ones
 from functrace.ops.index import index, placed
-from functrace.ops.inplace import in_turn, not_storable, updated, write
+from functrace.ops.inplace import in_turn, updated, write
 from functrace.ops.kinds import general, linear
+from functrace.ops.out import giving_out, not_storable
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.registry import Sample, apart, each, found, giving_out, implements
+from functrace.ops.registry import Sample, apart, each, found, implements
 from functrace.ops.shape import along
 
 _NAMED: dict[Any, str] = {

@@ -10,7 +10,8 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import cast, lift, typed
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
-from functrace.ops.inplace import not_storable, setitem, updated, write
+from functrace.ops.inplace import setitem, updated, write
+from functrace.ops.out import not_storable
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import found
 

@@ -11,7 +11,7 @@ from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
-from functrace.ops.inplace import store
+from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.control_carry import NUMBERS, arrays
 from functrace.transforms.control_program import Program, numbered, pulled, pushed, recorded, settled
