@@ -16,7 +16,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import along, declarer, only_first, root
-from functrace.scipy.signal import _flip, _product
+from functrace.scipy._signal_products import flip, product
 
 _declared = declarer(_scipy)
 
@@ -224,7 +224,7 @@ def _correlated(x: Any, w: Any, mode: Any, cval: Any, origin: Any) -> Any:
         refuse("correlate", weights=(w, None))
     axes = range(x.ndim)
     padded = _padded(x, list(w.shape), _each(origin, axes), _each(mode, axes), cval)
-    return _product(padded, _flip(w), "valid", "direct").astype(x.dtype)
+    return product(padded, flip(w), "valid", "direct").astype(x.dtype)
 
 
 _KERNELS = [
@@ -251,7 +251,7 @@ def convolve(
     refuse("convolve", output=(output, None), axes=(axes, None))
     w = as_float(weights)
     origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
-    return _correlated(as_float(input), _flip(w), mode, cval, origins)
+    return _correlated(as_float(input), flip(w), mode, cval, origins)
 
 
 def _on(x: Any, axis: int, value: Any, elsewhere: int) -> list[Any]:

@@ -8,7 +8,7 @@ array([6., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,82 +18,17 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.kinds import batch_by_loop, bilinear, general
+from functrace.ops.kinds import batch_by_loop, general
 from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
 from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn
+from functrace.scipy._signal_products import flip, mode_of, product
+from functrace.scipy.ndimage import rank_filter
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
-
-
-# convolution: the full product and that part of it where one array lies within the other, each the transpose of the other
-
-
-def _flip(x: Any) -> Any:
-    return x[(slice(None, None, -1),) * x.ndim]
-
-
-def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    if all(flags):
-        return batch_by_loop(_full.primitive)(size, flags, args, params)
-    return _full(*(a if b else a[None] for a, b in zip(args, flags)), *params)
-
-
-def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    if flags[1]:
-        return batch_by_loop(_within.primitive)(size, flags, args, params)
-    return _within(args[0], args[1][None], *params)
-
-
-_full: Any = bilinear(
-    "scipy.signal.convolve",
-    lambda a, v, method: _scipy.convolve(a, v, "full", method),
-    lambda g, _ans, _x, y, method: _within(g, _flip(y), method),
-    lambda g, _ans, x, _y, method: _within(g, _flip(x), method),
-    batch=_batch_full,
-    params=True,
-)
-_within: Any = bilinear(
-    "scipy.signal.convolve_within",
-    lambda a, v, method: _scipy.convolve(a, v, "valid", method),  # v is not longer than a along any axis
-    lambda g, _ans, _x, y, method: _full(g, _flip(y), method),
-    lambda g, _ans, x, _y, method: _flip(_within(x, _flip(g), method)),
-    batch=_batch_within,
-    params=True,
-)
-
-
-def _middle(full: Any, shape: Sequence[int]) -> Any:
-    return full[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(full.shape, shape))]
-
-
-def _mode(a: Any, v: Any, mode: str, method: str) -> Any:
-    """The part of the product that a mode asks for."""
-    if mode == "full":
-        return _full(a, v, method)
-    if mode == "same":
-        return _middle(_full(a, v, method), a.shape)
-    if mode != "valid":
-        raise ValueError("acceptable mode flags are 'valid', 'same', or 'full'")
-    if all(m >= n for m, n in zip(a.shape, v.shape)):
-        return _within(a, v, method)
-    if any(m > n for m, n in zip(a.shape, v.shape)):
-        raise ValueError("For 'valid' mode, one must be at least as large as the other in every dimension")
-    return _within(v, a, method)
-
-
-def _product(in1: Any, in2: Any, mode: str, method: str) -> Any:
-    a, v = lift(in1), lift(in2)
-    if a.ndim != v.ndim:
-        raise ValueError("in1 and in2 should have the same dimensionality")
-    if method == "auto":
-        method = (
-            _scipy.choose_conv_method(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), "full") if a.size and v.size else "direct"
-        )
-    return a * v if not a.ndim else _mode(a, v, mode, method)
 
 
 _SHAPES = [((5,), (3,)), ((2,), (4,)), ((3, 4), (2, 3))]
@@ -102,33 +37,33 @@ _MODES = [each(a, b, mode=mode) for a, b in _SHAPES for mode in ("full", "same",
 
 @_declared("convolve", *_MODES, each((5,), (3,), method="fft"))
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    return _product(in1, in2, mode, method)
+    return product(in1, in2, mode, method)
 
 
 @_declared("correlate", *_MODES, each((4,), (4,), method="direct"))
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    return _correlated(in1, in2, mode, lambda a, v: _product(a, v, mode, method))
+    return _correlated(in1, in2, mode, lambda a, v: product(a, v, mode, method))
 
 
 def _correlated(in1: Any, in2: Any, mode: str, convolved: Callable[[Any, Any], Any]) -> Any:
     """A correlation as a convolution with the mirror image; of the smaller array, as SciPy orders them, where they overlap wholly."""
     a, v = lift(in1), lift(in2)
     if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
-        return np.conjugate(_flip(convolved(v, np.conjugate(_flip(a)))))
-    return convolved(a, np.conjugate(_flip(v)))
+        return np.conjugate(flip(convolved(v, np.conjugate(flip(a)))))
+    return convolved(a, np.conjugate(flip(v)))
 
 
 def _fft_convolve(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     a, v = single(in1), single(in2)
     if axes is None:
-        return _product(a, v, mode, "fft")
+        return product(a, v, mode, "fft")
     axes = normalize_axis_tuple(axes, a.ndim)
     others = [k for k in range(a.ndim) if k not in axes]
     order = (*others, *sorted(axes))
     a, v = np.transpose(a, order), np.transpose(v, order)
     outer = np.broadcast_shapes(a.shape[: len(others)], v.shape[: len(others)])
     a, v = (np.broadcast_to(x, (*outer, *x.shape[len(others) :])) for x in (a, v))
-    run: Any = lambda x, y: _product(x, y, mode, "fft")
+    run: Any = lambda x, y: product(x, y, mode, "fft")
     for _ in others:
         run = vmap(run)
     return np.transpose(run(a, v), np.argsort(order).tolist())
@@ -149,12 +84,12 @@ def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: 
     one_of("mode", mode, "full", "valid", "same")
     a, v = lift(in1), lift(in2)
     if mode == "valid":
-        return _product(a, v, mode, "direct")
+        return product(a, v, mode, "direct")
     padded = a
     if boundary != "fill" or np.ndim(fillvalue) or fillvalue != 0:
         more = {"constant_values": fillvalue} if boundary == "fill" else {}
         padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=_EDGES[boundary], **more)
-    full = _mode(padded, v, "full" if padded is a else "valid", "direct")
+    full = mode_of(padded, v, "full" if padded is a else "valid", "direct")
     return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
 
 
@@ -422,8 +357,6 @@ def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> Any:
 
 def _ranked(a: Any, domain: Any, rank: Any) -> Any:
     """The element of that rank among those in the window `domain` round each, with zeros beyond the ends."""
-    from functrace.scipy.ndimage import rank_filter  # it is built on this module
-
     only_first("order_filter", domain)
     if not np.all(np.array(np.shape(domain)) % 2):
         raise ValueError("Each dimension of domain argument should have an odd number of elements.")
@@ -448,7 +381,7 @@ _declared("order_filter", Sample(lambda rng: (*_SPREAD(rng), np.array([[0, 1, 0]
 def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
     x = real(im, "wiener")
     ones = np.ones(np.broadcast_to(3 if mysize is None else mysize, (x.ndim,)).astype(int))
-    mean, square = (_product(y, ones, "same", "auto") / ones.size for y in (x, x * x))
+    mean, square = (product(y, ones, "same", "auto") / ones.size for y in (x, x * x))
     spread = square - mean * mean
     noise = np.mean(spread) if noise is None else noise
     quiet = spread < noise

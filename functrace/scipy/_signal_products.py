@@ -1,0 +1,76 @@
+"""Convolutions: the full product, and that part of it where one array lies within the other, each the transpose of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.signal as _scipy
+
+from functrace.ops.create import lift
+from functrace.ops.kinds import batch_by_loop, bilinear
+
+
+def flip(x: Any) -> Any:
+    return x[(slice(None, None, -1),) * x.ndim]
+
+
+def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    if all(flags):
+        return batch_by_loop(_full.primitive)(size, flags, args, params)
+    return _full(*(a if b else a[None] for a, b in zip(args, flags)), *params)
+
+
+def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    if flags[1]:
+        return batch_by_loop(_within.primitive)(size, flags, args, params)
+    return _within(args[0], args[1][None], *params)
+
+
+_full: Any = bilinear(
+    "scipy.signal.convolve",
+    lambda a, v, method: _scipy.convolve(a, v, "full", method),
+    lambda g, _ans, _x, y, method: _within(g, flip(y), method),
+    lambda g, _ans, x, _y, method: _within(g, flip(x), method),
+    batch=_batch_full,
+    params=True,
+)
+_within: Any = bilinear(
+    "scipy.signal.convolve_within",
+    lambda a, v, method: _scipy.convolve(a, v, "valid", method),  # v is not longer than a along any axis
+    lambda g, _ans, _x, y, method: _full(g, flip(y), method),
+    lambda g, _ans, x, _y, method: flip(_within(x, flip(g), method)),
+    batch=_batch_within,
+    params=True,
+)
+
+
+def _middle(full: Any, shape: Sequence[int]) -> Any:
+    return full[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(full.shape, shape))]
+
+
+def mode_of(a: Any, v: Any, mode: str, method: str) -> Any:
+    """The part of the product that a mode asks for."""
+    if mode == "full":
+        return _full(a, v, method)
+    if mode == "same":
+        return _middle(_full(a, v, method), a.shape)
+    if mode != "valid":
+        raise ValueError("acceptable mode flags are 'valid', 'same', or 'full'")
+    if all(m >= n for m, n in zip(a.shape, v.shape)):
+        return _within(a, v, method)
+    if any(m > n for m, n in zip(a.shape, v.shape)):
+        raise ValueError("For 'valid' mode, one must be at least as large as the other in every dimension")
+    return _within(v, a, method)
+
+
+def product(in1: Any, in2: Any, mode: str, method: str) -> Any:
+    a, v = lift(in1), lift(in2)
+    if a.ndim != v.ndim:
+        raise ValueError("in1 and in2 should have the same dimensionality")
+    if method == "auto":
+        method = (
+            _scipy.choose_conv_method(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), "full") if a.size and v.size else "direct"
+        )
+    return a * v if not a.ndim else mode_of(a, v, mode, method)
