@@ -17,6 +17,7 @@ from functrace.torch._nodes import Op, pull_node
 from functrace.torch._shape import T, need
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
+from functrace.torch.nn._padding import pad
 
 
 def dot(x: Any, y: Any) -> Any:
@@ -291,7 +292,5 @@ def _longer(x: Any, extra: Any, k: int) -> Any:
 
 
 def _longer_mask(mask: Any, source: int) -> Any:
-    from functrace.torch.nn.functional import pad
-
     missing = source - mask._a.shape[-1]
     return pad(mask, (0, missing)) if missing else mask

@@ -16,6 +16,7 @@ from functrace.torch._leaves import like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn._padding import pad
 from functrace.torch.nn._pooling import avg_pool2d
 
 
@@ -250,8 +251,6 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     if input._a.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input._a.ndim} dimensions)")
     shape = input._a.shape
-    from functrace.torch.nn.functional import pad
-
     squares = pad((input * input).reshape(shape[0], 1, shape[1], math.prod(shape[2:])), (0, 0, size // 2, (size - 1) // 2))
     return input / (avg_pool2d(squares, (size, 1), stride=1).reshape(shape) * alpha + k) ** beta
 
