@@ -16,6 +16,7 @@ np.float64(1.3817732906760363)
 
 from typing import TYPE_CHECKING, Any
 
+from functrace import _tapes as _tapes
 from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
@@ -103,6 +104,15 @@ _INSTEAD = {  # what has another name in JAX, autograd or PyTorch
     "tensor Tensor backward requires_grad": "NumPy's arrays and functrace.grad; for tensors functrace.torch",
 }
 _MODULES = ("compile", "debug", "nn", "optim", "optimize", "random", "scipy", "sparse", "testing", "torch")
+
+
+def _enter(cls: type) -> bool:
+    from functrace._labels import enter
+
+    return enter(cls)
+
+
+tree.ENTERING.update(pandas=_enter, xarray=_enter)
 
 
 @errors.boundary

@@ -136,6 +136,7 @@ class TreeDef:
 
 
 _BRACKETS: dict[Any, tuple[str, str]] = {None: ("*", ""), list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), type(None): ("None", "")}
+ENTERING: dict[str, Callable[[type], bool]] = {}  # what registers a class of a library when one is met, if it knows the class
 _LEAF = (None, 0, None)
 _ONE_LEAF = TreeDef((_LEAF,), 1, {})
 
@@ -159,11 +160,8 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
     if hasattr(type(node), _DATACLASS):
         values, aux = _dataclass_children(node)
         return values, aux, None
-    if cls.__module__.partition(".")[0] in ("pandas", "xarray"):
-        from importlib import import_module
-
-        return _children(node) if import_module("functrace._labels").enter(cls) else None
-    return None
+    enter = ENTERING.get(cls.__module__.partition(".")[0])
+    return _children(node) if enter is not None and enter(cls) else None
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +61,7 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
     if not np.can_cast(result.dtype, target.dtype, casting):
         raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
     if isinstance(target, Tracer):
-        target[...] = result
+        operator.setitem(target, ..., result)  # type: ignore[call-overload]
     else:
         np.copyto(target, result, "unsafe")
     return target

@@ -13,6 +13,7 @@ from functrace.ops.kinds import batch_by_loop, bilinear
 
 
 def flip(x: Any) -> Any:
+    """The array backwards along each of its axes."""
     return x[(slice(None, None, -1),) * x.ndim]
 
 
@@ -66,6 +67,7 @@ def mode_of(a: Any, v: Any, mode: str, method: str) -> Any:
 
 
 def product(in1: Any, in2: Any, mode: str, method: str) -> Any:
+    """What `scipy.signal.convolve` gives."""
     a, v = lift(in1), lift(in2)
     if a.ndim != v.ndim:
         raise ValueError("in1 and in2 should have the same dimensionality")
