@@ -101,6 +101,12 @@ def _imports(path):
                     yield f"{node.module}.{alias.name}", node.lineno, id(node) in top
 
 
+def read_by(path):
+    """The modules that a file reads: of a package, where it takes a module from one, that module."""
+    found = {(module, line) for module, line, _ in imports(path)}
+    return {m for m, line in found if not any(n == line and other.startswith(f"{m}.") for other, n in found)}
+
+
 @of_every_file
 def test_imports_run_one_way(path, parsed):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -114,6 +120,16 @@ def test_imports_run_one_way(path, parsed):
             other = layer_of(module)
             assert other is not None, f"{path}:{line}: {module} belongs to no layer"
             assert other <= own, f"{path}:{line}: {parts[0]} may not import {module}"
+
+
+def test_no_imports_run_in_a_circle():
+    """Late ones, within functions, counted."""
+    named = {".".join(("functrace", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path for path in FILES}
+    to = {name: read_by(path) & named.keys() - {name, "functrace"} for name, path in named.items()}
+    while free := [name for name, others in to.items() if not others & to.keys()]:
+        for name in free:
+            del to[name]
+    assert not to, f"none of these can be read before another of them: {sorted(to)}"
 
 
 @of_every_file

@@ -22,7 +22,7 @@ from functrace.core.tape import record
 from functrace.core.tracer import Tracer, bare
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
-from functrace.debug.watch import Applied, Op, Watch, place, show, watched
+from functrace.debug.watch import Op, Watch, place, plain, show, watched
 from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
@@ -69,15 +69,15 @@ class Debugging:
 
 class _NonFinite(Watch):
     def __init__(self, noun: str, test: Callable[[Any], Any]) -> None:
+        super().__init__()
         self.noun, self.test = noun, test
-        self.applied = Applied()
 
     def bad(self, x: Any) -> Any:
         """Where a value is bad; None if nowhere, or it holds no floats."""
-        plain = bare(x)
-        if not isinstance(plain, (np.ndarray, np.generic, float, complex)) or np.asarray(plain).dtype.kind not in "fc":
+        a = plain(x)
+        if a is None or a.dtype.kind not in "fc":
             return None
-        found = np.asarray(self.test(plain))
+        found = np.asarray(self.test(a))
         return found if found.any() else None
 
     def forward(self, op: Op, seconds: float) -> None:
@@ -94,12 +94,6 @@ class _NonFinite(Watch):
     def named(self, name: str) -> str:
         """An op's name, and the op in whose rule it runs, if any."""
         return f"{name}, in a derivative of {self.applied.rules[-1][0].name}," if self.applied.rules else name
-
-    def before(self, op: Op, which: str) -> None:
-        self.applied.rules.append((op, which))
-
-    def after(self, op: Op) -> None:
-        self.applied.rules.pop()
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         many = isinstance(result, (list, tuple))
@@ -212,6 +206,7 @@ class _Checks(Watch):
     """Rules give what fits; what they look into has not changed; no traced value outlives its call."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tracers: list[Any] = []
 
     def forward(self, op: Op, seconds: float) -> None:
@@ -222,6 +217,7 @@ class _Checks(Watch):
         self.tracers.append(weakref.ref(tracer))
 
     def before(self, op: Op, which: str) -> None:
+        super().before(op, which)
         for a, before in op.note or ():
             if digest(a) != before:
                 raise errors.MutatedError(
@@ -246,7 +242,6 @@ class _Checks(Watch):
                 )
 
     def leaks(self) -> list[Tracer]:
-        """Traced values that still live although their call has ended."""
         gc.collect()
         return [t for t in (ref() for ref in self.tracers) if t is not None and t.owner.closed]
 

@@ -10,13 +10,11 @@ import linecache
 import os
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from functrace import errors
+from functrace.debug.values import brief, full, several
 from functrace.debug.watch import Op
-
-if TYPE_CHECKING:
-    from functrace.debug.report import Explanation
 
 _AROUND = 3  # lines shown before and behind one that runs, where the function's own end is not known
 
@@ -51,10 +49,8 @@ def _line(op: Op) -> int:
     return int(errors.line_of(op.code, op.lasti).rpartition(":")[2].partition(",")[0])
 
 
-def page(explanation: Explanation) -> str:
-    """The page of an explanation."""
-    from functrace.debug.report import brief, full, several
-
+def page(explanation: Any) -> str:
+    """The page of an `Explanation`."""
     steps, backs = explanation.forward, explanation.reverse
     sources = _Sources([step.op for step in steps])
     row_of = dict(enumerate(range(len(explanation.inputs))))

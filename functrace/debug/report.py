@@ -11,73 +11,15 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.reverse import fit
 from functrace.core.tracer import bare
+from functrace.debug.values import brief, several
 from functrace.debug.watch import Op, Watch
 from functrace.transforms.naming import fresh, stored
 from functrace.transforms.tracing import parameters_of
-
-_BARS = " ▁▂▃▄▅▆▇█"
-_SAMPLE = 1 << 14  # elements that a histogram looks at
-
-
-def _plain(x: Any) -> Any:
-    """The array behind a value; None if it is none, or was not kept."""
-    x = bare(x)
-    if isinstance(x, (bool, int, float, complex)):
-        return np.asarray(x)
-    return np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else None
-
-
-def _odd(a: Any) -> str:
-    """How many NaNs and infinities an array has, if any."""
-    if a.dtype.kind not in "fc":
-        return ""
-    nans, infs = int(np.isnan(a).sum()), int(np.isinf(a).sum())
-    return ", ".join(f"{n} {what}" for n, what in ((nans, "nan"), (infs, "inf")) if n)
-
-
-def brief(x: Any) -> str:
-    """A value in a few characters: its numbers if they are few, else shape, dtype, range, and how many are not finite."""
-    a = _plain(x)
-    if a is None:
-        return errors.describe(bare(x))
-    if a.size <= 6:
-        return np.array2string(a, precision=4, separator=", ", max_line_width=10**6).replace("\n", "")
-    odd = _odd(a)
-    if a.dtype.kind in "iuf":
-        finite = a[np.isfinite(a)] if odd else a
-        if finite.size:
-            low, high = finite.min(), finite.max()
-            spread = f", all {low:.4g}" if low == high and not odd else f" in [{low:.4g}, {high:.4g}]{' and ' + odd if odd else ''}"
-            return errors.describe(a) + spread
-    return f"{errors.describe(a)}{' with ' + odd if odd else ''}"
-
-
-def full(x: Any) -> str:
-    """A value on a few lines: all numbers of up to 48; of more their mean, spread and histogram."""
-    a = _plain(x)
-    if a is None or a.size <= 6 and a.ndim < 2:
-        return ""
-    if a.size <= 48:
-        return np.array2string(a, precision=4, separator=", ", max_line_width=90, suppress_small=True)
-    if a.dtype.kind not in "iuf":
-        return ""
-    some = a.reshape(-1)[:: -(-a.size // _SAMPLE)]
-    some = some[np.isfinite(some)].astype(float)
-    if not some.size or some.min() == some.max():
-        return ""
-    counts = np.histogram(some, 32)[0]
-    bars = "".join(_BARS[int(np.ceil(8 * n / counts.max()))] for n in counts)
-    return f"mean {some.mean():.4g}, standard deviation {some.std():.4g}\n{some.min():.3g} {bars} {some.max():.3g}"
 
 
 def _kept(xs: Any) -> Any:
     """The arrays behind a value, or behind each of several."""
     return [bare(x) for x in xs] if isinstance(xs, (list, tuple)) else bare(xs)
-
-
-def several(xs: Any, how: Callable[[Any], str] = brief) -> str:
-    """A value, or the values of a tuple of them, by `how`."""
-    return ", ".join("-" if x is None else how(x) for x in xs) if isinstance(xs, (list, tuple)) else how(xs)
 
 
 class Partial(NamedTuple):
@@ -126,6 +68,7 @@ class Recording(Watch):
     """The ops of the outermost run, in the order in which they ran, and the cotangents that passed through them."""
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        super().__init__()
         self.what = getattr(f, "__name__", type(f).__name__)
         self.names: dict[int, str] = {}
         self.inputs: list[tuple[str, Any]] = []
@@ -157,7 +100,6 @@ class Recording(Watch):
                 self.names[op.out + k + bool(many)] = fresh(name, taken)
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
-        """A rule was applied."""
         if op.trace is self.trace and which == "reverse":
             self.rules.append((op, k, _kept(given), _kept(result)))
 

@@ -14,7 +14,7 @@ from functrace.compile.emit import Executable
 from functrace.compile.fuse import Group
 from functrace.compile.program import GUARD
 from functrace.core.tracer import bare
-from functrace.debug.watch import Applied, Op, Watch
+from functrace.debug.watch import Op, Watch
 
 _BLOCKS = 12  # of a program that are listed one by one
 _RUNS = 5  # of a jitted program, of which the fastest counts
@@ -57,29 +57,19 @@ class Profile(Watch):
         self.entries: list[Any] = []  # op, line, direction, seconds, bytes, whether it is a call
         self.programs: list[Program] = []
         self._jitted: dict[int, tuple[Any, Any, Any]] = {}
-        self._applied = Applied()
+        super().__init__()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k != "_applied"}  # a copy is of what was found
+        return {k: v for k, v in vars(self).items() if k != "applied"}  # a copy is of what was found
 
     def forward(self, op: Op, seconds: float) -> None:
-        way = self._applied.rules[-1][1] if self._applied.rules else "forward"
+        way = self.applied.rules[-1][1] if self.applied.rules else "forward"
         self.entries.append((op.name, op.line, way, seconds, _bytes(op.ans), True))
 
-    def before(self, op: Op, which: str) -> None:
-        """A rule is about to be applied: what runs in it belongs to its direction."""
-        self._applied.rules.append((op, which))
-
-    def after(self, op: Op) -> None:
-        """The rule is over."""
-        self._applied.rules.pop()
-
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
-        """A rule was applied."""
         self.entries.append((op.name, op.line, which, seconds, _bytes(result), False))
 
     def jitted(self, function: Any, args: Any, kwargs: Any) -> None:
-        """A jitted function is called."""
         if not any(hasattr(x, "owner") for x in tree.leaves((args, kwargs))):
             self._jitted.setdefault(id(function), (function, args, kwargs))
 
@@ -113,7 +103,6 @@ class Profile(Watch):
         return self._rows(1)
 
     def _tables(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-        """Title, head and rows of each table."""
         for title, rows in (("op", self.by_op()), ("line", self.by_line())):
             whole = sum(row.forward + row.reverse for row in rows) or 1.0
             shown = [
@@ -157,7 +146,6 @@ class Profile(Watch):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The tables, for a notebook."""
         if not self.entries:
             return f"<p>{escape(str(self))}</p>"
         right, left = "text-align:right;padding:.15em .8em;white-space:nowrap", "text-align:left;padding:.15em .8em;font-family:monospace"
@@ -181,7 +169,6 @@ class Profile(Watch):
 
 
 def _bytes(x: Any) -> int:
-    """Bytes of a result, or of several."""
     return sum(_bytes(y) for y in x) if isinstance(x, (tuple, list)) else int(getattr(bare(x), "nbytes", 0))
 
 

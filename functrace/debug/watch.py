@@ -81,14 +81,19 @@ class Applied(threading.local):
 class Watch:
     """What is told of ops and rules. Times are in seconds, without those of ops that ran inside."""
 
+    def __init__(self) -> None:
+        self.applied = Applied()
+
     def forward(self, op: Op, seconds: float) -> None:
         """An op has run."""
 
     def before(self, op: Op, which: str) -> None:
         """A rule of an op is about to be applied: `which` is "reverse" or "forward"."""
+        self.applied.rules.append((op, which))
 
     def after(self, op: Op) -> None:
         """The rule of an op that was announced is over, by an error perhaps."""
+        self.applied.rules.pop()
 
     def rule(self, op: Op, which: str, k: int | None, given: Any, result: Any, seconds: float) -> None:
         """A rule was applied: `which` is "reverse" or "forward"; k says of which argument, None of all."""
@@ -138,7 +143,6 @@ class WatchedTrace(TapeTrace):
     last: Op
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Compute, tell, record."""
         watches = _watches.get()
         if not watches:
             return super().process(primitive, args, params)
@@ -164,7 +168,6 @@ class WatchedTrace(TapeTrace):
         return out
 
     def tracer(self, x: Any, slot: int) -> Tracer:
-        """A tracer, told."""
         out = super().tracer(x, slot)
         for watch in _watches.get():
             watch.traced(out)
@@ -374,11 +377,16 @@ def watched(watch: Watch, masked: bool = False) -> Iterator[Watch]:
             variable.reset(token)
 
 
+def plain(x: Any) -> Any:
+    """The array behind a value; None if it is none, or was not kept."""
+    x = bare(x)
+    return np.asarray(x) if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) else None
+
+
 def show(x: Any, limit: int = 6) -> str:
     """Shape, dtype, and the numbers if they are few."""
-    plain = bare(x)
-    if not isinstance(plain, (np.ndarray, np.generic, bool, int, float, complex)):
-        return f"{errors.describe(plain)}, not kept" if hasattr(plain, "shape") else type(plain).__name__
-    a = np.asarray(plain)
+    a = plain(x)
+    if a is None:
+        return f"{errors.describe(x)}, not kept" if hasattr(x := bare(x), "shape") else type(x).__name__
     text = np.array2string(a, precision=6, separator=", ", max_line_width=10**6).replace("\n", "") if a.size <= limit else ""
     return f"{errors.describe(a)}{' = ' + text if text else ''}"

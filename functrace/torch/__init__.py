@@ -117,10 +117,11 @@ _LAZY = _names(
         grid_sampler_3d ctc_loss nuclear_norm frobenius_norm lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell svd_lowrank pca_lowrank typename
         set_default_tensor_type alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy split_copy
         split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy
-        view_as_real_copy view_copy
+        view_as_real_copy view_copy functional
     """,
 )
-_LAZY.update(return_types="_reduce", serialization="_serialization", random="_random")
+_LAZY.update(return_types="_results", serialization="_serialization", random="_random")
+_LAZY["_standard_gamma"] = "distributions.continuous"
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))
 _IN_FUNCTIONAL = """
     adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc

@@ -13,6 +13,7 @@ from functrace.torch._contact import Tracer, replaced, tree
 from functrace.torch._missing import MissingNameError, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
+from functrace.torch._ops import public
 from functrace.torch._tensor import Tensor, new, wrap
 
 
@@ -134,6 +135,21 @@ def _map_(self: Any, tensor: Any, callable: Any) -> Any:
     return self.copy_(wrap(np.reshape([callable(x, y) for x, y in zip(self.flatten().tolist(), tensor.flatten().tolist())], self.shape)))
 
 
+def _init_subclass(cls: Any, **kwargs: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if not cls.__module__.startswith(("torch", "functrace.")):
+        from functrace.torch.overrides import install
+
+        install()
+
+
+def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What an operation on tensors of a subclass does: it computes, and its results are of that class."""
+    from functrace.torch.overrides import default
+
+    return default(cls, func, types, args, kwargs or {})
+
+
 def _later(module: str, name: str) -> Any:
     """A method that is a function of a module which is imported when it is called."""
 
@@ -143,6 +159,8 @@ def _later(module: str, name: str) -> Any:
     return method
 
 
+for _name in ("stft", "istft"):
+    public(_later("_spectra", _name), _name)
 METHODS: dict[str, Any] = {
     "map_": _map_,
     "prelu": _later("nn.functional", "prelu"),
@@ -150,6 +168,8 @@ METHODS: dict[str, Any] = {
     "storage": _later("storage", "storage"),
     "untyped_storage": _later("storage", "untyped_storage"),
     "__array_function__": _array_function,
+    "__init_subclass__": classmethod(_init_subclass),
+    "__torch_function__": classmethod(_torch_function),
     "__reversed__": lambda self: self.flip(0) if self._a.ndim else self,
     "as_subclass": _as_subclass,
     "cuda": _cuda,

@@ -18,6 +18,8 @@ from functrace.torch._checks import out_of_range
 from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, replaced, spread, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
 from functrace.torch._modes import recording
+from functrace.torch._ops import FUNCTIONS
+from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap
 
 SPLIT = (
@@ -177,6 +179,9 @@ def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequ
     try:
         inner = [t if axis is None else enter(trace, t, axis) for t, axis in zip(tensors, axes)]
         out = list(fun(*inner))
+        for t, x, axis in zip(tensors, inner, axes):
+            if x is not t and x._ver[0]:  # `fun` wrote to its argument
+                t.copy_(leave(trace, x, axis))
         results = [leave(trace, t, axis) for t, axis in zip(out, out_axes(out))]
         return results
     except BranchSplit as split:
@@ -207,8 +212,6 @@ def vmap(
     """
     if randomness not in ("error", "same", "different"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
-    from functrace.torch._ops import FUNCTIONS
-
     name = getattr(func, "__name__", type(func).__name__)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
@@ -275,8 +278,6 @@ def vmap(
 @contextmanager
 def _random(randomness: str) -> Iterator[None]:
     """Notice random numbers that are drawn where each example would get the same."""
-    from functrace.torch._random import default_generator
-
     before = default_generator.get_state() if randomness == "error" else None
     yield
     if before is not None and not np.array_equal(before, default_generator.get_state()):

@@ -24,19 +24,21 @@ from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public
-from functrace.torch._reduce import result_class
+from functrace.torch._results import result_class
 from functrace.torch._shape import axes_of, axis
 from functrace.torch._tensor import Tensor, owned, wrap
 from functrace.torch._views import bad_argument, mismatch, written_to
 
-_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
+SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "self": "input"}
 
 
 def _filled(name: str, names: Sequence[str], defaults: Sequence[Any], given: list[Any], named: dict[str, Any]) -> list[Any]:
     """The arguments in order, the named and the missing ones put in."""
     if len(given) > len(names):
         raise TypeError(f"{name}() takes {len(names)} positional arguments but {len(given)} were given")
-    rest = {_SYNONYMS.get(k, k) if k not in names else k: v for k, v in named.items()}
+    rest = {SYNONYMS.get(k, k) if k not in names else k: v for k, v in named.items()}
+    if len(rest) < len(named):
+        raise TypeError(f"{name}() got multiple values for keyword argument '{next(k for k in named if SYNONYMS.get(k) in named)}'")
     for k, argument in enumerate(names[len(given) :], len(given)):
         if argument in rest:
             given.append(rest.pop(argument))

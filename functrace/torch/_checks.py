@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from functrace.torch._views import bad_argument, check_expands, mismatch
+
 CHECKS: dict[str, Callable[..., None]] = {}
 
 
@@ -96,8 +98,6 @@ def fits(x: Any, y: Any) -> None:
     """Raise unless the shapes broadcast."""
     if x._a.shape == y._a.shape:
         return
-    from functrace.torch._views import mismatch
-
     error = mismatch(x._a, y._a)
     if error is not None:
         raise error
@@ -115,8 +115,6 @@ def _where(condition: Any, input: Any = None, other: Any = None) -> None:
 @check_of("allclose", "isclose")
 def _close(name: str, input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
     if not hasattr(other, "_a"):
-        from functrace.torch._views import bad_argument
-
         raise bad_argument(name, "other", 2, other)
     if input._a.dtype != other._a.dtype:
         wrong(f"{input.dtype.scalar} did not match {other.dtype.scalar}")
@@ -163,8 +161,6 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
         return
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
-    from functrace.torch._shape import check_expands
-
     check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")
 
 

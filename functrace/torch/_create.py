@@ -16,7 +16,7 @@ from functrace.errors import level
 from functrace.torch import _dtypes, _inplace, _leaves
 from functrace.torch._apply import call
 from functrace.torch._contact import BatchTracer, Tracer
-from functrace.torch._dtypes import device_of, to_shape
+from functrace.torch._dtypes import device_of, numpy_dtype, to_shape
 from functrace.torch._index import stack
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
@@ -32,18 +32,7 @@ def finish(a: Any, requires_grad: bool) -> Any:
     return t
 
 
-_PYTHON = {bool: _dtypes.bool_, int: _dtypes.int64, float: _dtypes.float64, complex: _dtypes.complex128}
 _LAYOUT = frozenset(("layout", "pin_memory", "memory_format", "names"))  # options that change nothing here
-
-
-def numpy_dtype(dtype: Any, otherwise: Any = None, name: str = "tensor") -> Any:
-    if dtype is None:
-        return (otherwise or _dtypes.get_default_dtype()).np
-    if not isinstance(dtype, _dtypes.dtype):
-        if dtype not in _PYTHON:
-            raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
-        dtype = _PYTHON[dtype]
-    return dtype.np
 
 
 def keywords(name: str, options: dict[str, Any]) -> None:
@@ -168,17 +157,15 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Any:
     """`obj` (a tensor, an array, a buffer, numbers) as a tensor: with `copy=False` on its own memory, or ValueError."""
     if isinstance(obj, (bytes, bytearray, memoryview)):
-        t = frombuffer(obj, dtype=dtype or _dtypes.get_default_dtype())
-    else:
-        t = as_tensor(obj, dtype, device)
-        if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
-            raise ValueError("can't alias arbitrary sequence into a tensor.")
-        if copy is False and t.dtype is not (given := obj.dtype if isinstance(obj, Tensor) else _dtypes.of(obj.dtype)):
-            raise ValueError(f"can't alias tensor with dtype '{given.scalar}' into dtype '{t.dtype.scalar}'.")
+        obj = frombuffer(obj, dtype=dtype or _dtypes.get_default_dtype())
+    elif isinstance(obj, np.ndarray):
+        obj = from_numpy(obj)
+    t = as_tensor(obj, dtype, device)
+    if copy is False and t is not obj:
+        kinds = f"tensor with dtype '{obj.dtype.scalar}' into dtype '{t.dtype.scalar}'" if isinstance(obj, Tensor) else ""
+        raise ValueError(f"can't alias {kinds or 'arbitrary sequence into a tensor'}.")
     t = t.clone() if copy else t
-    if requires_grad is None or requires_grad == t.requires_grad:
-        return t
-    return t.detach().requires_grad_(requires_grad)
+    return t if requires_grad in (None, t.requires_grad) else t.detach().requires_grad_(requires_grad)
 
 
 def from_numpy(ndarray: Any) -> Any:
@@ -342,15 +329,19 @@ def _range(start: Any, end: Any, steps: int, dtype: Any) -> tuple[Any, Any, int,
     return start, end, operator.index(steps), numpy_dtype(dtype, usual)
 
 
-@creates
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Any:
-    """Evenly spaced numbers: from both ends towards the middle, in the dtype of the result, as PyTorch does."""
-    start, end, n, d = _range(start, end, steps, dtype)
+def spaced(start: Any, end: Any, n: int, d: Any) -> Any:
+    """Evenly spaced numbers, as an array: from both ends towards the middle, in the dtype of the result, as PyTorch does."""
     if n < 2 or d.kind not in "fc":
         return np.linspace(start, end, n).astype(d)
     step = d.type((d.type(end) - d.type(start)) / d.type(n - 1))
-    k = np.arange(n)
-    return np.where(k < n // 2, d.type(start) + step * k.astype(d), d.type(end) - step * (n - 1 - k).astype(d)).astype(d)
+    k = np.arange(n, dtype={"f": np.float64, "d": np.longdouble}.get(d.char, d))  # product and sum are rounded once
+    return np.where(k < n // 2, d.type(start) + step * k, d.type(end) - step * (n - 1 - k)).astype(d)
+
+
+@creates
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Any:
+    """Evenly spaced numbers."""
+    return spaced(*_range(start, end, steps, dtype))
 
 
 @creates

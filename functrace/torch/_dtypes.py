@@ -142,6 +142,20 @@ def get_default_dtype() -> dtype:
     return _default
 
 
+_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def numpy_dtype(asked: Any, otherwise: Any = None, name: str = "tensor") -> Any:
+    """The NumPy dtype that an argument `dtype`, torch's or Python's, asks for; without one that of `otherwise`, or the default."""
+    if asked is None:
+        return (otherwise or get_default_dtype()).np
+    if not isinstance(asked, dtype):
+        if asked not in _PYTHON:
+            raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
+        asked = _PYTHON[asked]
+    return asked.np
+
+
 def set_default_dtype(d: Any) -> None:
     """Change the dtype of tensors made from Python floats. Raises TypeError unless it is a floating type."""
     global _default

@@ -178,10 +178,8 @@ def shown(t: Any) -> str:
         fn = t.grad_fn
     except RuntimeError:  # of a view whose base was written
         return to_string(t._a, True, "Invalid", f"{name}(", "")
-    if rg and forward_levels.get():  # a dual tensor shows its tangent, and as its history that of its value
-        from functrace.torch.autograd.forward_ad import unpack_dual
-
-        primal, tangent = unpack_dual(t)
+    if rg and (level := forward_levels.get()):  # a dual tensor shows its tangent, and as its history that of its value
+        primal, tangent = level[2](t)
         if tangent is not None:
             fn, rg = (fn, rg) if primal._rg else (None, False)
             levels = forward_levels.set(())

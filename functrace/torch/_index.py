@@ -16,10 +16,10 @@ from functrace.torch._dtypes import Size
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public
-from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, check_expands, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, in_order, wrap
-from functrace.torch._views import apart, inplace, opened, type_name, written_to
+from functrace.torch._views import apart, check_expands, inplace, opened, type_name, written_to
 
 _BOUND = (int, type(None))
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
@@ -289,9 +289,8 @@ def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
 
 
 @public
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors one after another along an axis."""
-    dim = dim if axis is None else axis
     _check_tensors("cat", tensors)
     tensors = list(tensors)
     if not tensors:
@@ -329,9 +328,8 @@ def _check_tensors(name: str, tensors: Any) -> None:
 
 
 @public
-def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Any = None) -> Any:
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape along a new axis."""
-    dim = dim if axis is None else axis
     _check_tensors("stack", tensors)
     tensors = list(tensors)
     if not tensors:

@@ -70,6 +70,8 @@ def _diagonal(a: Any, offset: int, i: int, j: int) -> Any:
     d = np.diagonal(a, offset, i, j)
     if type(a) is np.ndarray:
         d.flags.writeable = a.flags.writeable
+    else:
+        d.parent = None  # NumPy's is read-only; this is written to as other views are
     return d
 
 
@@ -388,20 +390,6 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
 
 public(resize_, torch=False)
 public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=False)
-
-
-def _spectrum(name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        from functrace.torch.fft import _SPECTRA  # type: ignore[attr-defined]  # with NumPy's, which most do not need
-
-        return _SPECTRA[name](*args, **kwargs)
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-for _name in ("stft", "istft"):
-    public(_spectrum(_name), _name)
 
 
 def type_(self: Any, dtype: Any = None) -> Any:

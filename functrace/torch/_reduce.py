@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -14,40 +12,16 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, index_add, on_diagonal, tree
+from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, index_add, on_diagonal
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._results import result_class
 from functrace.torch._shape import along, axes_of, need, some_axes, to
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import written_to
 
 Dim = Any
-
-
-return_types = SimpleNamespace()
-
-
-class _Result(tuple[Any, ...]):
-    """A named result, as `torch.return_types.max`."""
-
-    fields: tuple[str, ...] = ("values", "indices")
-
-    def __repr__(self) -> str:
-        rows = ",\n".join(f"{name}={x!r}" for name, x in zip(self.fields, self))
-        return f"torch.return_types.{type(self).__name__}(\n{rows})"
-
-
-def result_class(name: str, *fields: str) -> type[_Result]:
-    """The class of a named result."""
-    fields = fields or ("values", "indices")
-    places: dict[str, Any] = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
-    cls = type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", "n_fields": len(fields), **places})
-    if hasattr(return_types, name):
-        return getattr(return_types, name)  # type: ignore[no-any-return]
-    setattr(return_types, name, cls)
-    tree.register(cls, lambda result: (tuple(result), None), lambda _, children: cls(children))
-    return cls
 
 
 def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -135,25 +109,14 @@ def held_in(dtype: Any, result: Any) -> Any:
 
 
 def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]:
-    def function(
-        input: Any,
-        dim: Dim = None,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-        axis: Dim = None,
-        keepdims: bool | None = None,
-        out: Any = None,
-    ) -> Any:
+    def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
         x = need(name, input)
-        dim = axis if dim is None else dim
         if isinstance(dim, str):
             raise TypeError(
                 f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, "
                 "torch.dtype dtype = None)\n"
                 " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
             )
-        keepdim = keepdim if keepdims is None else keepdims
         if floating and (dtype or x.dtype).category < _dtypes.FLOAT:
             raise RuntimeError(
                 f"{name}(): could not infer output dtype. {'Optional' if dtype else 'Input'} dtype must be either a floating point or "
@@ -174,9 +137,8 @@ sum_, mean = _by_dim(_SUMS, "sum", False), _by_dim(_MEANS, "mean", True)
 def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
     found = result_class(name)
 
-    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: Any = None, out: Any = None) -> Any:
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
         x = need(name, input)
-        dim = dim if axis is None else axis
         if isinstance(dim, Tensor) or other is not None:
             result = FUNCTIONS[paired](x, other if other is not None else dim)
         elif dim is None:
@@ -201,9 +163,8 @@ public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, 
 
 
 def _plain_reduction(name: str, fun: Any) -> None:
-    def function(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         a = need(name, input)._a
-        dim = dim if axis is None else axis
         if dim is not None and not a.ndim:
             result = wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
         else:

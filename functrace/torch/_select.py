@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
+from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, read, unread
 from functrace.torch._dtypes import B
@@ -16,7 +17,8 @@ from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
-from functrace.torch._reduce import key_along, put_in_order, result_class, unpick
+from functrace.torch._reduce import key_along, put_in_order, unpick
+from functrace.torch._results import result_class
 from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace, mismatch, written_to
@@ -466,8 +468,6 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=along, equal_nan=False)
     values, *rest = map(wrap, found if isinstance(found, tuple) else (found,))
     if input._rg and recording():
-        from functrace.torch._bind import underivable
-
         values = call(underivable("unique"), (values, input))
     return (values, *rest) if rest else values
 

@@ -17,7 +17,7 @@ from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public, zero
 from functrace.torch._tensor import Tensor, in_order, wrap
-from functrace.torch._views import apart, bad_argument, inplace
+from functrace.torch._views import apart, bad_argument, check_expands, expanded, inplace
 
 
 def _shape_view(node: str, second: str) -> Op:
@@ -307,31 +307,12 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
     """Axes of length 1 repeated, without a copy; -1 keeps a length."""
-    shape, old = sized("expand", sizes if size is None else (size,)), self._a.shape
-    if len(shape) < len(old):
-        raise RuntimeError(
-            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
-            f"({len(shape)}) must be greater "
-            f"or equal to the number of dimensions in the tensor ({len(old)})"
-        )
-    lead = len(shape) - len(old)
-    full = []
-    for k, n in reversed(list(enumerate(shape))):
-        if n == -1 and k < lead:
-            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {k}")
-        m = old[k - lead] if k >= lead else 1
-        n = m if n == -1 else n
-        if m not in (1, n):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension {k}.  Target sizes: "
-                f"{list(shape)}.  Tensor sizes: {list(old)}"
-            )
-        full.append(n)
-    return call(EXPAND, (self,), (tuple(full[::-1]),))
+    shape = sized("expand", sizes if size is None else (size,))
+    return call(EXPAND, (self,), (expanded(self, shape),))
 
 
 public(expand, torch=False)
-public(lambda self, other: expand(self, *other.shape), "expand_as", torch=False)
+public(lambda self, other: expand(self, other.shape), "expand_as", torch=False)
 public(lambda input, *size: expand(input, to_shape(size)), "broadcast_to")
 
 
@@ -446,9 +427,7 @@ def to(
             device = x
     _dtypes.device_of(device)
     if dtype is not None and not isinstance(dtype, _dtypes.dtype):
-        from functrace.torch._create import numpy_dtype  # which imports this
-
-        dtype = _dtypes.of(numpy_dtype(dtype, None, "to"))
+        dtype = _dtypes.of(_dtypes.numpy_dtype(dtype, None, "to"))
     if (dtype is None or dtype.np == self._a.dtype) and not copy:
         return self
     return call(TO, (self,), ((dtype or self.dtype).np,))
@@ -468,21 +447,6 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     from_ = wrap(np.asarray(src)) if isinstance(src, SCALARS) else need("copy_", src, "other")
     check_expands(from_, self._a.shape, "copy")
     return inplace(COPY, self, (from_,))
-
-
-def check_expands(x: Any, shape: tuple[int, ...], how: str) -> None:
-    """Raise unless a tensor broadcasts to a shape."""
-    old = x._a.shape
-    for k in range(1, max(len(old), len(shape)) + 1) if old and old != shape else ():
-        m, n = (old[-k] if k <= len(old) else 1), (shape[-k] if k <= len(shape) else None)
-        if n is None or m not in (1, n):
-            if how == "copy":
-                if n is None:
-                    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(old)}")
-                raise RuntimeError(
-                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {len(shape) - k}"
-                )
-            expand(x, shape)
 
 
 def fill_(self: Any, value: Any) -> Any:

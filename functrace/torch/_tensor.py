@@ -114,20 +114,6 @@ class Tensor(Methods):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls._construct(*args, **kwargs)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if not cls.__module__.startswith(("torch", "functrace.")):
-            from functrace.torch.overrides import install
-
-            install()
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What an operation on tensors of a subclass does: it computes, and its results are of that class."""
-        from functrace.torch.overrides import default
-
-        return default(cls, func, args, kwargs or {})
-
     @staticmethod
     def _make_subclass(kind: Any, data: Any, require_grad: bool = False) -> Any:
         out = wrap(data._a, kind)
@@ -339,11 +325,10 @@ class Tensor(Methods):
             old._a += g
             old._ver[0] += 1
         for hook in list((self._post_accumulate_grad_hooks or {}).values()):
-            found = hook(self)
-            if isinstance(found, Tensor) and found is not self:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-            if found is not None and found is not self:
-                raise TypeError(f"expected Variable, but hook returned '{type(found).__name__}'")
+            if (found := hook(self)) is not None and found is not self:
+                tensor = isinstance(found, Tensor)
+                text = "Tensor post accumulate grad hooks should return None."
+                raise RuntimeError(text) if tensor else TypeError(f"expected Variable, but hook returned '{type(found).__name__}'")
 
     def retain_grad(self) -> None:
         """Keep the gradient of a non-leaf in its `.grad` too."""

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._contact import Tracer, View, complex_of, linked, vjp
+from functrace.torch._contact import BatchTracer, Tracer, View, complex_of, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, Like, Op, graft, prepared, record
+from functrace.torch._results import result_class
 from functrace.torch._tensor import Tensor, new, settled
 
 
@@ -215,6 +216,12 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         ans = op.fun(*arrays, *params)
         if ans.__class__ is not np.ndarray:
             ans = settled(ans)
+            if isinstance(ans, BatchTracer) and a.__class__ is np.ndarray:
+                raise RuntimeError(
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
+                    "more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. "
+                    "Please try to use out-of-place operators, or make `self` of what is vmapped over, as with x.new_zeros(...)."
+                )
     except ValueError:
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     except OverflowError:  # of a number that does not fit
@@ -341,6 +348,46 @@ def bad_argument(name: str, argument: str, position: int, found: Any) -> TypeErr
     return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given}")
 
 
+def expanded(self: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths to which `expand` brings a tensor, where -1 keeps one. Raises RuntimeError where it can't."""
+    old = self._a.shape
+    if len(shape) < len(old):
+        raise RuntimeError(
+            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
+            f"({len(shape)}) must be greater "
+            f"or equal to the number of dimensions in the tensor ({len(old)})"
+        )
+    lead = len(shape) - len(old)
+    full = []
+    for k, n in reversed(list(enumerate(shape))):
+        if n == -1 and k < lead:
+            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {k}")
+        m = old[k - lead] if k >= lead else 1
+        n = m if n == -1 else n
+        if m not in (1, n):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension {k}.  Target sizes: "
+                f"{list(shape)}.  Tensor sizes: {list(old)}"
+            )
+        full.append(n)
+    return tuple(full[::-1])
+
+
+def check_expands(x: Any, shape: tuple[int, ...], how: str) -> None:
+    """Raise unless a tensor broadcasts to a shape."""
+    old = x._a.shape
+    for k in range(1, max(len(old), len(shape)) + 1) if old and old != shape else ():
+        m, n = (old[-k] if k <= len(old) else 1), (shape[-k] if k <= len(shape) else None)
+        if n is None or m not in (1, n):
+            if how == "copy":
+                if n is None:
+                    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(old)}")
+                raise RuntimeError(
+                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {len(shape) - k}"
+                )
+            expanded(x, shape)
+
+
 def mismatch(a: Any, b: Any) -> RuntimeError | None:
     x, y = np.shape(a), np.shape(b)
     n = max(len(x), len(y))
@@ -359,8 +406,6 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
         fields = getattr(result, "fields", None)
         if fields is None:
             return out
-        from functrace.torch._reduce import result_class  # which imports this
-
         return result_class(f"{name}_out", *fields)(tuple(out))
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")

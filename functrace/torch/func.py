@@ -16,10 +16,11 @@ from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.autograd.function import pushing
 
 __all__ = [
-    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
-    "vjp", "vmap",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 Argnums = int | tuple[int, ...]
@@ -145,8 +146,6 @@ class Run:
 
     def pushing(self) -> Callable[..., list[Any]]:
         """The tangents of the results, as a flat list, from those of the arguments: the gradient of the gradient is linear."""
-        from functrace.torch.autograd.function import pushing
-
         with enable_grad():
             seeds = [alias(_zeros(t), False) for t in self.out]
             pairs = [(t, v) for t, v in zip(self.out, seeds) if t._rg]
@@ -436,6 +435,15 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         return out
 
     return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """The module, whose normalisations now keep no running statistics: `vmap` could not write what differs between examples to them."""
+    for m in root.modules():
+        if getattr(m, "track_running_stats", False):
+            m.running_mean = m.running_var = m.num_batches_tracked = None
+            m.track_running_stats = False
+    return root
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

@@ -84,8 +84,10 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
     return asking
 
 
-def default(cls: type[Any], func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The operation itself, its results turned into tensors of a class."""
+def default(cls: type[Any], func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    """The operation itself, its results turned into tensors of a class, if that is one of all the types."""
+    if not all(issubclass(cls, other) for other in types):
+        return NotImplemented
     return _turned(_disabled_torch_function_impl(func, (), args, kwargs), cls)
 
 
@@ -113,7 +115,7 @@ def install() -> None:
             wrapped[id(function)] = overridable(function)
         return wrapped[id(function)]
 
-    for name in (*METHODS, "detach", "detach_", "data_ptr"):
+    for name in (*METHODS, "detach", "detach_", "data_ptr", "__matmul__"):
         setattr(Tensor, name, once(vars(Tensor).get(name)) if name in vars(Tensor) else getattr(Tensor, name))
     for space in _SPACES:
         module = importlib.import_module(space)

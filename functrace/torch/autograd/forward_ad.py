@@ -45,7 +45,7 @@ def enter_dual_level() -> int:
     """Begin a level. There is only one."""
     if forward_levels.get():
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    forward_levels.set((object(), recording()))
+    forward_levels.set((object(), recording(), unpack_dual))
     set_recording(True)
     return 0
 

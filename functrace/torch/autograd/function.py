@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrace.torch._backward import grad
 from functrace.torch._contact import BatchTracer, Tracer, replaced
 from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number
 from functrace.torch._modes import enable_grad, paused, recording
@@ -26,9 +27,9 @@ _pushing: ContextVar[bool] = ContextVar("functrace.torch.pushing", default=False
 
 
 @contextmanager
-def pushing() -> Iterator[None]:
+def pushing(on: bool = True) -> Iterator[None]:
     """While it lasts, a Function's own jvp is used, where it has one: its transpose in the place of its backward."""
-    token = _pushing.set(True)
+    token = _pushing.set(on)
     try:
         yield
     finally:
@@ -195,7 +196,7 @@ class FunctionNode(Node):
         if function.jvp is not Function.jvp and (rule is Function.vjp or _pushing.get()):
             ds = self._transposed(row)
         else:
-            ds = rule(ctx, *row)
+            ds = rule(ctx, row) if function.boxed_grads_call else rule(ctx, *row)
         ds = ds if isinstance(ds, tuple) else (ds,)
         if len(ds) < self.arity or any(d is not None for d in ds[self.arity :]):
             raise RuntimeError(f"function {name} returned an incorrect number of gradients (expected {self.arity}, got {len(ds)})")
@@ -225,10 +226,11 @@ class FunctionNode(Node):
 
     def _transposed(self, row: list[Any]) -> tuple[Any, ...]:
         """The transpose of the user's jvp, which is linear in the tangents."""
-        from functrace.torch._backward import grad
-
-        with enable_grad():
-            ts = [None if like is None else wrap(np.zeros(like.shape, like.dtype)).requires_grad_() for like in self.positions]
+        with enable_grad(), pushing(False):  # a jvp may apply its Function to the tangents
+            ts = [
+                None if like is None or like.dtype.kind not in "fc" else wrap(np.zeros(like.shape, like.dtype)).requires_grad_()
+                for like in self.positions
+            ]
             outs = self.push(ts)
             pairs = [(o, g) for o, g in zip(outs, row) if o is not None and g is not None and o._rg]
             which = [t for t in ts if t is not None]
@@ -263,7 +265,7 @@ class Function(metaclass=_FunctionMeta):
     """
 
     __module__ = "torch.autograd.function"
-    generate_vmap_rule = False
+    generate_vmap_rule = boxed_grads_call = False
     _ctx: Any
     _node: Any
 
