@@ -291,6 +291,11 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+def is_installed(file: str) -> bool:
+    """Whether a file is Python's own, or an installed package's."""
+    return file.startswith(_LIBRARY) or "-packages" in file
+
+
 def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, bool]]:
     """The frames of a traceback, outermost first, and whether each is the user's: not ours, NumPy's, or of a library that we called."""
     inside = False
@@ -383,23 +388,24 @@ _ADVICE = {
 }
 
 
-def boundary(function: _F, complain: Callable[..., None] | None = None) -> _F:
+def boundary(function: _F, complain: Callable[..., Any] | None = None) -> _F:
     """A function of ours that users call, whose errors are trimmed. For those that are called often `try` in the function costs less.
 
-    `complain(error, args, kwargs)` may raise another error in the place of an AttributeError.
+    `complain(error, args, kwargs)` may raise another error in the place of an AttributeError or TypeError, or give keywords to try instead.
     """
     return functools.wraps(function)(_trimming(function, complain))  # type: ignore[return-value]
 
 
-def _trimming(function: Callable[..., Any], complain: Callable[..., None] | None = None) -> Callable[..., Any]:
+def _trimming(function: Callable[..., Any], complain: Callable[..., Any] | None = None) -> Callable[..., Any]:
     def outermost(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
                 return function(*args, **kwargs)
-            except AttributeError as error:
-                if complain is not None:
-                    complain(error, args, kwargs)
-                raise
+            except (AttributeError, TypeError) as error:
+                again = complain and complain(error, args, kwargs)
+                if not again:
+                    raise
+            return function(*args, **again)
         except Exception as error:
             trim(error)
             raise

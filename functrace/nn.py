@@ -390,8 +390,7 @@ def _fans(shape: Any, in_axis: int, out_axis: int) -> tuple[int, int]:
 
 
 def _uniform(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
-    limit = math.sqrt(3 * variance)
-    return random.uniform(key, shape, dtype, -limit, limit)
+    return random.uniform(key, shape, dtype, -math.sqrt(3 * variance), math.sqrt(3 * variance))
 
 
 def _normal(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
@@ -498,3 +497,4 @@ xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform,
 
 
 __dir__ = errors.own_names(globals())
+__getattr__ = errors.renamed(__name__, {"initializers": "functrace.nn.he_normal(key, shape)", "mish soft_sign hard_sigmoid": "its formula"})

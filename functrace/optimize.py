@@ -92,7 +92,6 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
 
 
 def _join(arrays: list[Any], dtype: Any) -> Any:
-    """The elements of all arrays, one after another, in memory of their own."""
     if not arrays:
         return np.zeros(0, dtype)
     parts = [np.reshape(x, -1) for x in arrays]

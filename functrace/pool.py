@@ -39,7 +39,6 @@ class _Pool(threading.local):
         self.bytes = self.refused = 0
 
     def take(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A buffer that nothing refers to."""
         key = (shape, dtype)
         buffers = self.buffers.get(key)
         if buffers is None:
@@ -62,7 +61,6 @@ class _Pool(threading.local):
         return new
 
     def drop_unused(self) -> None:
-        """Give back the buffers that nothing refers to."""
         for buffers in self.buffers.values():
             buffers[:] = [buffers[k] for k in range(len(buffers)) if getrefcount(buffers[k]) > IN_LIST]
         self.last.clear()
@@ -100,7 +98,7 @@ class Recycled(np.ndarray[Any, Any]):
                     shape = x.shape
                 elif x.shape != shape:
                     shape = np.broadcast_shapes(shape, x.shape)
-        if simple and ufunc not in _OTHER_DTYPE and shape is not None:
+        if simple and shape is not None and _keeps(ufunc, dtype.char):
             rows = self.flags.c_contiguous or self.shape != shape or any(np.shape(x) == shape and x.flags.c_contiguous for x in plain)
             out = _pool.take(shape, dtype) if rows else _in_order_of(self, shape, dtype)
             if len(plain) == 2 and 1 < shape[-1] <= _SHORT and out.flags.c_contiguous:
@@ -132,12 +130,10 @@ def _in_order_of(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return _pool.take(tuple(shape[k] for k in order), dtype).transpose(inverse)
 
 
-_OTHER_DTYPE = frozenset(  # the result is boolean, or an integer, or the loop for floats is another
-    {
-        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or, np.logical_xor,
-        np.logical_not, np.isnan, np.isinf, np.isfinite, np.signbit, np.absolute, np.ldexp, np.float_power, np.spacing,
-    }
-)  # fmt: skip
+@lru_cache
+def _keeps(ufunc: np.ufunc, code: str) -> bool:
+    """Whether a ufunc gives the dtype that all its arguments have: `hankel1` of real numbers, or `less`, does not."""
+    return f"{code * ufunc.nin}->{code}" in ufunc.types
 
 
 _SHORT = 32  # length of a last axis up to which repeating an array along it first is faster than doing so in the ufunc
@@ -216,16 +212,18 @@ def product(x: Any, y: Any) -> Any:
 
 
 def total(x: Any, axes: tuple[int, ...]) -> Any:
-    """`np.add.reduce(x, axes)`, axes counted from the end, equal to rounding: over neighbours before a short rest, where NumPy starts
-    its loop anew for each row, as a product with ones.
+    """`np.add.reduce(x, axes)`, axes counted from the end, equal to rounding: over neighbours before a short rest, or over a short rest,
+    where NumPy starts its loop anew for each row, as a product with ones.
     """
     if isinstance(x, np.ndarray) and x.size >= _MANY and x.dtype.char in "fd" and x.flags.c_contiguous:
         first, last = min(axes), max(axes) + 1
         columns = math.prod(x.shape[last:]) if last else 1
-        if 1 < columns <= _COLUMNS and last - first == len(axes):
-            rows, shape = math.prod(x.shape[first:last]), x.shape[:first] + x.shape[last:]
+        rows = math.prod(x.shape[first : last or None])
+        if 1 < (columns if last else rows) <= (_COLUMNS if last else _SHORT) and last - first == len(axes):
+            shape, flat = x.shape[:first] + (x.shape[last:] if last else ()), np.asarray(x)
             vector = ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
-            return recycled(np.matmul(vector, np.asarray(x).reshape(-1, rows, columns)).reshape(shape))
+            sums = np.matmul(vector, flat.reshape(-1, rows, columns)) if last else np.matmul(flat.reshape(-1, rows), vector)
+            return recycled(sums.reshape(shape))
     return np.add.reduce(x, axes)
 
 

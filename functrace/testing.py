@@ -35,7 +35,6 @@ def _inexact(x: Any) -> bool:
 
 
 def _draw(rng: np.random.Generator, x: Any) -> Any:
-    """A random array like `x`; complex where it is."""
     x = np.asarray(x)
     t = rng.normal(size=x.shape)
     if x.dtype.kind == "c":
@@ -204,13 +203,10 @@ def check_tape(tape: Tape) -> None:
 
 
 class _Checker:
-    """The checks of one declaration, counted."""
-
     def __init__(self, declared: Declared, seed: int) -> None:
         self.declared, self.rng, self.count = declared, np.random.default_rng(seed), 0
 
     def compare(self, what: str, got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-7) -> None:
-        """Compare two trees."""
         got_leaves, want_leaves = tree.leaves(got), tree.leaves(want)
         if len(got_leaves) != len(want_leaves):
             raise CheckError(f"{self.declared.name}: {what}: {len(got_leaves)} results, must be {len(want_leaves)}")
@@ -224,7 +220,6 @@ class _Checker:
         self.compare(what, _dot(back, ts), _dot(cts, pushed), 1e-6, 1e-7 * (1 + scale))
 
     def like(self, what: str, got: Any, want: Any) -> None:
-        """Compare shapes and dtypes of two trees."""
         for a, b in zip(tree.leaves(got), tree.leaves(want)):
             if what.startswith("value") and isinstance(b, np.generic) and isinstance(a, np.ndarray):
                 raise CheckError(f"{self.declared.name}: {what}: an array without axes, must be a scalar")

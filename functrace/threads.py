@@ -29,14 +29,12 @@ class _Pool:
         self.starting = threading.Lock()
 
     def start(self, workers: int) -> None:
-        """See to it that there are this many threads."""
         with self.starting:
             while self.started < workers:
                 threading.Thread(target=self.serve, name=f"functrace-{self.started}", daemon=True).start()
                 self.started += 1
 
     def serve(self) -> None:
-        """What a thread does all its life."""
         while True:
             self.jobs.get()()
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names
+from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, renamed
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -121,7 +121,10 @@ class TreeDef:
         return self is other or isinstance(other, TreeDef) and self.nodes == other.nodes
 
     def __hash__(self) -> int:
-        return hash(self.nodes)
+        try:
+            return hash(self.nodes)
+        except TypeError:  # an aux that is a dict, say; its text changes when it is written to
+            return hash(repr(self.nodes))
 
     def __repr__(self) -> str:
         parts: list[str] = []
@@ -170,19 +173,25 @@ def _row(cls: type, n: int) -> TreeDef:
     return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {})
 
 
-def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[list[Any], TreeDef]:
     """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure.
+
+    A container for which `is_leaf` is true is a leaf too.
 
     >>> import functrace as ft
     >>> ft.tree.flatten({"b": 1.0, "a": [2.0, None]})
     ([2.0, 1.0], TreeDef({'a': [*, None], 'b': *}))
+    >>> ft.tree.flatten({"b": 1.0, "a": [2.0, None]}, is_leaf=lambda x: x is None)
+    ([2.0, None, 1.0], TreeDef({'a': [*, *], 'b': *}))
     """
-    if type(tree) in _leaf_types:
+    if is_leaf is not None:
+        pass
+    elif type(tree) in _leaf_types:
         return [tree], _ONE_LEAF
-    if _children(tree) is None:
+    elif _children(tree) is None:
         _leaf_types.add(type(tree))
         return [tree], _ONE_LEAF
-    if (type(tree) is tuple or type(tree) is list) and _leaf_types.issuperset([type(x) for x in tree]):
+    elif (type(tree) is tuple or type(tree) is list) and _leaf_types.issuperset([type(x) for x in tree]):
         return list(tree), _row(type(tree), len(tree))
     leaves: list[Any] = []
     nodes: list[Any] = []
@@ -191,12 +200,13 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     while stack:
         rest, node, order = stack[-1]
         for child in rest:
-            found = None if type(child) in _leaf_types else _children(child)
+            found = None if type(child) in _leaf_types or is_leaf is not None and is_leaf(child) else _children(child)
             if found is not None:
                 children, aux, order = found
                 stack.append((iter(children), (type(child), len(children), aux), order))
                 break
-            _leaf_types.add(type(child))
+            if is_leaf is None:
+                _leaf_types.add(type(child))
             leaves.append(child)
             nodes.append(_LEAF)
         else:
@@ -268,14 +278,14 @@ def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
     return stack[0]
 
 
-def leaves(tree: Any) -> list[Any]:
-    """The leaves of `tree`, left to right.
+def leaves(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> list[Any]:
+    """The leaves of `tree`, left to right; `is_leaf` is `flatten`'s.
 
     >>> import functrace as ft
     >>> ft.tree.leaves({"b": 1.0, "a": [2.0, None]})
     [2.0, 1.0]
     """
-    return flatten(tree)[0]
+    return flatten(tree, is_leaf)[0]
 
 
 def paths(tree: Any) -> list[str]:
@@ -323,19 +333,19 @@ def _paired(a: Any, b: Any) -> list[tuple[Any, Any]] | None:
     return list(zip(mine[0], theirs[0])) if alike else None
 
 
-def structure(tree: Any) -> TreeDef:
-    """The structure of `tree`, without its leaves.
+def structure(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> TreeDef:
+    """The structure of `tree`, without its leaves; `is_leaf` is `flatten`'s.
 
     >>> import functrace as ft
     >>> ft.tree.structure({"a": 1.0, "b": (2.0,)}) == ft.tree.structure({"a": 0, "b": ("x",)})
     True
     """
-    return flatten(tree)[1]
+    return flatten(tree, is_leaf)[1]
 
 
 @boundary
-def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """`function` applied to each leaf of `tree` and the leaves of `rest` at the same place.
+def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], Any] | None = None) -> Any:
+    """`function` applied to each leaf of `tree` and the leaves of `rest` at the same place. `is_leaf` is `flatten`'s.
 
     Raises `TreeError` where a tree of `rest` has another structure.
 
@@ -344,10 +354,10 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     {'x': 11, 'y': (22,)}
     """
     check_call("tree.map(function, tree)", function)
-    first, treedef = flatten(tree)
+    first, treedef = flatten(tree, is_leaf)
     others = []
     for other in rest:
-        more, structure_ = flatten(other)
+        more, structure_ = flatten(other, is_leaf)
         if structure_ != treedef:
             raise TreeError(
                 f"tree.map: the trees differ in structure: {treedef!r} and {structure_!r}.\n"
@@ -358,3 +368,13 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 __dir__ = own_names(globals())
+__getattr__ = renamed(  # what has another name in JAX
+    __name__,
+    {
+        "reduce all": "functools.reduce and all over functrace.tree.leaves(tree)",
+        "map_with_path leaves_with_path flatten_with_path": "functrace.tree.paths(tree), in the order of the leaves",
+        "register_pytree_node register_pytree_node_class": "functrace.tree.register(cls, flatten, unflatten)",
+        "register_dataclass": 'a dataclass as it is; what is no array is a field(metadata={"static": True})',
+        "transpose": "functrace.tree.map(lambda *xs: list(xs), *trees)",
+    },
+)

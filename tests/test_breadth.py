@@ -379,6 +379,13 @@ def test_roots_by_the_implicit_function():
     same(jacobian, want)
 
 
+def test_ix_of_a_mask_and_traced_places():
+    rows, x = np.array([True, False, True]), np.arange(12.0).reshape(3, 4)
+    pick = ft.jit(lambda x, k: x[np.ix_(rows, k)])
+    for places in (np.array([1, 3]), np.array([3, 0])):
+        np.testing.assert_array_equal(pick(x, places), x[np.ix_(rows, places)])
+
+
 def test_vectorize_r_c_and_ndenumerate():
     x = np.array([0.4, -1.3, 2.2])
     relu = fnp.vectorize(lambda a, b: a * b if a > 0 else 0.0)
@@ -388,6 +395,10 @@ def test_vectorize_r_c_and_ndenumerate():
     ft.check_grads(lambda x: fnp.vectorize(np.dot, signature="(n),(n)->()")(np.stack([x, x**2]), x), x)
     ft.check_grads(lambda x: [fnp.r_[x, 0, [1.0, 2.0], x[0]], fnp.c_[x, x**2], fnp.r_["0,2", x, x]], x)
     same(ft.grad(lambda x: sum(v * (k[0] + 1) for k, v in fnp.ndenumerate(x)))(x), [1, 2, 3])
+    for grid in (lambda m, a: m.mgrid[0:a:5j, a:3:0.5], lambda m, a: m.ogrid[-a:a:3j, 0:1:2j], lambda m, a: m.mgrid[0:a:4j]):
+        for found, want in zip(ft.vjp(lambda a: grid(fnp, a), 1.2)[0], grid(np, 1.2)):
+            same(found, want)
+        ft.check_grads(lambda a: grid(fnp, a), 1.2)
     for excluded in (lambda x: fnp.vectorize(lambda a, b: a * b, excluded=[1])(x, 2.0), lambda x: fnp.vectorize(np.sin)(x=x)):
         with pytest.raises((errors.UnsupportedError, TypeError)):
             ft.grad(lambda x, f=excluded: f(x).sum())(x)

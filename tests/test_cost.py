@@ -161,6 +161,7 @@ _ROWS, _COLUMNS = np.arange(90) % 41 - 3, np.arange(90) % 67
 READS = {
     **{mode: lambda a, mode=mode: np.pad(a, ((3, 2), (1, 90)), mode=mode) for mode in ("edge", "wrap", "reflect", "symmetric")},
     "rows": lambda a: a[_ROWS],
+    "rows by small integers": lambda a: a[_ROWS.astype(np.int8).reshape(9, 10)],
     "columns": lambda a: a[:, _COLUMNS],
     "pairs": lambda a: a[_ROWS[:, None], _COLUMNS],
     "repeated": lambda a: np.repeat(a, 3, axis=1),

@@ -223,6 +223,21 @@ def test_cotangents_of_several_results_are_a_tuple_and_no_sum():
     assert sorted(a.label for a in graph.arrows if a.label) == ["[0]", "[1]"]
 
 
+def test_in_a_batch_outputs_have_the_shape_of_an_example_as_the_ops_have():
+    drawn = []
+    ft.vmap(lambda x: drawn.append(ft.draw(ft.trace(np.sin)(x)).graph) or x)(np.ones((2, 3)))
+    assert [box.text[1] for box in drawn[0].boxes] == ["float64[3]", "%1 : float64[3]", "float64[3]"]
+
+
+def test_several_results_of_an_op_are_told_in_a_program_as_on_a_tape():
+    f = ft.jit(lambda x: np.linalg.qr(x))
+    f(np.eye(2))
+    ops = [
+        [box.text[1].partition(" : ")[2] for box in ft.draw(drawn).graph.boxes if box.kind == "op"] for drawn in (f, ft.trace(f)(np.eye(2)))
+    ]
+    assert ops == [["float64[2,2] × float64[2,2]"]] * 2
+
+
 def test_a_jitted_function_shows_its_program_and_guards():
     f = ft.jit(lambda x: x * 2.0 if x.sum() > 0 else -x)
     with pytest.raises(ft.errors.InputTypeError, match="Call it first"):

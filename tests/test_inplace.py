@@ -132,6 +132,8 @@ RESHAPED = [
     "a = y.reshape(4, 3); a += 1", "a = y.T; y[0] = 5.0", "a = y.reshape(-1); y[0, 0] = 5.0", "a = y[0].reshape(2, 2); a[0] = 1.0",
     "a = np.swapaxes(y, 0, 1); a[0] = 1.0", "a = np.expand_dims(y, 0); a[0, 0] = 1.0", "a = np.squeeze(y[None]); a[0] = 1.0",
     "a = np.diagonal(y); y[0, 0] = 3.0", "a = np.broadcast_to(y[0], (2, 4)); y[0] = 3.0", "a = np.moveaxis(y, 0, 1); a[0] = 1.0",
+    "a = np.einsum('ij->ji', y); a[0] = 5.0", "a = np.einsum('ii->i', y[:, 1:]); a += 1; y[1, 2] = 3.0; b = a * 2",
+    "a = np.einsum('iji->ji', np.stack([y[:, 1:]] * 3)); a[0] *= 2.0; y[0] = 1.0", "a = np.einsum('ij,j->ji', y, y[0]); a[0] = 5.0",
     "a = np.real(y); a[0] = 1.0", "a = y.real; a[0] = 1.0", "a = y.T.T; a[0] = 2.0", "a = y[0].reshape(4); a[0] = 2.0",
     "a = y.reshape(3, 4); a[0] = 2.0", "a = np.asarray(y) if type(y) is np.ndarray else y; a[0] = 2.0", "a = y.reshape(-1)[2:]; a[0] = 1.0",
     "a = y.T[0]; a[0] = 1.0", "a = y.T[0]; y[0] = 1.0", "a = y.astype(float, copy=False); a[0] = 1.0", "a = np.flip(y, 0); a[0] = 1.0",
@@ -529,6 +531,7 @@ MADE = [
     "y = fnp.zeros(2); z = fnp.concatenate([y, y]); z[0] = x[0]; y[0] = 1.0",
     "y = fnp.zeros((2, 2)); y.flat[:] ; np.fill_diagonal(y, x[0]); np.add.at(y, (0, 1), x[1])",
     "y = fnp.zeros(3); y[:2] = [x[0], x[1] * 2]",
+    "y = fnp.zeros((3, 3)); np.einsum('ii->i', y)[:] = x; y[0, 1] = 7.0",
     "y = fnp.copy(fnp.ones(3)); y[0] -= x[2]; y.resize(5, refcheck=False); y[4] = x[0]",
 ]
 
@@ -555,6 +558,25 @@ def test_arrays_made_in_a_traced_function_take_traced_values(code):
         assert a.dtype == b.dtype
     ft.check_grads(total, x)
     np.testing.assert_allclose(ft.vmap(ft.grad(total))(np.stack([x, 2 * x])), [ft.grad(total)(x), ft.grad(total)(2 * x)])
+
+
+def test_the_shape_is_set_of_what_shares_no_memory():
+    def f(x):
+        y, z = x * 2, fnp.zeros(6)
+        y.shape = 2, 3
+        z.shape = 3, -1
+        z[0, 1] = y[1, 2]
+        y.shape = 6
+        return y[1] * z
+
+    x = np.arange(1.0, 7.0)
+    want = np.array([[0, 4 * 12], [0, 0], [0, 0]])
+    for found in (ft.vjp(f, x)[0], ft.jit(f)(x), ft.vmap(f)(np.stack([x, x]))[1]):
+        np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(x)))(x), [0, 24, 0, 0, 0, 8])
+    for write in (lambda x: setattr(x[2:], "shape", (2, 2)), lambda x: (x[2:], setattr(x.T, "shape", (2, 3)))):
+        with pytest.raises(AttributeError, match=r"x = x\.reshape"):
+            ft.grad(lambda x, write=write: (write(x), np.sum(x))[1])(x)
 
 
 def test_outside_of_a_trace_ndarrays_are_made():

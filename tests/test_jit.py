@@ -15,6 +15,7 @@ import pytest
 import functrace as ft
 from functrace import jit, threads
 from functrace.compile.jit import JitWarning
+from functrace.core.tracer import Tracer
 from functrace.errors import RetraceError
 from tests.helpers import alike, in_threads
 
@@ -315,6 +316,35 @@ def test_past_the_bound_it_runs_eagerly_and_says_so_once():
     assert [w.category for w in caught] == [JitWarning] and "more than 3 paths" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert h.cache_info()["eager"] > 0 and "took a new path" in h.explain()
+
+
+def test_past_the_bound_arrays_still_have_at():
+    """A plain array has none; what was written before `.at` was met is not written twice."""
+    seen = []
+
+    def f(x, n):
+        seen.append(n)
+        x[2] += 1
+        return x.at[n : n + 1].set(0.0), ft.numpy.zeros(3).at[int(n)].add(x[2]), x.at[n].get()
+
+    h = jit(f, max_paths=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JitWarning)
+        for n in (0, 1, 2, 1, 0):
+            x, e = X + [0, 0, 1], np.eye(3)[n]
+            for out, expected in zip(h(X, n), (x * (1 - e), e * x[2], x[n])):
+                assert not isinstance(out, Tracer)
+                np.testing.assert_array_equal(out, expected)
+        assert h.cache_info()["eager"] > 0
+        calls = len(seen)
+        h(X, 1)
+        assert len(seen) == calls + 1, "the way to run it is found once"
+        with pytest.raises(IndexError, match="out of bounds"):
+            jit(lambda x, n: x.at[n].get())(X, 99)
+        numbers = jit(lambda x, n: (x + 1).at[int(n)].set(7), max_paths=1)
+        assert numbers(np.zeros(2, int), 0).tolist() == [7, 1]
+        with pytest.raises(AttributeError, match=r"functrace\.numpy\.at\(x\)"):  # what is computed of integers is plain
+            numbers(np.zeros(2, int), 1)
 
 
 def test_no_retrace_raises():

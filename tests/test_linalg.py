@@ -102,6 +102,22 @@ def test_symmetric_matrices_have_symmetric_gradients():
         np.testing.assert_allclose(np.sum(g * t), step, rtol=1e-6)
 
 
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_large_cholesky_factors_are_differentiated_by_halves(kind, upper):
+    rng, n = np.random.default_rng(0), 150
+    a, t, c = (rng.normal(size=(n, n)) + (1j * rng.normal(size=(n, n)) if kind == "c" else 0) for _ in range(3))
+    a, t = a @ np.conj(a.T) + n * np.eye(n), t + np.conj(t.T)
+    f = lambda a: np.real(np.sum(np.linalg.cholesky(a, upper=upper) * c))
+    g = ft.grad(f)(a)
+    np.testing.assert_allclose(np.sum(g * t).real, (f(a + 1e-4 * t) - f(a - 1e-4 * t)) / 2e-4, rtol=1e-7)
+    np.testing.assert_array_equal(ft.jit(ft.grad(f))(a), g)
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.stack([2 * a, a]))[1], g, rtol=1e-12, atol=1e-15)
+    twice = ft.grad(lambda s: np.real(np.sum(ft.grad(f)(a + s * t) * c)))(0.0)
+    slope = [np.real(np.sum(ft.grad(f)(a + s * t) * c)) for s in (1e-4, -1e-4)]
+    np.testing.assert_allclose(twice, (slope[0] - slope[1]) / 2e-4, rtol=1e-6)
+
+
 @pytest.mark.parametrize("uplo", ["L", "U"])
 def test_of_other_matrices_the_triangle_that_is_read(uplo):
     a = SYMMETRIC + (np.triu if uplo == "L" else np.tril)(RNG.normal(size=(3, 3)), 1 if uplo == "L" else -1)

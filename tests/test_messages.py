@@ -298,6 +298,13 @@ def test_what_numpy_gives_is_given_and_differentiated(text):
     ft.check_grads(function, V, M, T, order=1)
 
 
+@pytest.mark.parametrize(("f", "remedy"), [(lambda x: V.dot(x), "a @ x for a.dot"), (lambda x: np.float32(x[0]), "x.astype")])
+@pytest.mark.parametrize("transform", [ft.grad, ft.vmap])
+def test_what_numpy_does_in_c_is_told_what_to_write_instead(f, remedy, transform):
+    with pytest.raises(ft.errors.ConversionError, match=f"Instead use {remedy}"):
+        transform(f)(V if transform is ft.grad else V[None])
+
+
 def test_trees_say_where_they_differ():
     with pytest.raises(ft.errors.TreeError, match="2 leaves, got 1"):
         ft.tree.unflatten(ft.tree.structure((1, 2)), [1])

@@ -587,6 +587,19 @@ def test_a_leaked_argument_names_the_call():
     assert line.split(":")[0] in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [lambda n: n + 1, lambda n: 3 - n, lambda n: n**n, lambda n: -n, lambda n: n > 1, lambda n: round(n, 1), lambda n: n * np.ones(2)],
+)
+@pytest.mark.parametrize("number", [3, 3.0])
+def test_a_number_leaked_from_jit_is_refused(number, use):
+    """Python's own arithmetic went on, with the number of the recorded run."""
+    box = []
+    ft.jit(lambda n: box.append(n + 1) or n)(number)
+    with pytest.raises(errors.LeakedTracerError, match=f"{__file__}:"):
+        use(box[0])
+
+
 def test_looking_at_a_leaked_tracer_is_harmless():
     x, _ = leak()
     assert "Traced(" in repr(x)

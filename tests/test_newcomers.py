@@ -222,6 +222,10 @@ def test_a_name_of_another_library_is_told_its_own(name):
         (ft.optim, "huber_loss", r"functrace\.nn\.huber"),
         (ft.random, "PRNGKey", r"functrace\.random\.key"),
         (ft.scipy, "misc", r"functrace\.scipy\.special"),
+        (ft.tree, "reduce", r"functrace\.tree\.leaves"),
+        (ft.tree, "map_with_path", r"functrace\.tree\.paths"),
+        (ft.tree, "register_dataclass", r"static"),
+        (ft.nn, "initializers", r"functrace\.nn\.he_normal"),
     ],
 )
 def test_a_name_of_another_library_is_told_its_own_in_modules_too(module, name, words):

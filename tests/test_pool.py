@@ -81,6 +81,15 @@ def test_gradients_that_parts_are_added_to_are_plain_arrays(read, without_pool):
         np.testing.assert_array_equal(first, without_pool(g, x))
 
 
+def test_a_ufunc_may_give_another_dtype_than_its_arguments():
+    special = pytest.importorskip("scipy.special")
+    x = np.linspace(0.5, 3.0, 100_000)
+    assert x.nbytes > pool.SMALLEST
+    value, slope = ft.jvp(lambda x: np.abs(special.hankel1(0, 2.0 * x)), (x,), (np.ones_like(x),))
+    np.testing.assert_allclose(value, np.abs(special.hankel1(0, 2.0 * x)), rtol=1e-14)
+    np.testing.assert_allclose(slope[::9999], ft.jvp(lambda x: np.abs(special.hankel1(0, 2.0 * x)), (x[::9999],), (np.ones(11),))[1])
+
+
 def test_layouts_and_broadcasts(without_pool):
     x = np.linspace(0.1, 1, N).reshape(100, 500)
 

@@ -40,6 +40,12 @@ def test_columns_are_bit_equal(shape, dtype):
         np.testing.assert_array_equal(rows.extreme(np.minimum, x, keepdims), x.min(-1, keepdims=keepdims), strict=True)
 
 
+def test_rows_of_one_number_repeated_are_short_too():
+    x = np.broadcast_to(np.linspace(0, 1, 9000)[:, None], (9000, 3))
+    assert rows.short(x, -1) and not rows.short(x[:, ::2].T, -1)
+    np.testing.assert_array_equal(rows.added(x, False), x.sum(-1))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [*SHAPES, (1, 5), (0, 5), (20_000, 64), (3, 1), (4, 0), (8193, 2)])
 def test_products_are_equal_to_rounding(shape, dtype):

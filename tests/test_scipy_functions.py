@@ -135,6 +135,42 @@ def test_names_without_traced_values_are_scipys_own():
     assert module("signal").firwin(3, 0.5).shape == (3,)
 
 
+@pytest.mark.parametrize("name", [*MODULES, "stats", "spatial.distance"])
+def test_scipys_own_function_runs_where_nothing_is_traced(name):
+    ours = module(name)
+    for path, d in declared(name).items():
+        public = path.removeprefix(f"scipy.{name}.")
+        if "." not in public and d.numpy is not None and public not in ("splev", "splint"):  # which take splines of ours
+            assert getattr(ours, public) is d.function, path
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    calls = {
+        "signal": [lambda m: m.freqs([1.0, 2.0], [1.0, 0.3, 2.0]), lambda m: m.filtfilt([1.0], [1.0, 0.5], x[:, 0], method="gust")],
+        "interpolate": [lambda m: m.griddata(x[:, :2], x[:, 2], (0.1, 0.2), "cubic")],
+        "optimize": [lambda m: m.linprog([1.0, 2.0], -np.eye(2), -np.ones(2), bounds=(1, None)).ineqlin.marginals],
+        "spatial.distance": [lambda m: m.euclidean([1, 0, 0], [0, 1, 0]), lambda m: m.cdist(x, x, lambda u, v: abs(u - v).max())],
+    }
+    for call in calls.get(name, ()):
+        np.testing.assert_array_equal(call(ours), call(importlib.import_module(f"scipy.{name}")))
+
+
+@pytest.mark.parametrize("name", ["euclidean", "minkowski", "cosine", "chebyshev", "canberra"])
+def test_a_list_beside_a_traced_vector(name):
+    from scipy.spatial import distance
+
+    x = np.array([0.2, 0.4, 0.1])
+    value = ft.vjp(lambda x: getattr(module("spatial.distance"), name)([1.0, 0.0, 0.0], x), x)[0]
+    assert np.isclose(value, getattr(distance, name)([1.0, 0.0, 0.0], x))
+
+
+def test_names_of_scipys_classes_are_there_where_the_class_is_refused():
+    from scipy.interpolate import BPoly
+
+    ours, call = module("interpolate").BPoly, ([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
+    assert ours.from_derivatives(*call)(0.5) == BPoly.from_derivatives(*call)(0.5)
+    with pytest.raises(errors.UnsupportedError, match="BPoly"):
+        ft.vjp(lambda c: ours(c, [0.0, 1.0]), np.ones((2, 1)))
+
+
 @pytest.mark.parametrize("name", ["sqrtm", "logm", "eigvals", "hilbert", "fft"])
 def test_a_complex_result_of_a_real_argument_has_a_real_gradient(name):
     f = getattr(module({"hilbert": "signal", "fft": "fft"}.get(name, "linalg")), name)

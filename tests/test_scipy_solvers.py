@@ -1,6 +1,7 @@
 """What solves: implicit differentiation, SciPy's root finders and minimisers, quadrature; splines; gauges."""
 
 import warnings
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -299,6 +300,8 @@ def test_integrals_of_samples_in_the_abscissae():
 X, Y = np.array([0.0, 0.9, 2.1, 2.8, 4.0, 5.1]), np.array([0.3, 1.7, 0.9, -0.4, 0.8, 2.9])
 Q, INSIDE = np.array([[0.4, 1.7, 3.3], [-0.2, 5.3, 2.6]]), np.array([0.4, 1.7, 3.3])
 T = np.array([0.0] * 4 + [2.5] + [5.1] * 4)
+FINE = np.linspace(0.0, 5.0, 30)
+WAVY = np.sin(2 * FINE) + 0.1 * np.random.default_rng(1).normal(size=30)
 CENTRES, HEIGHTS = RNG.normal(size=(7, 2)), RNG.normal(size=7)
 GRID = (X, np.array([0.0, 1.0, 3.0]))
 CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a-knot", (1, 0.5))]
@@ -342,8 +345,57 @@ CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a
 )  # fmt: skip
 def test_interpolants_are_scipys_and_differentiated_in_points_values_and_places(make, args, points):
     m = module("interpolate")
-    assert np.allclose(make(m, *args)(points), make(sp, *args)(points), rtol=1e-10, atol=1e-12, equal_nan=True)
+    for values in (make(m, *args)(points), ft.vjp(lambda at, *a: make(m, *a)(at), points, *args)[0]):
+        assert np.allclose(values, make(sp, *args)(points), rtol=1e-10, atol=1e-12, equal_nan=True)
     check_grads(lambda at, *a: make(m, *a)(at), points, *args, step=1e-3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda m, s=s, k=k: m.UnivariateSpline(FINE, WAVY, k=k, s=s, ext=3) for s in (None, 0.5) for k in (3, 4)),
+        lambda m: m.UnivariateSpline(FINE, WAVY, FINE + 1, (-1.0, 6.0)),
+        lambda m: m.make_smoothing_spline(FINE, WAVY),
+        *(
+            [lambda m: m.make_smoothing_spline(FINE, np.stack([WAVY, FINE]), axis=1)]
+            if "axis" in signature(sp.make_smoothing_spline).parameters
+            else []
+        ),
+        lambda m: m.make_interp_spline(FINE, np.stack([WAVY, FINE]), bc_type=([(2, np.zeros(2))], [(1, np.ones(2))]), axis=1),
+        lambda m: m.make_interp_spline(FINE, np.sin(2 * np.pi * FINE / FINE[-1]), bc_type="periodic"),
+    ],
+)
+def test_splines_that_scipy_fits_to_plain_points_are_differentiated_in_places(make):
+    spline, theirs = make(module("interpolate")), make(sp)
+    np.testing.assert_allclose(ft.vjp(spline, Q)[0], theirs(Q), rtol=1e-12, atol=1e-12)
+    check_grads(spline, Q)
+
+
+def test_what_else_scipys_splines_can_do():
+    m = module("interpolate")
+    for call in (
+        lambda m: m.UnivariateSpline(FINE, WAVY).roots(),
+        lambda m: m.UnivariateSpline(FINE, WAVY).get_residual(),
+        lambda m: m.UnivariateSpline(FINE, WAVY, s=0, k=4).derivative().roots(),
+        lambda m: m.InterpolatedUnivariateSpline(FINE, WAVY).get_knots(),
+        lambda m: m.CubicSpline(FINE, WAVY).solve(0.3),
+        lambda m: m.CubicSpline(FINE, WAVY).derivative().roots(),
+        lambda m: m.KroghInterpolator(X[:4], Y[:4]).derivatives(1.0),
+        lambda m: m.BSpline.basis_element(np.arange(5.0))(1.5),
+        lambda m: m.PPoly.from_spline(sp.splrep(FINE, WAVY))(1.1),
+    ):
+        np.testing.assert_allclose(call(m), call(sp), rtol=1e-10, atol=1e-12)
+    with pytest.raises(errors.UnsupportedError, match="roots"):
+        ft.vjp(lambda y: m.UnivariateSpline(FINE, y, s=0).roots(), WAVY)
+    with pytest.raises(AttributeError, match="nothing"):
+        m.BSpline.nothing  # noqa: B018
+
+
+def test_a_curve_of_fitpacks():
+    tck, u = sp.splprep([np.cos(FINE), np.sin(FINE)], s=0)
+    for curve, want in zip(module("interpolate").splev(u, tck), sp.splev(u, tck)):
+        np.testing.assert_allclose(curve, want, rtol=1e-12)
+    check_grads(lambda u: module("interpolate").splev(u, tck), u[3:6] + 0.01)
 
 
 def test_fitpacks_splines_are_scipys():

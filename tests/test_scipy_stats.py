@@ -99,6 +99,12 @@ def test_parameters_by_name_by_position_and_frozen_agree(stats):
     ):
         assert np.isclose(ft.vjp(f, 1.3)[0], want)
     assert np.isclose(stats.norm(1.0, 2.0).ppf(0.3), theirs.norm(1.0, 2.0).ppf(0.3))
+    assert np.isclose(stats.expon(1).expect(lambda x: 1, lb=0.0, ub=2.0), theirs.expon(1).expect(lambda x: 1, lb=0.0, ub=2.0))
+    assert stats.vonmises(loc=2, kappa=1).rvs(3, random_state=0).shape == (3,)
+    counts = np.array([16.0, 18, 16, 14, 12, 12])
+    assert np.allclose(
+        ft.vjp(lambda n: stats.chisquare(n, ddof=[0, 1, 2]).pvalue, counts)[0], theirs.chisquare(counts, ddof=[0, 1, 2]).pvalue
+    )
     with pytest.raises(TypeError, match="missing"):
         ft.grad(lambda x: stats.gamma.logpdf(x))(1.0)
     with pytest.raises(errors.UnsupportedError, match="rvs"):

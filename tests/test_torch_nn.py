@@ -5,6 +5,7 @@ import copy
 import gc
 import operator
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -422,6 +423,45 @@ def test_a_convolution_is_the_sum_that_defines_it():
         for c, p, q in np.ndindex(*w.shape[1:]):
             want[b, o, i, j] += w[o, c, p, q] * padded[b, 2 * (o // 3) + c, 2 * i + p, j + 2 * q]
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_convolution_of_many_images_takes_some_of_them_at_a_time():
+    x, w = shim.tensor(n(16, 1, 100, 100)).float(), shim.tensor(n(1, 1, 9, 9)).float()
+    tracemalloc.start()
+    try:
+        y = shim.nn.functional.conv2d(x, w)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 81 * y.numpy().nbytes / 2
+    np.testing.assert_array_equal(y[9:10].numpy(), shim.nn.functional.conv2d(x[9:10], w).numpy())
+
+
+def test_what_is_summed_is_added_term_by_term_as_in_pytorch():
+    F = shim.nn.functional
+    image = np.array([[1, 1e8], [-1e8, 1]], np.float32)  # row by row its sum would be 0
+    assert F.avg_pool2d(shim.tensor(image[None]), 2).item() == 0.25
+    index, g, want = np.arange(200) % 3, n(200, 2).astype(np.float32), np.zeros((3, 2), np.float32)
+    for k, row in zip(index, g):
+        want[k] += row
+    table = shim.zeros(3, 2, requires_grad=True)
+    F.embedding(shim.tensor(index), table).backward(shim.tensor(g))
+    np.testing.assert_array_equal(table.grad.numpy(), want)
+
+
+def test_a_convolution_channel_by_channel_holds_no_copy_of_the_image_for_each_place_of_its_kernel():
+    x, w = shim.zeros(2, 8, 50, 50, requires_grad=True), shim.ones(8, 1, 5, 5)
+    y = shim.nn.functional.conv2d(x, w, padding=2, groups=8)
+    y.sum().backward()
+    y = shim.nn.functional.conv2d(x, w, padding=2, groups=8)
+    tracemalloc.start()
+    try:
+        y.sum().backward()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert x.grad[0, 0, 25, 25] == 50 and x.grad[0, 0, 0, 0] == 18
+    assert peak < 8 * x.numpy(force=True).nbytes
 
 
 def test_per_example_gradients_of_a_network_by_vmap_agree_with_a_loop():

@@ -281,7 +281,7 @@ KEYWORDS = {  # the keywords that scripts use
     "tensordot": lambda t, x: t.tensordot(x, x, dims=([0, 1], [0, 1])), "addmm": lambda t, x: t.addmm(input=t.ones(2, 2), mat1=x, mat2=x.t(), beta=0.5), "quantile": lambda t, x: t.quantile(x, q=t.tensor([0.2, 0.5]), dim=0),
     "meshgrid": lambda t, x: t.meshgrid(x[0], x[1], indexing="xy")[0], "div": lambda t, x: t.div(x, 0.3, rounding_mode="floor"), "sub": lambda t, x: t.sub(x, x, alpha=0.5), "full": lambda t, x: t.full(size=(2,), fill_value=3.0),
     "addmv": lambda t, x: t.addmv(x[:, 0], mat=x, vec=x[0], beta=0.5), "baddbmm": lambda t, x: x[None].baddbmm(batch1=x[None, :, :2], batch2=x[None, :2]), "addbmm": lambda t, x: t.addbmm(x, batch1=x[None, :, :2], batch2=x[None, :2], alpha=2),
-    "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
+    "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "randint_like": lambda t, x: t.randint_like(x, high=1, memory_format=t.preserve_format), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
     "arange": lambda t, x: t.arange(start=1, end=5, step=2), "linspace": lambda t, x: t.linspace(start=0, end=1, steps=5), "solve": lambda t, x: t.linalg.solve(A=2 * t.eye(2), B=x), "windows": lambda t, x: t.cat([t.hann_window(7), t.hamming_window(8, False), t.bartlett_window(6), t.kaiser_window(6, True, 8.0)]),
 }  # fmt: skip
 
@@ -293,10 +293,26 @@ def test_keywords_are_pytorchs(name):
     same(name, [got.numpy()], [want.numpy()], 1e-6, 1e-6)
 
 
-def test_special_functions_say_what_to_install_where_scipy_is_not(monkeypatch):
-    from functrace.torch import _elementwise
+REDUCTIONS = words("all amax amin any argmax argmin logsumexp max mean median min nanmean nansum prod std sum var")
+ALONG = words("argsort cumprod cumsum log_softmax logcumsumexp softmax sort squeeze unbind unsqueeze")
 
-    monkeypatch.setattr(_elementwise, "scipy_special", lambda: None)
+
+@pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
+@pytest.mark.parametrize("name", REDUCTIONS + ALONG)
+def test_numpys_names_of_keywords_are_taken_too(name):
+    named = {"axis": 1, "keepdims": True} if name in REDUCTIONS else {"axis": 0}
+    for run in (lambda t, x: getattr(t, name)(x, **named), lambda t, x: getattr(x, name)(**named)):
+        want, got = (run(t, t.tensor([[0.3, -0.7, 0.9], [0.1, 0.5, -0.2]])) for t in (theirs, ours))
+        want, got = ((r,) if hasattr(r, "numpy") else tuple(r) for r in (want, got))
+        same(name, [r.numpy() for r in got], [r.numpy() for r in want], 1e-6, 1e-6)
+    with pytest.raises(TypeError):
+        getattr(ours, name)(ours.ones(2, 2), dim=1, axis=1)
+
+
+def test_special_functions_say_what_to_install_where_scipy_is_not(monkeypatch):
+    from functrace.torch import _operators
+
+    monkeypatch.setattr(_operators, "scipy_special", lambda: None)
     for f in (lambda: ours.lgamma(ours.ones(1)), lambda: ours.special.bessel_j0(ours.ones(1))):
         with pytest.raises(ImportError, match=r"pip install 'functrace\[scipy\]'"):
             f()

@@ -99,6 +99,15 @@ def test_runs_like_python(tmp_path):
     assert run("import sys\nsys.exit(5)", tmp_path, "-m", "functrace.torch")[2] == 5
 
 
+def test_a_program_that_asks_for_torchvision_is_told_no_and_one_that_imports_it_what_to_do(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import importlib.util\nprint(importlib.util.find_spec('torchvision'))\nimport torchvision\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "functrace.torch", program], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        pytest.skip("torchvision is installed")
+    assert done.stdout == "None\n" and "use scikit-learn's data sets" in done.stderr
+
+
 def test_usage(capsys):
     assert main([]) == 2 and "usage" in capsys.readouterr().out
     assert main(["no-such-file.py"]) == 2 and "can't open file" in capsys.readouterr().err

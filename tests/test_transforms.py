@@ -859,6 +859,15 @@ def test_checkpoint_runs_twice_and_keeps_little():
     assert len(calls) == 2
 
 
+def test_checkpoint_takes_what_jax_needs_to_be_told():
+    @functools.partial(ft.checkpoint, static_argnums=(1,), prevent_cse=False)
+    def f(x, train):
+        return np.sin(x) if train is True else np.cos(x)
+
+    for jitted in (lambda f: f, lambda f: ft.jit(f, static_argnums=1)):
+        assert jitted(ft.grad(f))(1.0, True) == np.cos(1.0) and jitted(ft.grad(f))(1.0, False) == -np.sin(1.0)
+
+
 def test_checkpoint_closures_trees_and_nesting():
     def loss(w, x):
         layer = ft.checkpoint(lambda h, p: {"h": np.tanh(p["w"] * h) + w[0]})

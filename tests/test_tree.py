@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import functrace as ft
 from functrace import errors, tree
 
 Point = collections.namedtuple("Point", "x y")
@@ -112,6 +113,39 @@ def test_structures_differ():
         for b in trees[:k]:
             assert tree.structure(a) != tree.structure(b), (a, b)
     assert tree.structure(1) != "no structure"
+
+
+def test_what_is_told_to_be_a_leaf():
+    empty = lambda x: x is None  # noqa: E731
+    t = {"b": (None, 1), "a": None}
+    leaves, treedef = tree.flatten(t, is_leaf=empty)
+    assert leaves == tree.leaves(t, is_leaf=empty) == [None, None, 1] and tree.structure(t, is_leaf=empty) == treedef
+    assert tree.unflatten(treedef, leaves) == t
+    assert tree.leaves(t) == [1], "of this call only"
+    assert tree.map(lambda g, p: p if g is None else g, t, {"b": (2, 3), "a": 4}, is_leaf=empty) == {"b": (2, 1), "a": 4}
+    pair = lambda x: isinstance(x, tuple)  # noqa: E731
+    assert tree.leaves((1, 2), is_leaf=pair) == [(1, 2)] and tree.leaves((1, 2)) == [1, 2]
+    assert tree.map(len, [(1, 2), (3,)], is_leaf=pair) == [2, 1]
+    with pytest.raises(errors.TreeError):
+        tree.map(lambda a, b: a, [None, 1], [2, 3])
+
+
+def test_an_aux_that_can_be_written_to():
+    """As in JAX's own example of a registered class, whose aux is a dict of options."""
+
+    class Scaled:
+        def __init__(self, x, options):
+            self.x, self.options = x, options
+
+    tree.register(Scaled, lambda s: ((s.x,), s.options), lambda options, children: Scaled(*children, options))
+    f = ft.jit(lambda s, y: s.x * y if s.options["scale"] else y)
+    s = Scaled(2.0, {"scale": True})
+    assert f(s, 3.0) == 6.0
+    s.options["scale"] = False
+    assert f(s, 3.0) == 3.0, "the same dict, with something else in it"
+    s.options["scale"] = True
+    assert f(s, 3.0) == 6.0 and f(Scaled(5.0, {"scale": False}), 3.0) == 3.0
+    assert ft.jit(ft.grad(lambda s: s.x**2))(s).x == 4.0
 
 
 def test_rows_of_leaves_share_one_structure():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import dis
-import os
 import random
 import re
 import sys
@@ -38,7 +37,6 @@ _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.Tra
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "functrace"))  # packages that read no attributes of a program's objects
-_LIBRARY = os.path.dirname(os.__file__)
 
 
 _ABSENT = object()  # what a name stands for that has no value
@@ -150,7 +148,7 @@ def _is_users(module: str) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return module not in sys.builtin_module_names
-    return errors.is_user_file[file] and not file.startswith(_LIBRARY) and "-packages" not in file
+    return errors.is_user_file[file] and not errors.is_installed(file)
 
 
 def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
@@ -310,7 +308,6 @@ def _state(g: Any) -> Any:
 
 
 def _frozen(state: Any) -> Any:
-    """The state of a generator, to be compared: its arrays as bytes."""
     if isinstance(state, dict):
         return {k: _frozen(v) for k, v in state.items()}
     return state.tobytes() if isinstance(state, np.ndarray) else state

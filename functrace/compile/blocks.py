@@ -74,7 +74,6 @@ class Loop:
     def row(self, v: int) -> int:
         """Elements in a row of a value."""
         kind = self.kinds[v]
-        assert kind is not None
         return 1 if self.group.flat or v in self.group.parts else kind.size // self.group.length
 
     def text(self, name: str) -> str:
@@ -83,7 +82,6 @@ class Loop:
 
     def _shape(self, v: int) -> tuple[int, ...]:
         kind = self.kinds[v]
-        assert kind is not None
         return (self.rows,) if self.group.flat else (self.rows, *kind.shape[1:])
 
     def build(self, name: str) -> Callable[..., Any]:
@@ -113,11 +111,9 @@ class Loop:
         return self.shows.get(a, a)
 
     def _add(self, index: int, i: Instruction) -> None:
-        """The lines of one instruction."""
         out = self.kinds[i.out]
-        assert out is not None
         name = i.primitive.name
-        args = [self._arg(a, len(self.kinds[a].shape if name in REDUCTIONS or name in MOVES else out.shape)) for a in i.args]  # type: ignore[union-attr]
+        args = [self._arg(a, len(self.kinds[a].shape if name in REDUCTIONS or name in MOVES else out.shape)) for a in i.args]
         if name in MOVES:  # a view: it keeps the memory of what it shows
             self.names[i.out] = f"v{index}"
             self._write(f"{self.names[i.out]} = {args[0]}.reshape((-1, {', '.join(map(str, out.shape[1:]))}))")
@@ -144,7 +140,6 @@ class Loop:
         if a in self.names:
             return self.names[a]
         kind = self.kinds[a]
-        assert kind is not None
         whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
         if not self.group.is_row(a, kind, ndim):
             return f"{whole}.reshape(-1)" if self.group.flat and len(kind.shape) > 1 else whole
@@ -157,15 +152,12 @@ class Loop:
     def _part(self, i: Instruction, x: str) -> str:
         """A reduction over rows, of which each block makes its part."""
         kind = self.kinds[i.args[0]]
-        assert kind is not None
         f = self.source.name(REDUCE[i.primitive.name], "f")
         axes, keepdims = (None, False) if self.group.flat else (axes_of(i.params[0], len(kind.shape)), i.params[1])
         return f"p{self.parts.index(i)}[b] = {f}({x}, {axes}, None, None, {keepdims})"
 
     def _target(self, v: int, index: int) -> str:
-        """The array that takes a value: rows of an output, or a scratch array that is free."""
         kind = self.kinds[v]
-        assert kind is not None
         home = v if v in self.outputs else self._heir(v, index)
         if home is not None:
             if home in self.shared:
@@ -201,7 +193,6 @@ class Loop:
         return i.out if alike and free and (is_elementwise(i.primitive) or i.primitive.name == "where") else None
 
     def _release(self, v: int) -> None:
-        """Give back the scratch array of a value that is not read any more."""
         if v in self.owned:
             number = self.owned.pop(v)
             self.free.setdefault(self.scratch[number], []).append(number)
@@ -209,9 +200,9 @@ class Loop:
     def _line(self, i: Instruction, args: list[str], target: str, ndim: int) -> str:
         name = i.primitive.name
         if name == "where":
-            dtype = self.kinds[i.out].dtype  # type: ignore[union-attr]
+            dtype = self.kinds[i.out].dtype
             args = [self.source.name(np.array(c, dtype)) if self._is_number(a, dtype) else x for a, x, c in self._consts(i, args)]
-            if self.kinds[i.args[0]].form == NUMBER:  # type: ignore[union-attr]
+            if self.kinds[i.args[0]].form == NUMBER:
                 args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
         if name in ("astype", "astype_constant", "broadcast_to"):
@@ -219,13 +210,13 @@ class Loop:
         if name in REDUCTIONS:
             f = self.source.name(REDUCE[name], "f")
             x = self.kinds[i.args[0]]
-            assert x is not None and ndim > 0
+            assert ndim > 0
             if name == "sum" and not self.turned and by_products(x, i.params[0]):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
             if name in ("max", "min") and not self.turned and short(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0], True):
                 return f"{self.source.name(extreme, 'extreme')}({self.source.name(REDUCTIONS[name])}, {args[0]}, {i.params[1]}, {target})"
             return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
-        if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":  # type: ignore[union-attr]
+        if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":
             self._write(f"{target}.fill({args[1]})")  # of float32, NumPy's loop for an array and a number is slower
             args[1] = target
         out = "out=" if i.primitive.fun in KEYWORD else ""
@@ -253,7 +244,7 @@ class Loop:
             if flat and len(shape) != 1:
                 ins = [x.reshape(-1) if isinstance(x, np.ndarray) and x.shape == shape else x for x in ins]
                 outs = [x.reshape(-1) for x in outs]
-            pieces: list[Any] = [[None] if count == 1 else np.empty((count, *s), k.dtype) for s, k, _ in parts]  # type: ignore[union-attr]
+            pieces: list[Any] = [[None] if count == 1 else np.empty((count, *s), k.dtype) for s, k, _ in parts]
 
             def task(b: int) -> None:
                 lo = b * rows
@@ -275,12 +266,11 @@ class Loop:
             results = []
             for piece, (_, kind, reduce) in zip(pieces, parts):
                 total = piece[0] if count == 1 else reduce(piece, 0)
-                results.append(total if total.shape == kind.shape else total.reshape(kind.shape))  # type: ignore[union-attr]
+                results.append(total if total.shape == kind.shape else total.reshape(kind.shape))
             return results
 
         return run
 
     def _part_shape(self, i: Instruction) -> tuple[int, ...]:
         kind = self.kinds[i.out]
-        assert kind is not None
         return () if self.group.flat else kind.shape

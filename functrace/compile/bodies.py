@@ -26,7 +26,7 @@ class Parts:
         self.ninputs = self.next = ninputs
         self.rows: list[Instruction] = []
         self.consts: list[Any] = []
-        self.kinds: dict[int, Kind | None] = {}
+        self.kinds: dict[int, Any] = {}
 
     def add(self, body: Body, inputs: Sequence[int]) -> list[int]:
         """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
@@ -99,7 +99,6 @@ class Scan(Executable):
         loop: list[str] = []
         for k, v in self.stacks.items():
             kind, late = self.program.kinds[v], [m for m in hosts if hosts[m] == k]
-            assert kind is not None
             if k in hosts and k not in late:
                 continue
             shape = (call.length + bool(late), *(kind.shape or (1,)))

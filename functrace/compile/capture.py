@@ -12,7 +12,7 @@ import numpy as np
 
 import functrace.ops.methods  # noqa: F401  # attaches the operators that are looked up here
 from functrace import errors, tree
-from functrace.compile.program import GUARD, NOTHING, Instruction, Kind, Program, kind_of, same
+from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind_of, same
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
@@ -128,7 +128,7 @@ class Capture(ProgramTrace):
         self.consts: list[Any] = []
         self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants
         self.sources: list[Any] = []  # arrays that a constant was copied from, or is, and that could be written to
-        self.kinds: dict[int, Kind | None] = {}
+        self.kinds: dict[int, Any] = {}
         self.count = 0  # of guards
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
         self.caught: str | None = None  # an error, which other values would not have raised
@@ -207,6 +207,8 @@ class Capture(ProgramTrace):
         return p
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        if self.closed:  # what bind sees of arrays, Python's own arithmetic does not ask
+            self.check_open(next(a for a in args if isinstance(a, Tracer)))
         refs, values = [], []
         for a in args:
             if isinstance(a, Tracer) and a.owner is not self:

@@ -40,7 +40,7 @@ _OPERATORS |= {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal":
 _CHOICES = {"maximum": "{x} > {y} or {x} != {x}", "minimum": "{x} < {y} or {x} != {x}", "where": "{c}"}  # of two zeros the second
 
 
-def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Kind | None]) -> dict[int, tuple[int, ...]]:
+def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any]) -> dict[int, tuple[int, ...]]:
     """For each value the values whose memory it may share."""
     out: dict[int, tuple[int, ...]] = {}
     for step in steps:
@@ -90,7 +90,6 @@ class _Plan:
             self.ends.setdefault(index, []).append(r)
 
     def release(self, index: int) -> None:
-        """Give back the buffers that nothing reads after this step."""
         for r in self.ends.get(index, ()):
             b = self.owner.pop(r, None)
             if b is not None:
@@ -99,7 +98,6 @@ class _Plan:
     def take(self, v: int, turned: bool = True) -> str:
         """The name of a buffer for a value, kept until it ends; if `turned`, with the first axis innermost where that is of use."""
         kind = self.kinds[v]
-        assert kind is not None
         spec = kind.shape, kind.dtype, turned and self.turns(kind)
         free = self.free.get(spec)
         if free:
@@ -146,11 +144,9 @@ class Executable:
         self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype, _ in self.plan.buffers)
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
-        """The source, and the function that it defines."""
         return self._compiled([*self._head([f"x{k}" for k in range(self.program.ninputs)]), *body], what)
 
     def _head(self, inputs: Sequence[str]) -> list[str]:
-        """The first lines, which give the inputs and the buffers their names."""
         named = {"inputs": inputs, "buffers": [f"B{k}" for k in range(len(self.plan.buffers))]}
         return ["def program(inputs, buffers):", *(f"    {targets(names)} = {what}" for what, names in named.items() if names)]
 
@@ -275,7 +271,7 @@ class Executable:
             return f"{self.source.name(WRITES[p.name], WRITES[p.name].__name__)}({', '.join(args)}, {self.source.name(i.params[0])})"
         text = self._special(i, args, out)
         if text is None:
-            if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):  # type: ignore[union-attr]
+            if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
                 return f"{self.source.name(np.dot, 'f')}({', '.join(args)}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
         plan.release(index)
@@ -357,7 +353,6 @@ class Executable:
         for v in made:
             if v in group.made:
                 kind = self.program.kinds[v]
-                assert kind is not None
                 home = self._home(v, index, emitter)
                 if home is not None:
                     lines.append(f"    {self.variable[v]} = {home}")
@@ -379,7 +374,6 @@ class Executable:
     def _inherited(self, v: int, index: int, loop: Loop) -> str | None:
         """The buffer of an argument that ends with the group, if a result can take it over."""
         plan, kind = self.plan, self.program.kinds[v]
-        assert kind is not None
         spec = kind.shape, kind.dtype, plan.turns(kind)
         for k in loop.inputs:
             if k in plan.owner and plan.last[k] == index and plan.buffers[plan.owner[k]] == spec and self._shares(loop, v, k):

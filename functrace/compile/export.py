@@ -21,7 +21,7 @@ from functrace.compile.passes import EXPANDED, Lifting, dead, expand, is_element
 from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
-from functrace.core.tracer import value
+from functrace.core.tracer import Tracer, value
 from functrace.ops.index import HOLE, is_basic
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
@@ -30,20 +30,7 @@ from functrace.transforms.control_while import WhileCall
 from functrace.transforms.custom import CALL
 from functrace.transforms.naming import Lines, names_of
 
-_READS: dict[str, Any] = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "complex": complex,
-    "index": operator.index,
-    "form": form,
-    "array": np.array,
-    "type": type,
-    "str": str,
-    "round": round,
-}
-
-
+_READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
 _METHODS = ("item", "tolist")
 
 
@@ -69,7 +56,8 @@ def program_of(tape: Tape) -> Program:
     for lock in tape.locks:
         lock.check()
     consts: list[Any] = []
-    kinds: dict[int, Kind | None] = {k: kind_of(x) for k, x in enumerate(tape.inputs)}
+    kind: Callable[[Any], Kind | None] = lambda x: Kind(x.shape, x.dtype) if isinstance(x, (Aval, Tracer)) else kind_of(x)
+    kinds = {k: kind(x) for k, x in enumerate(tape.inputs)}
 
     def number(x: Any) -> int:
         consts.append(value(x))
@@ -84,7 +72,7 @@ def program_of(tape: Tape) -> Program:
             rows.append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
         if index < len(tape.entries):
             primitive, out, slots, args, ans, params = tape.entries[index]
-            kinds[out] = Kind(ans.shape, ans.dtype) if isinstance(ans, Aval) else kind_of(value(ans))
+            kinds[out] = kind(ans)
             refs = slots if primitive is ITEM else [s if s >= 0 else number(a) for s, a in zip(slots, args)]
             rows.append(Instruction(primitive, out, tuple(refs), params))
     outputs = [s if s >= 0 else number(x) for s, x in zip(tape.slots, tape.outputs)]
@@ -119,6 +107,7 @@ _SOURCE = {
     "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
     "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
     "linalg.cholesky": "np.linalg.cholesky({0}, upper={p})",
+    "linalg.lower_inv": "np.linalg.inv({0})",
     "linalg.matrix_rank": "np.linalg.matrix_rank({0}, {p}, {q}, rtol={r})",
     "linalg.svdvals": "np.linalg.svd({0}, compute_uv=False)",
     "logaddexp.reduce": "np.logaddexp.reduce({0}, axis=-1, keepdims=True)",
@@ -291,7 +280,6 @@ def _takes_numbers(i: Instruction, program: Program, kind: Kind) -> bool:
 
 
 def _check(x: str, read: Any, found: Any) -> str:
-    """What a guard asks of `x`."""
     word = read_word(read)
     if isinstance(word, list):
         return f"repr({x}.{word[0]}({', '.join(map(literal, word[1:]))})) == {repr(found)!r}"
@@ -330,8 +318,6 @@ def _comment(where: str) -> str:
 
 
 class _Writer:
-    """The lines of a function, and which names are taken."""
-
     def __init__(self, taken: set[str]) -> None:
         self.lines: list[str] = []
         self.taken = taken
@@ -340,23 +326,19 @@ class _Writer:
         self.before = ""
 
     def line(self, text: str) -> None:
-        """Add a line."""
         self.lines.append("    " * self.depth + text)
 
     def fresh(self, prefix: str, k: int = 0) -> str:
-        """A name that is not taken."""
         while f"{prefix}{k}" in self.taken:
             k += 1
         self.taken.add(f"{prefix}{k}")
         return f"{prefix}{k}"
 
     def assign(self, names: Sequence[str], values: Sequence[str]) -> None:
-        """Several values at once."""
         if names:
             self.line(f"{', '.join(names)} = {', '.join(values)}")
 
     def let(self, text: str) -> str:
-        """The name of a value."""
         if not text.isidentifier():
             self.assign([name := self.fresh("c")], [text])
             return name
@@ -413,7 +395,6 @@ class _Writer:
         self.assign([out], [_tuple([*state, *(f"np.stack({name}{way})" for name in lists)])])
 
     def repeat(self, call: WhileCall, out: str, args: list[str]) -> None:
-        """A `while` loop."""
         a, b, start = call.split(args)
         state = [self.fresh("s") for _ in start]
         test, step = self.opened(call.test, [*a, *state]), self.opened(call.body, [*b, *state])
@@ -426,7 +407,6 @@ class _Writer:
         self.assign([out], [_tuple(state)])
 
     def choose(self, call: SwitchCall, out: str, args: list[str]) -> None:
-        """An `if`."""
         branches = [self.opened(body, call.of(k, args)) for k, body in enumerate(call.programs)]
         self.assign([index := self.fresh("k")], [f"min(max(int({args[0]}), 0), {len(branches) - 1})"])
         for k, branch in enumerate(branches):

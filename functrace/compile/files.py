@@ -42,7 +42,6 @@ _DECLARING = tuple([f"functrace.{layer}" for layer in ("ops", "scipy", "compile"
 
 
 def _primitives() -> dict[str, Primitive]:
-    """All declared primitives by name."""
     found: dict[str, Primitive] = {"item": ITEM, "guard": GUARD, **PYTHON, **NAMED}
     for module in [m for n, m in sys.modules.items() if n.startswith(_DECLARING)]:
         members = list(vars(module).values())
@@ -59,7 +58,6 @@ def _primitives() -> dict[str, Primitive]:
 
 
 def _row(row: tuple[Primitive, int, Sequence[int], Any], arrays: list[Any], known: dict[str, Primitive]) -> list[Any]:
-    """An instruction as JSON."""
     primitive, out, args, params = row
     if known.get(primitive.name) is not primitive or primitive is CALL and type(params[0]) not in _KINDS:
         found = params[0] if primitive is CALL else primitive.name

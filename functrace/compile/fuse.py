@@ -43,7 +43,7 @@ class Group:
             return True if kind.shape == self.shape else False if kind.size == 1 else None
         return len(kind.shape) == ndim and kind.shape[0] == self.length
 
-    def accepts(self, i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+    def accepts(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         """Whether an instruction can run in the group."""
         out = kinds[i.out]
         if out is None or any(kinds[a] is None for a in i.args) or any(a in self.parts for a in i.args):
@@ -54,17 +54,17 @@ class Group:
             return not self.flat and i.args[0] in self.made and out.shape[:1] == (self.length,)
         if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
             return False
-        rows = [self.is_row(a, kinds[a], len(out.shape)) for a in i.args]  # type: ignore[arg-type]
+        rows = [self.is_row(a, kinds[a], len(out.shape)) for a in i.args]
         return None not in rows and any(rows)
 
-    def _reduces(self, i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+    def _reduces(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         x = kinds[i.args[0]]
         if i.args[0] not in self.made or x is None or x.dtype.char not in "fdFDgG":
             return False
         axes = axes_of(i.params[0], len(x.shape))
         return len(axes) == len(x.shape) if self.flat else True
 
-    def add(self, i: Instruction, kinds: dict[int, Kind | None]) -> None:
+    def add(self, i: Instruction, kinds: dict[int, Any]) -> None:
         """Take an instruction in."""
         self.instructions.append(i)
         x = kinds[i.args[0]]
@@ -81,7 +81,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))) if ndim else ()
 
 
-def fusable(i: Instruction, kinds: dict[int, Kind | None]) -> bool:
+def fusable(i: Instruction, kinds: dict[int, Any]) -> bool:
     """Whether an instruction could run in a group."""
     name = i.primitive.name
     if name in REDUCTIONS or name in MOVES:
@@ -132,7 +132,7 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
     return views
 
 
-def _starts(i: Instruction, kinds: dict[int, Kind | None]) -> Group | None:
+def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     out = kinds[i.out]
     if out is None or out.form != ARRAY or out.size < LARGE or i.primitive.name in REDUCTIONS or i.primitive.name in MOVES:
         return None
@@ -140,7 +140,7 @@ def _starts(i: Instruction, kinds: dict[int, Kind | None]) -> Group | None:
     return group if group.accepts(i, kinds) else None
 
 
-def _next_group(todo: deque[Instruction], kinds: dict[int, Kind | None]) -> tuple[list[Any], Group | None]:
+def _next_group(todo: deque[Instruction], kinds: dict[int, Any]) -> tuple[list[Any], Group | None]:
     """What runs before the first group, and the group; both are taken from `todo`."""
     before: list[Any] = []
     group: Group | None = None

@@ -25,6 +25,7 @@ from functrace.compile.optimise import optimise
 from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
+from functrace.ops import blank
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import check_taken, listed, name_of, positional
 from functrace.transforms.custom import Wrapped
@@ -66,7 +67,6 @@ class _Path:
         self.executable = Executable(optimise(program), "f", donated)
 
     def like(self, other: _Path) -> bool:
-        """Whether two paths go the same way."""
         return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
 
     def run(self, inputs: list[Any]) -> Any:
@@ -92,7 +92,6 @@ class _Variant:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all paths."""
         self.paths: list[_Path] = []
         self.last: _Path | None = None
         self.bindings: Bindings | None = None
@@ -102,18 +101,13 @@ class _Variant:
         """The name of something outside the function that has changed since it was recorded."""
         if self.bindings is not None and (name := self.bindings.changed()) is not None:
             return name
-        for w in self.arrays:
-            if w.changed():
-                return f"the elements of {errors.describe(w.array)}"
-        return None
+        return next((f"the elements of {errors.describe(w.array)}" for w in self.arrays if w.changed()), None)
 
     def sibling(self, path: _Path, number: int, found: Any) -> _Path | None:
         """A path that agrees with `path` up to a guard, where it finds what was found now."""
         before = path.found[:number]
-        for other in self.paths:
-            if len(other.found) > number and same(other.found[number], found) and all(map(same, other.found, before)):
-                return other
-        return None
+        agree = (p for p in self.paths if len(p.found) > number and same(p.found[number], found) and all(map(same, p.found, before)))
+        return next(agree, None)
 
 
 class Jitted(Wrapped[P, R]):
@@ -143,7 +137,7 @@ class Jitted(Wrapped[P, R]):
         self._lock = threading.RLock()
         self._log: deque[str] = deque(maxlen=256)
         self._counts = {"hits": 0, "recorded": 0, "eager": 0}
-        self._warned = False
+        self._warned = self._handles = False
         self.derived: dict[Any, Jitted[..., Any]] = {}  # what `nesting` makes of it
 
     @property
@@ -343,8 +337,15 @@ class Jitted(Wrapped[P, R]):
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`f` as it is, on copies of the arrays: as in a program, what it writes to, or returns, is none of the caller's."""
-        copied = tree.map(lambda x: np.array(x, subok=True) if isinstance(x, np.ndarray) else x, (args, kwargs))
-        return self.fun(*copied[0], **copied[1])
+        if not self._handles:
+            try:
+                copied = tree.map(lambda x: np.array(x, subok=True) if isinstance(x, np.ndarray) else x, (args, kwargs))
+                return self.fun(*copied[0], **copied[1])
+            except AttributeError as error:
+                if error.name != "at" or not isinstance(error.obj, np.ndarray):
+                    raise
+            self._handles = True  # arrays that have it
+        return blank.run(self.fun, args, kwargs)
 
     def _refuse(self, variant: _Variant, reason: str) -> None:
         variant.reason = reason

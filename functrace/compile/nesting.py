@@ -16,8 +16,8 @@ from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
-from functrace.transforms.control_carry import own
-from functrace.transforms.custom import Call, is_float
+from functrace.transforms.control_program import own
+from functrace.transforms.custom import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
 
@@ -73,24 +73,19 @@ class JitCall(Call):
         return lambda leaves: lambda *xs: tree.leaves(f(*tree.unflatten(treedef, replaced(leaves, moving, xs))))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        moving = [k for k, x in enumerate(leaves) if is_float(x)]
-
         self._check(residuals)
+        moving = floats(leaves)
         flat = self._flat(moving)
 
         def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             out, pullback = vjp(flat(leaves), *(leaves[k] for k in moving))
             return list(pullback([g if is_float(y) else y for g, y in zip(cts, out)]))
 
-        back: list[Any] = [None] * len(leaves)
-        for k, g in zip(moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), list(cts))):
-            back[k] = g
-        return back
+        return replaced([None] * len(leaves), moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), list(cts)))
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        moving = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
-
         self._check(residuals)
+        moving = [k for k in floats(leaves) if ts[k] is not None]
         flat = self._flat(moving)
 
         def pushed(leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:

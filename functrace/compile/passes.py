@@ -134,7 +134,7 @@ def algebra(program: Program) -> Program:
             negated = sum(a != b for a, b in zip(plain, i.args))
             if negated == 2:
                 return Instruction(i.primitive, i.out, plain, ())
-            if negated and kinds[i.out].dtype.kind == "f":  # type: ignore[union-attr]
+            if negated and kinds[i.out].dtype.kind == "f":
                 product = program.value(kinds[i.out])
                 squared = name == "multiply" and plain[0] == plain[1]
                 made_of = Instruction(SQUARE, product, plain[:1], ()) if squared else Instruction(i.primitive, product, plain, ())
@@ -142,7 +142,7 @@ def algebra(program: Program) -> Program:
         if name in ("multiply", "divide", "subtract"):
             x, y = i.args
             neutral = 0 if name == "subtract" else 1
-            real = kinds[i.out].dtype.kind != "c"  # type: ignore[union-attr]  # the product of an infinity and 1 + 0j has a NaN
+            real = kinds[i.out].dtype.kind != "c"  # the product of an infinity and 1 + 0j has a NaN
             if real and kinds[x] == kinds[i.out] and x >= 0 and _is(program, y, neutral):
                 return x
             if real and name == "multiply" and kinds[y] == kinds[i.out] and y >= 0 and _is(program, x, 1):
@@ -159,7 +159,7 @@ def algebra(program: Program) -> Program:
                 return by.args[0]
         elif name == "sum":
             if (positive := bare(i.args[0], made)) != i.args[0]:
-                total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))  # type: ignore[union-attr]
+                total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))
                 return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
         elif (
             name == "stop_gradient"
@@ -242,8 +242,8 @@ def sink(program: Program) -> Program:
             else:
                 continue
             others = [kinds[b] for j, b in enumerate(args) if j != k]
-            shape = np.broadcast_shapes(kinds[source].shape, *(o.shape for o in others if o is not None))  # type: ignore[union-attr]
-            if shape == out.shape and kinds[source].form != NUMBER:  # type: ignore[union-attr]
+            shape = np.broadcast_shapes(kinds[source].shape, *(o.shape for o in others if o is not None))
+            if shape == out.shape and kinds[source].form != NUMBER:
                 args[k] = source
         return Instruction(i.primitive, i.out, tuple(args), ()) if tuple(args) != i.args else None
 
@@ -320,7 +320,7 @@ def regroup(program: Program) -> Program:
                 continue
             for large, small in (by.args, by.args[::-1]):
                 a, b = kinds[small], kinds[c]
-                if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:  # type: ignore[union-attr]
+                if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:
                     continue
                 shape = np.broadcast_shapes(a.shape, b.shape)
                 if not any(k < 0 and _moderate(program.constant(k)) for k in (small, c)):

@@ -77,7 +77,7 @@ GUARD = Primitive("guard", _check, arity=1, constant=True, batch=lambda *_: None
 
 
 class Program:
-    """Instructions in order, the constants, the kind of each value, the number of inputs, and the numbers of the outputs."""
+    """Instructions in order, the constants, the kind of each value if it is known, the number of inputs, and those of the outputs."""
 
     __slots__ = ("consts", "instructions", "kinds", "names", "next", "ninputs", "outputs")
 
@@ -87,7 +87,7 @@ class Program:
         instructions: Iterable[Instruction],
         outputs: Sequence[int],
         consts: list[Any],
-        kinds: dict[int, Kind | None],
+        kinds: dict[int, Any],
         names: Sequence[str] = (),
     ) -> None:
         self.ninputs, self.instructions, self.outputs = ninputs, list(instructions), list(outputs)

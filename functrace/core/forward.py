@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
+from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY, Primitive
 from functrace.core.reverse import pullback
 from functrace.core.tape import Tape, record
 from functrace.pool import owned
@@ -39,20 +39,21 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
         elif kind == INPLACE and primitive.inplace[1](ts, mine, entry):
             pass
         else:
-            total = None
-            for d in primitive.push([ts[i] if i >= 0 else None for i in slots], ans, args, params):
-                if primitive.multi:
-                    total = d if total is None else [_plus(a, b) for a, b in zip(total, d)]
-                else:
-                    d = spread(d, ans) if kind == BINARY else d
-                    total = d if total is None else total + d
-            ts[out] = total
+            ts[out] = tangent(primitive, [ts[i] if i >= 0 else None for i in slots], ans, args, params)
     taken = {id(t) for t in tangents}
     return [owned(ts[slot], taken) if slot >= 0 else None for slot in tape.slots]
 
 
-def _plus(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else a + b
+def tangent(primitive: Primitive, ts: Sequence[Any], ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """The tangent of a result, the sum of what those of the arguments contribute; None where none does."""
+    total: Any = None
+    for d in primitive.push(ts, ans, args, params):
+        if primitive.multi:
+            total = d if total is None else [b if a is None else a if b is None else a + b for a, b in zip(total, d)]
+        else:
+            d = spread(d, ans) if primitive.kind == BINARY else d
+            total = d if total is None else total + d
+    return total
 
 
 def spread(t: Any, ans: Any) -> Any:

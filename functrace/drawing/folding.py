@@ -184,7 +184,6 @@ def _title(graph: Graph, part: Part) -> str:
 
 
 def _box(graph: Graph, part: Part) -> Box:
-    """The box of a part."""
     boxes = [graph.boxes[k] for k in part.ops]
     if part.kind == "op":
         return boxes[0]
@@ -217,7 +216,6 @@ def _tail(line: str) -> str:
 
 
 def _folded(graph: Graph, parts: Sequence[Part]) -> Graph:
-    """The graph of the parts, and of what is no op."""
     out = Graph(graph.title, graph.of, graph.reverse)
     total = sum(b.count for b in graph.boxes if b.like is not None)
     out.title = f"{graph.title} ({total} operations)"

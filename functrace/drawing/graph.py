@@ -1,19 +1,23 @@
-"""What a tape or a jitted program says, as a plain graph: boxes with lines of text, and arrows. Boxes stand before those they point to.
+"""What a tape, a jitted program or a tensor's history says, as a plain graph: boxes with lines of text, and arrows.
 
-A tape's forward graph has a box for each input, each constant array, each op (several results leave one box) and each output. Its
-backward graph has one for the cotangent of each output, the pullback of each op that a cotangent reaches, the gradient of each input,
-and a sum wherever several cotangents meet.
+Boxes stand before those they point to. A tape's forward graph has a box for each input, each constant array, each op (several results
+leave one box) and each output. Its backward graph has one for the cotangent of each output, the pullback of each op that a cotangent
+reaches, the gradient of each input, and a sum wherever several cotangents meet.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrace import errors
-from functrace.compile.program import GUARD, Instruction, Program
+from functrace.compile.bodies import Parts
+from functrace.compile.export import program_of
+from functrace.compile.program import GUARD, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
@@ -132,45 +136,8 @@ def places(tape: Tape) -> list[tuple[str, tuple[tuple[int, str], ...]]]:
 
 def forward(tape: Tape) -> Graph:
     """The ops of a tape, as they ran."""
-    names, where = names_of(tape), places(tape)
-    graph = Graph(_function(tape))
-    made: dict[int, tuple[int, str]] = {}  # slot -> box and label of the arrow
-    for k, x in enumerate(tape.inputs):
-        made[k] = graph.add(Box("input", [names[k], kind_text(x)], f"input {names[k]} : {kind_text(x)}")), ""
-    constants: dict[int, int] = {}
-    for row, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
-        if primitive is ITEM:
-            made[out] = made[slots[0]][0], names[out] if not names[out].startswith("%") else f"[{params[0]}]"
-            continue
-        operands = ["·" if s >= 0 or not _is_inline(a) else number_text(a) for s, a in zip(slots, args)]
-        line, calls = where[row]
-        call = _call_text(primitive, operands, params)
-        for s, a in zip(slots, args):
-            if s < 0 and not _is_inline(a) and id(a) not in constants:
-                constants[id(a)] = graph.add(Box("constant", ["constant", kind_text(value(a))], f"constant {kind_text(value(a))}"))
-        hint = f"{names[out]} : {kind_text(ans)} = {call}" + (f"\n{source(line)}" if line else "")
-        text = [call, f"{names[out]} : {kind_text(ans)}"]
-        box = graph.add(
-            Box("op", text, hint, _like(primitive, params, operands, kind_text(ans)), calls, line, 1, True, inside(primitive, params))
-        )
-        for k, (s, a) in enumerate(zip(slots, args)):
-            if s >= 0:
-                start, label = made[s]
-                graph.join(start, box, label, f"{names[s]} : {kind_text(a)}, argument {k} of {primitive.name}")
-            elif not _is_inline(a):
-                graph.join(constants[id(a)], box, "", f"a constant, argument {k} of {primitive.name}")
-        made[out] = box, ""
-    _outputs(graph, tape.slots, tape.outputs, made, names)
-    return graph
-
-
-def _outputs(graph: Graph, slots: Sequence[int], outputs: Sequence[Any], made: dict[int, tuple[int, str]], names: dict[int, str]) -> None:
-    for k, (s, x) in enumerate(zip(slots, outputs)):
-        title = f"output {k}" if len(slots) > 1 else "output"
-        shown = kind_text(value(x)) if s >= 0 or not _is_inline(value(x)) else f"constant {number_text(x)}"
-        box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
-        if s >= 0:
-            graph.join(*(made[s][0], box, made[s][1], f"{names[s]} : {shown}"))
+    where = {entry[1]: place for entry, place in zip(tape.entries, places(tape))}
+    return program(program_of(tape), _function(tape), names=names_of(tape), where=where)
 
 
 DEEP = 3  # loops in loops that are drawn, each in the box of the one that it is in
@@ -178,78 +145,72 @@ DEEP = 3  # loops in loops that are drawn, each in the box of the one that it is
 
 def inside(primitive: Primitive, params: tuple[Any, ...], depth: int = 0) -> list[Graph]:
     """The graphs of what an op repeats or chooses from, where it is a loop or a branch."""
-    if primitive is not CALL or depth == DEEP:
-        return []
-    return [program(_Recorded(body.program, body.inputs), body.title, body.outputs, depth + 1) for body in params[0].bodies()]
+    graphs = []
+    for body in params[0].bodies() if primitive is CALL and depth < DEEP else ():
+        parts = Parts(len(body.inputs))
+        recorded = parts.recorded(parts.add(body.program, range(len(body.inputs))))
+        graphs.append(program(recorded, body.title, body.outputs, depth + 1, dict(enumerate(body.inputs))))
+    return graphs
 
 
-class _Recorded:
-    """The body of a loop, or a branch, in the form of a jitted function's program."""
-
-    def __init__(self, body: Any, names: Sequence[str]) -> None:
-        self.names, self.ninputs = names, len(body.inputs)
-        outs = {row[1] for row in body.code}
-        self.number = {place: k for k, place in enumerate(body.inputs)}
-        places = [place for place in range(len(body.template)) if place not in self.number]
-        for place in places:
-            self.number[place] = self.ninputs + place if place in outs else -1 - place
-        self.values = {-1 - place: body.template[place] for place in places if place not in outs}
-        self.kinds = {self.number[place]: aval for place, aval in body.avals.items() if place in self.number}
-        self.instructions = [
-            Instruction(p, self.number[out], tuple(self.number[k] for k in ins), params) for p, out, ins, params in body.code
-        ]
-        self.outputs = [self.number[k] for k in body.outputs]
-
-    def constant(self, k: int) -> Any:
-        """The constant of a number."""
-        return self.values[k]
-
-
-def program(compiled: Program | _Recorded, title: str = "program", outputs: Sequence[str] = (), depth: int = 0) -> Graph:
-    """The instructions of a jitted function's program, as recorded, with its guards; or those of a recorded body."""
+def program(
+    compiled: Program, title: str = "program", outputs: Sequence[str] = (), depth: int = 0, names: Any = None, where: Any = None
+) -> Graph:
+    """The instructions of a program: of a jitted function, with its guards; of a tape, of whose results `where` gives line and calls; or
+    of the body of a loop.
+    """
     graph = Graph(title)
-    names = dict(enumerate(compiled.names))
-    made: dict[int, tuple[int, str]] = {}
+    kinds = {k: errors.describe(kind) for k, kind in compiled.kinds.items() if kind is not None}
+    several: dict[int, list[str]] = {}
+    for i in compiled.instructions:
+        if i.primitive is ITEM:
+            several.setdefault(i.args[0], []).append(kinds.get(i.out, ""))
+    kinds |= {k: " × ".join(parts) for k, parts in several.items()}
+    names = {k: f"%{k}" for k in range(compiled.next)} | dict(enumerate(compiled.names)) | (names or {})
+    made: dict[int, tuple[int, str]] = {}  # value -> box and label of the arrow
     constants: dict[int, int] = {}
 
-    def kind(k: int) -> str:
-        return "" if compiled.kinds.get(k) is None else errors.describe(compiled.kinds[k])
+    def told(k: int) -> str:
+        return f"{names[k]} : {kinds[k]}" if kinds.get(k) else names[k]
 
     used = {k for i in compiled.instructions for k in i.args} | set(compiled.outputs)
     for k in range(compiled.ninputs):
-        names.setdefault(k, f"%{k}")
-        if depth and k not in used:
-            continue
-        made[k] = graph.add(Box("input", [names[k], kind(k)], f"input {names[k]} : {kind(k)}")), ""
+        if k in used or not depth:
+            made[k] = graph.add(Box("input", [names[k], kinds.get(k, "")], f"input {told(k)}")), ""
     for i in compiled.instructions:
         if i.primitive is ITEM:
-            made[i.out] = made[i.args[0]][0], f"[{i.params[0]}]"
+            made[i.out] = made[i.args[0]][0], f"[{i.params[0]}]" if names[i.out].startswith("%") else names[i.out]
+            continue
+        if i.primitive is GUARD and where is not None:
             continue
         inline = [k < 0 and _is_inline(compiled.constant(k)) for k in i.args]
+        starts = []
         for k, short in zip(i.args, inline):
-            if k < 0 and not short and k not in constants:
-                constants[k] = graph.add(Box("constant", ["constant", kind(k)], f"constant {kind(k)}"))
+            x = compiled.constant(k) if k < 0 and not short else None
+            if x is not None and id(x) not in constants:
+                constants[id(x)] = graph.add(Box("constant", ["constant", kind_text(x)], f"constant {kind_text(x)}"))
+            starts.append(made[k] if k >= 0 else (constants.get(id(x), -1), ""))
         if i.primitive is GUARD:
             read, found, _ = i.params
             word = f"{getattr(read, '__name__', 'value')}: {number_text(found)}"
             box = graph.add(Box("guard", [word], f"the program is replayed where {word}", ("guard", word), ordered=True))
         else:
             operands = [number_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
-            call, name = _call_text(i.primitive, operands, i.params), f"%{i.out}"
-            like = _like(i.primitive, i.params, operands, kind(i.out))
-            text, inner = [call, f"{name} : {kind(i.out)}" if kind(i.out) else name], inside(i.primitive, i.params, depth)
-            box = graph.add(Box("op", text, f"{name} : {kind(i.out)} = {call}", like, ordered=True, inner=inner))
+            call, (line, calls) = _call_text(i.primitive, operands, i.params), (where or {}).get(i.out, ("", ()))
+            like = _like(i.primitive, i.params, operands, kinds.get(i.out, ""))
+            hint = f"{told(i.out)} = {call}" + (f"\n{source(line)}" if line else "")
+            box = graph.add(Box("op", [call, told(i.out)], hint, like, calls, line, 1, True, inside(i.primitive, i.params, depth)))
             made[i.out] = box, ""
-        for j, (k, short) in enumerate(zip(i.args, inline)):
+        for j, (k, short, (start, label)) in enumerate(zip(i.args, inline, starts)):
             if not short:
-                start, label = made[k] if k >= 0 else (constants[k], "")
-                graph.join(start, box, label, f"{names.get(k, f'%{k}')} : {kind(k)}, argument {j} of {i.primitive.name}" if k >= 0 else "")
-    for k, s in enumerate(compiled.outputs):
-        title = outputs[k] if outputs else f"output {k}" if len(compiled.outputs) > 1 else "output"
-        shown = kind(s) if s >= 0 else f"constant {number_text(compiled.constant(s))}"
+                graph.join(start, box, label, f"{told(k) if k >= 0 else 'a constant'}, argument {j} of {i.primitive.name}")
+    for n, k in enumerate(compiled.outputs):
+        title = outputs[n] if outputs else f"output {n}" if len(compiled.outputs) > 1 else "output"
+        constant = k < 0 and _is_inline(compiled.constant(k))
+        shown = f"constant {number_text(compiled.constant(k))}" if constant else kinds.get(k, "")
         box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
-        if s >= 0:
-            graph.join(made[s][0], box, made[s][1])
+        if k >= 0:
+            graph.join(made[k][0], box, made[k][1], told(k))
     return graph
 
 
@@ -343,3 +304,167 @@ def saves(parts: Sequence[str]) -> list[str]:
         else:
             lines.append(("  " if lines else "saves ") + part)
     return lines if len(lines) <= 4 else [*lines[:3], f"  and {len(parts) - 3} more"]
+
+
+# The history of a tensor as a graph: nodes by the names that PyTorch gives them, as in the figure of its tutorial. Read by duck typing from
+# `grad_fn` and `next_functions`, so that nothing has to be imported; tensors of PyTorch have these too.
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether a value has a history that can be drawn."""
+    return hasattr(x, "grad_fn") and hasattr(x, "requires_grad") and not isinstance(x, type)
+
+
+def describe(t: Any) -> str:
+    """Shape and dtype, as in `float32[5,3]`."""
+    return f"{str(t.dtype).removeprefix('torch.')}[{','.join(map(str, t.shape))}]"
+
+
+def label(node: Any) -> str:
+    """The name of a node without its namespace."""
+    return str(node.name()).rpartition("::")[2]
+
+
+def history(tensors: Sequence[Any], names: dict[int, str], backward: bool = False) -> Graph:
+    """The graph that `backward` of the tensors walks. Arrows run from the leaves to the tensors, or with `backward` against that."""
+    for t in tensors:
+        if not t.requires_grad:
+            raise ValueError(
+                f"draw: the tensor {names.get(id(t), '')}".rstrip() + f" ({describe(t)}) has no history: it does not require grad.\n"
+                "  Make its leaves with requires_grad=True, and compute it outside of no_grad()."
+            )
+    title = ", ".join(names.get(id(t)) or (label(t.grad_fn) if t.grad_fn is not None else "leaf") for t in tensors)
+    graph = Graph(title + (", backward" if backward else ""), "history")
+    nodes, uses = _nodes([t.grad_fn for t in tensors if t.grad_fn is not None])
+    place: dict[int, int] = {}
+    leaves: dict[int, int] = {}
+
+    def leaf(t: Any) -> int:
+        if id(t) not in leaves:
+            name = names.get(id(t))
+            kept = "" if t.grad is None else "\nhas a .grad"
+            leaves[id(t)] = graph.add(Box("input", [name or "leaf", describe(t)], f"leaf {name or ''} : {describe(t)}{kept}"))
+        return leaves[id(t)]
+
+    for node in nodes:
+        several = [f"adds {uses[id(node)]} gradients"] if uses[id(node)] > 1 else []
+        hooks = _hooks(node)
+        if hasattr(node, "variable"):
+            variable = node.variable
+            text = ["AccumulateGrad", *several, *hooks]
+            start = (
+                leaf(variable) if variable is not None else graph.add(Box("input", ["leaf", "gone"], "a leaf that nothing holds any more"))
+            )
+            place[id(node)] = graph.add(Box("accumulate", text, f"{node.name()}: adds what arrives to the leaf's .grad"))
+            graph.join(start, place[id(node)])
+            continue
+        saved = _kept(node)
+        text = [label(node), *saves(saved), *several, *hooks]
+        hint = "\n".join([node.name(), *(f"saves {s}" for s in saved), *several, *hooks])
+        place[id(node)] = graph.add(Box("back", text, hint, (label(node), tuple(saved)), ordered=True))
+        for k, (other, output) in enumerate(node.next_functions):
+            if other is not None:
+                graph.join(place[id(other)], place[id(node)], f"[{output}]" if output else "", f"argument {k} of {label(node)}")
+    for t in tensors:
+        name = names.get(id(t))
+        if t.grad_fn is None:
+            leaf(t)
+            continue
+        end = graph.add(Box("output", [name or "result", describe(t)], f"{name or 'result'} : {describe(t)}"))
+        nr = getattr(t, "output_nr", 0)
+        graph.join(place[id(t.grad_fn)], end, f"[{nr}]" if nr else "")
+    return _reversed(graph) if backward else graph
+
+
+def _reversed(graph: Graph) -> Graph:
+    out, last = Graph(graph.title, graph.of, True), len(graph.boxes) - 1
+    for box in reversed(graph.boxes):
+        box.ordered = False
+        out.add(box)
+    for a in reversed(graph.arrows):
+        out.join(last - a.target, last - a.source, a.label, a.hint)
+    return out
+
+
+def _nodes(roots: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+    """All nodes, each after those of its arguments and otherwise in the order in which they were made; and how often each is used."""
+    found: dict[int, Any] = {}
+    uses: dict[int, int] = {}
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = node
+        todo.extend(other for other, _ in node.next_functions if other is not None)
+    waiting: dict[int, int] = {}
+    users: dict[int, list[Any]] = {}
+    for key, node in found.items():
+        below = [other for other, _ in node.next_functions if other is not None]
+        waiting[key] = len(below)
+        for other in below:
+            users.setdefault(id(other), []).append(node)
+            uses[id(other)] = uses.get(id(other), 0) + 1
+    for root in roots:
+        uses[id(root)] = uses.get(id(root), 0) + 1
+    ready = [(-1 if hasattr(n, "variable") else n._sequence_nr(), k, n) for k, n in enumerate(found.values()) if not waiting[id(n)]]
+    heapq.heapify(ready)
+    order: list[Any] = []
+    while ready:
+        node = heapq.heappop(ready)[2]
+        order.append(node)
+        for user in users.get(id(node), ()):
+            waiting[id(user)] -= 1
+            if not waiting[id(user)]:
+                heapq.heappush(ready, (user._sequence_nr(), len(found) + len(order), user))
+    return order, uses
+
+
+def _kept(node: Any) -> list[str]:
+    """What a node keeps for its gradient, by name and shape."""
+    inside = getattr(node, "__dict__", {})
+    if "_packed" in inside:
+        return ["what hooks packed"]
+    op, saved = getattr(node, "op", None), inside.get("saved")
+    if op is not None and getattr(op, "looks", None) is not None:  # functrace.torch, a row with rules
+        if saved is None:
+            return ["nothing: freed"] if op.frees else []
+        args, ans, _, _ = saved
+        rows = [row for edge, row in zip(node.edges, op.looks) if edge is not None]
+        seen = [any(column) for column in zip(*rows)]
+        words = ("self", "other") if len(args) <= 2 else [f"argument {k}" for k in range(len(args))]
+        pairs = [(n, a) for n, a, s in zip(words, args, seen[1:]) if s] + ([("result", ans)] if seen and seen[0] else [])
+        return [f"{n} {describe(a)}" for n, a in pairs if hasattr(a, "shape")]
+    if op is not None and "saved" in inside:  # the pullback of a function, and its arguments
+        given = () if saved is None else enumerate(saved[2])
+        return ["nothing: freed"] if saved is None else [f"argument {k} {describe(a)}" for k, a in given if hasattr(a, "shape")]
+    try:
+        kept = [(n.removeprefix("_saved_"), getattr(node, n)) for n in dir(node) if n.startswith("_saved_")]
+        kept += [(f"tensor {k}", t) for k, t in enumerate(getattr(node, "saved_tensors", ()) or ())]
+    except RuntimeError:
+        return ["nothing: freed"]
+    return [f"{n} {describe(t)}" for n, t in kept if hasattr(t, "shape") and hasattr(t, "dtype")]
+
+
+def _hooks(node: Any) -> list[str]:
+    """What runs when a gradient passes."""
+    inside = getattr(node, "__dict__", {})
+    count = sum(len(h) for h in (inside.get("pre") or {}).values()) + len(inside.get("ahead") or ()) + len(inside.get("post") or ())
+    kept = ["keeps its gradient"] if inside.get("retains") else []
+    return [*([f"{count} hook{'s' if count > 1 else ''}"] if count else []), *kept]
+
+
+def names_in(frame: FrameType | None) -> dict[int, str]:
+    """The names of tensors in a user's frame, by identity: of variables, and of the parameters of modules."""
+    found: dict[int, str] = {}
+    if frame is None:
+        return found
+    for name, x in [*list(frame.f_globals.items()), *list(frame.f_locals.items())]:
+        if name.startswith("_"):
+            continue
+        if is_tensor(x):
+            found[id(x)] = name
+        elif callable(getattr(type(x), "named_parameters", None)) and not isinstance(x, type):
+            for path, parameter in x.named_parameters():
+                found.setdefault(id(parameter), f"{name}.{path}")
+    return found

@@ -142,7 +142,6 @@ def _ports(
 def _order(
     rows: list[list[int]], above: list[list[tuple[int, float]]], below: list[list[tuple[int, float]]], widths: Sequence[float]
 ) -> list[list[int]]:
-    """The order in each layer, with few crossings."""
     best, fewest = [list(row) for row in rows], _crossings(rows, below)
     for sweep in range(SWEEPS if len(above) < 4000 else 4):
         if not fewest:

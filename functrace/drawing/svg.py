@@ -145,7 +145,6 @@ def to_svg(graph: Graph) -> str:
 
 
 def _kinds(graph: Graph) -> set[str]:
-    """The kinds of all boxes, also of those inside of others."""
     kinds, todo = set(), [graph]
     for some in todo:  # grows
         kinds |= {box.kind for box in some.boxes}
@@ -154,7 +153,6 @@ def _kinds(graph: Graph) -> set[str]:
 
 
 def _parts(graph: Graph, laid: Layout, dx: float, dy: float, prefix: str = "") -> list[str]:
-    """Arrows, boxes and labels."""
     sizes, placed = laid
     stroke = KINDS["back"][1] if graph.reverse else GREY
     dash = ' stroke-dasharray="6 3"' if graph.reverse else ""
@@ -264,3 +262,6 @@ def to_mermaid(graph: Graph) -> str:
         fill, line, _ = KINDS[kind]
         lines.append(f"  classDef {kind}_ fill:{fill},stroke:{line},color:{INK}")
     return "\n".join(lines) + "\n"
+
+
+# a tape as a notebook shows it: a table, one op a row, and the picture below

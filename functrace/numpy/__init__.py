@@ -42,7 +42,6 @@ def _ordering(function: Any) -> Any:
 
 
 def _made(name: str) -> Any:
-    """What a name stands for, made when it is first asked for."""
     theirs = getattr(_numpy, name, None)
     declared = _sought(name, theirs)
     found = getattr(_numpy, name) if declared is None else declared.function
@@ -81,7 +80,7 @@ _Tracer.__array_namespace__ = __array_namespace__  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("r_", "c_"):
+    if name in ("r_", "c_", "mgrid", "ogrid"):
         globals()[name] = _rebased(type(getattr(_numpy, name)))()
     elif name == "vectorize":
         from functrace.ops.vectorized import vectorize

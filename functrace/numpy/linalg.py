@@ -5,16 +5,19 @@
 np.float64(5.0)
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
 from functrace.ops.rebased import NAMESPACE as _NAMESPACE
 
+if TYPE_CHECKING:
+    from numpy.linalg import *  # noqa: F403
+else:
 
-def __getattr__(name: str) -> Any:
-    found = globals()[name] = getattr(_NAMESPACE.linalg, name)
-    return found
+    def __getattr__(name: str) -> Any:
+        found = globals()[name] = getattr(_NAMESPACE.linalg, name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -6,15 +6,18 @@
 np.float64(1.0)
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrace.ops.polynomials import polynomial as _polynomial
 
+if TYPE_CHECKING:
+    from numpy.polynomial import *  # noqa: F403
+else:
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(_polynomial, name)
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_polynomial, name)
 
 
 def __dir__() -> list[str]:

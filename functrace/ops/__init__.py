@@ -8,7 +8,6 @@ from functrace.ops import constants as constants
 from functrace.ops import contract as contract
 from functrace.ops import create as create
 from functrace.ops import cumulative as cumulative
-from functrace.ops import elementary as elementary
 from functrace.ops import elementwise as elementwise
 from functrace.ops import functions as functions
 from functrace.ops import index as index
@@ -20,6 +19,5 @@ from functrace.ops import products as products
 from functrace.ops import reduce as reduce
 from functrace.ops import registry as registry
 from functrace.ops import shape as shape
-from functrace.ops import sparse_products as sparse_products
 from functrace.ops import ufuncs as ufuncs
 from functrace.ops import writing as writing

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import errors, tree
 from functrace.core.tracer import Trace, Tracer
 from functrace.ops.registry import holds_tracer
 
@@ -117,6 +117,17 @@ def plain(x: Any) -> Any:
 def apart(x: Tracer) -> Tracer:
     """Another handle of the same array: writes to the one do not reach the other."""
     return handle(x.value.copy()) if type(x) is Blank else x.kept()
+
+
+def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """`fun` on copies of arrays that have what arrays have only while they are traced, `.at`."""
+    args, kwargs = tree.map(lambda x: handle(np.array(x, subok=True)) if isinstance(x, np.ndarray) else x, (args, kwargs))
+    try:
+        return tree.map(plain, errors.raising_ours(lambda: fun(*args, **kwargs), ()))
+    except AttributeError as error:
+        if error.name == "at":
+            error.args = (f"{error}: use functrace.numpy.at(x)[...], of any array",)
+        raise
 
 
 def _plain_tree(x: Any) -> Any:

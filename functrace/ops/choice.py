@@ -8,8 +8,10 @@ import numpy as np
 
 from functrace.pool import empty
 
-_MANY = 2048  # elements from which on it is worth the calls
 _BITS = {np.dtype(f"f{n}"): np.dtype(f"i{n}") for n in (2, 4, 8)}
+
+
+_MANY = 2048  # elements from which on it is worth the calls
 
 
 def _as_bits(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:

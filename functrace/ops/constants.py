@@ -142,7 +142,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 _round = constant_op("round", np.round, elementwise=True)
 
 
-@implements(np.round, [_X, one(2, 3, decimals=1), one()], name="round", constant=True)
+@implements(np.round, [_X, one(2, 3, decimals=1), one()], constant=True)
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`; its derivative is zero."""
     return _round(lift(a), params=(decimals,))
@@ -164,12 +164,12 @@ def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: A
     return op(a, axis, kept(keepdims))
 
 
-@implements(np.any, [*_REDUCED, on(-1, where=np.arange(4) > 1)], name="any", constant=True)
+@implements(np.any, [*_REDUCED, on(-1, where=np.arange(4) > 1)], constant=True)
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     return _logical(_reduce.any_, False, a, axis, keepdims, where)
 
 
-@implements(np.all, [*_REDUCED, on(-1, where=np.arange(4) > 1)], name="all", constant=True)
+@implements(np.all, [*_REDUCED, on(-1, where=np.arange(4) > 1)], constant=True)
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     return _logical(_reduce.all_, True, a, axis, keepdims, where)
 

@@ -32,7 +32,6 @@ def _swap(x: Any) -> Any:
 
 
 def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:
-    """The cotangent of x in x @ y; sums over broadcast axes are the replay's work."""
     if y.ndim == 1:
         return np.multiply(g[..., None], y)
     if len(_x.shape) == 1:
@@ -41,7 +40,6 @@ def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:
 
 
 def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
-    """The cotangent of y in x @ y."""
     if x.ndim == 1:
         return np.multiply(g, x) if len(_y.shape) == 1 else np.multiply(x[:, None], g[..., None, :])
     if x.ndim > 2 and len(_y.shape) <= 2 and x.size:  # every leading index is one more row
@@ -129,7 +127,7 @@ def _contract(x: Any, y: Any, lx: Labels, ly: Labels, lo: Labels) -> Any:
     shared, summed, mine, other = _plan(lx, ly, lo)
     if not summed:
         return np.multiply(_insert(x, lx, lo), _insert(y, ly, lo))
-    if other and mine and not shared and lo[0] == other[0]:  # y first: then the result comes out in order
+    if other and mine and lo[: len(shared) + 1] == (*shared, other[0]):  # y first: then the result comes out in order
         x, y, lx, ly, mine, other = y, x, ly, lx, other, mine
     count = len(shared)
     if not mine and not other:

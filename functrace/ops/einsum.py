@@ -16,6 +16,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.contract import Labels, contraction
 from functrace.ops.create import lift
+from functrace.ops.inplace import View, linked, permuted
 from functrace.ops.kinds import linear
 from functrace.ops.registry import Sample, implements
 
@@ -53,6 +54,13 @@ onto_diagonals: Any = linear(
     lambda g, _ans, _x, labels, _shape: diagonals(g, labels),
     batch=lambda size, x, labels, shape: onto_diagonals(x, _with_batch(labels), (size, *shape)),
 )
+
+
+def _put(base: Any, v: Any, labels: Labels) -> Any:
+    return np.where(_onto_diagonal(np.ones(v.shape, bool), labels, base.shape), onto_diagonals(v, labels, base.shape), base)
+
+
+_DIAGONALS = View(diagonals, _put)
 
 
 def _terms(subscripts: str, count: int) -> tuple[list[Term], Term | None]:
@@ -264,12 +272,12 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
     values = [a if todo is None else _ready(a, todo) for a, todo in zip(arrays, plan)]
     for x, y, lx, ly, lo in steps:
         values.append(contraction(values[x], values[y], lx, ly, lo))
-    return values[-1] if axes is None else _shape.transpose(values[-1], axes)
+    return values[-1] if axes is None else (_shape.transpose if steps else permuted)(values[-1], axes)
 
 
 def _ready(a: Any, todo: _Operand) -> Any:
     if todo.diagonal is not None:
-        a = diagonals(a, todo.diagonal)
+        a = linked(diagonals(a, todo.diagonal), a, _DIAGONALS, todo.diagonal)
     if todo.shape is not None:
         a = _shape.reshape(a, todo.shape)
     if todo.summed is not None:

@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
-from functrace.ops.create import typed
+from functrace.ops.create import lift, typed
 from functrace.ops.index import selected, where
-from functrace.ops.kinds import constant, elementwise, same, undeclared
+from functrace.ops.kinds import constant, elementwise, general, same, undeclared, undeclared_constant
 from functrace.ops.protocol import UFUNCS
-from functrace.ops.registry import TABLE, Sample, apart, plain_first
+from functrace.ops.registry import TABLE, Sample, apart, implements, plain_first
 
 _LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
 _WIDE, _POSITIVE, _UNIT, _AWAY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.5, 2.5)
 
 
 def safe(x: Any, bad: Any, instead: float) -> Any:
-    """`x` with harmless numbers where the rule will throw its own result away: nothing infinite is ever computed."""
+    """`x` with harmless numbers where the rule will throw its own result away: nothing infinite is ever computed. Such places are rare:
+    look before paying for them.
+    """
+    if type(bad) is np.ndarray and np.shape(x) == bad.shape and not np.count_nonzero(bad):
+        return x
     return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
 
 
@@ -72,13 +76,13 @@ def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
         return t * (y * _product(x, y - 1))
     y = _wide(y, _ans)
     zero = y == 0
-    return _told(zero, t * np.where(zero, 0, y * x ** safe(y - 1, zero, 1.0)))
+    return _told(zero, t * safe(y * x ** safe(y - 1, zero, 1.0), zero, 0.0))
 
 
 def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
     x = _wide(x, ans)
     zero = x == 0
-    return _told(zero, t * np.where(zero, 0, ans * np.log(safe(x, zero, 1.0))))
+    return _told(zero, t * safe(ans * np.log(safe(x, zero, 1.0)), zero, 0.0))
 
 
 power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
@@ -106,7 +110,7 @@ cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), doma
 def _weigh(x: Any, y: Any) -> Any:
     """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, but 0 where both are -inf."""
     tie = (x == y) & np.isinf(x)
-    difference = safe(np.asarray(y), tie, 0.0) - safe(np.asarray(x), tie & (x > 0), 0.0)
+    difference = safe(y, tie, 0.0) - safe(x, tie & (x > 0), 0.0)
     small = np.exp(-np.abs(difference))
     return np.where(difference > 0, small, 1) / (1 + small)
 
@@ -169,9 +173,8 @@ def _planar(numerator: Any, x: Any, y: Any) -> Any:
     scale = np.maximum(abs(x), abs(y))
     flat = (scale == 0) | (scale == np.inf)
     scale = safe(scale, flat, 1.0)
-    u, v = x / scale, y / scale
-    norm = u * u + v * v
-    return np.where(flat, 0, numerator / scale / safe(norm, flat, 1.0) / scale)
+    norm = square(x / scale) + square(y / scale)
+    return safe(numerator / scale / safe(norm, flat, 1.0) / scale, flat, 0.0)
 
 
 arctan2 = elementwise(
@@ -196,7 +199,7 @@ heaviside = elementwise(
 def _direction(x: Any, ans: Any) -> Any:
     """x / ans, and 0 where ans is 0: the zero subgradient of a norm."""
     zero = ans == 0
-    return np.where(zero, 0, x / safe(ans, zero, 1.0))
+    return safe(x / safe(ans, zero, 1.0), zero, 0.0)
 
 
 hypot = elementwise(
@@ -313,3 +316,93 @@ bitwise_and = constant("bitwise_and", np.bitwise_and, 2, samples=[_bools((2, 3),
 bitwise_or = constant("bitwise_or", np.bitwise_or, 2, samples=[_bools((2, 3), (3,))])
 bitwise_xor = constant("bitwise_xor", np.bitwise_xor, 2, samples=[_bools((2, 3), (3,))])
 invert = constant("invert", np.invert, samples=[_bools((2, 3))])
+
+
+# floating-point parts, several results, and integer ops
+
+
+def _between(*shape: int) -> Sample:
+    return Sample(lambda rng: (rng.integers(-3, 3, size=shape) + rng.uniform(0.2, 0.8, size=shape),))
+
+
+_PARTS = [_between(2, 3), _between(), _between(0)]
+
+_fraction: Any = general("modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), stacks=True)
+
+
+@implements(np.modf, _PARTS, note="the integral part is a constant")
+def modf(x: Any, /) -> Any:
+    part = _fraction(x := lift(x))
+    return part, typed(np.trunc(x), part.dtype)
+
+
+_scaled: Any = general(
+    "ldexp",
+    np.ldexp,
+    lambda g, _ans, _x, power: np.ldexp(g, power),
+    None,
+    jvps=(lambda t, _ans, _x, power: np.ldexp(t, power), None),
+    stacks=True,
+)
+
+
+@implements(
+    np.ldexp,
+    [
+        Sample(lambda rng: (rng.normal(size=(2, 3)), rng.integers(-3, 4, size=3))),
+        Sample(lambda rng: (rng.normal(), 2)),
+        Sample(lambda rng: (rng.normal(size=3), rng.integers(-3, 4, size=(2, 1)))),
+    ],
+)
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """`np.ldexp`: linear in the first argument, the second is an integer."""
+    return _scaled(lift(x1), lift(x2))
+
+
+_exponent = undeclared_constant("frexp_exponent", lambda x: np.frexp(x)[1])
+
+
+def _between_powers(*shape: int) -> Sample:
+    return Sample(lambda rng: (rng.uniform(1.2, 1.7, size=shape) * 2.0 ** rng.integers(-2, 3, size=shape),))
+
+
+@implements(np.frexp, [_between_powers(2, 3), _between_powers(), _between_powers(0)], note="the exponent is a constant")
+def frexp(x: Any, /) -> Any:
+    x = lift(x)
+    exponent = _exponent(x)
+    return _scaled(x, -exponent), exponent
+
+
+@implements(
+    np.divmod,
+    [
+        Sample(
+            lambda rng: (rng.choice([-1.0, 1.0], size=(2, 3)) * rng.uniform(0.5, 2, size=(2, 3)), rng.uniform(3, 4, size=3)), wrt=(0, 1)
+        ),
+        Sample(lambda rng: (rng.uniform(5.6, 5.9, size=3), rng.uniform(1.7, 1.75)), wrt=(0, 1)),
+    ],
+)
+def divmod(x1: Any, x2: Any, /) -> Any:
+    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+
+
+nextafter = elementwise(
+    "nextafter", np.nextafter, same, lambda t, _ans, _x, _y: np.zeros_like(t), note="the derivative is that of its first argument"
+)
+spacing = constant("spacing", np.spacing)
+
+
+def _integers(low: int, high: int, *shapes: tuple[int, ...]) -> Sample:
+    return Sample(lambda rng: tuple(rng.integers(low, high, size=shape) for shape in shapes), wrt=())
+
+
+left_shift = constant(
+    "left_shift", np.left_shift, 2, samples=[_integers(0, 9, (2, 3), (3,))], synonyms=(getattr(np, "bitwise_left_shift", None),)
+)
+right_shift = constant(
+    "right_shift", np.right_shift, 2, samples=[_integers(0, 9, (2, 3), (3,))], synonyms=(getattr(np, "bitwise_right_shift", None),)
+)
+bitwise_count = constant("bitwise_count", np.bitwise_count, samples=[_integers(0, 99, (2, 3))])
+gcd = constant("gcd", np.gcd, 2, samples=[_integers(1, 99, (2, 3), (3,))])
+lcm = constant("lcm", np.lcm, 2, samples=[_integers(1, 99, (2, 3), (3,))])
+isnat = constant("isnat", np.isnat, samples=[Sample(lambda rng: (np.array(["2020-01-01", "NaT"], "datetime64[D]"),), wrt=())])

@@ -105,7 +105,7 @@ def begun(initial: Any, dtype: Any) -> Any:
     return initial[()] if isinstance(initial, np.ndarray) else initial
 
 
-@implements(np.sum, _REDUCED + [on(0, dtype=np.float64), on(1, initial=2.0), on(1, where=np.arange(4) > 1)], name="sum")
+@implements(np.sum, _REDUCED + [on(0, dtype=np.float64), on(1, initial=2.0), on(1, where=np.arange(4) > 1)])
 def sum_(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
@@ -122,13 +122,13 @@ def sum_(
     return total if initial is None or initial is ABSENT else total + begun(initial, total.dtype)
 
 
-@implements((np.max, np.amax), _RANKED, name="max")
+@implements((np.max, np.amax), _RANKED)
 def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.max`; ties share the derivative evenly."""
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
-@implements((np.min, np.amin), _RANKED, name="min")
+@implements((np.min, np.amin), _RANKED)
 def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.min`; ties share the derivative evenly."""
     return _extreme("min", a, axis, keepdims, initial, where)

@@ -158,9 +158,9 @@ mirror: Any = general(
 
 
 def _hermitian_ones(x: Any) -> Any:
-    difference = np.abs(x - np.conjugate(np.swapaxes(x, -1, -2)))
-    scale = np.max(np.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
-    return np.all(difference <= 64 * _precision(x) * scale, axis=(-2, -1))
+    mirrored = np.conjugate(np.swapaxes(x, -1, -2)) if x.dtype.kind == "c" else np.swapaxes(x, -1, -2)
+    scale = np.maximum.reduce(np.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
+    return np.logical_and.reduce(np.abs(x - mirrored) <= 64 * _precision(x) * scale, axis=(-2, -1))
 
 
 # an op, so that a program that `jit` records is guarded by the answer, not by the matrix

@@ -6,6 +6,7 @@ batched, it is an argument of `gather`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
@@ -47,7 +48,6 @@ def _advanced(p: Any) -> bool:
 
 
 def _ndim_read(shape: tuple[int, ...], index: Index) -> int:
-    """The number of axes of what an index reads."""
     if not is_basic(index):
         return np.empty(shape, bool)[index].ndim
     parts = index if isinstance(index, tuple) else (index,)
@@ -86,17 +86,32 @@ def _add_into(buffer: Any, g: Any, index: Index) -> None:
         buffer[index] += g
     elif _counted(buffer, g, index):
         pass
-    elif buffer.ndim > 1 and buffer.flags.c_contiguous and g.size >= _SMALL and 8 * g.size >= buffer.size:
-        places = np.arange(buffer.size).reshape(buffer.shape)[index]  # NumPy adds several times as fast at one index
+    elif buffer.ndim > 1 and buffer.flags.c_contiguous and g.size >= _SMALL and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
+        places = _places(buffer.shape, index)  # NumPy adds several times as fast at one index
         np.add.at(buffer.reshape(-1), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
     else:
         np.add.at(buffer, index, g)
 
 
+def _of_rows(index: Index) -> Any:
+    """The numbers of the rows that an index names; None if it is of another kind."""
+    at: Any = index[0] if type(index) is tuple and len(index) == 1 else index
+    return at if isinstance(at, np.ndarray) and at.dtype.kind == "i" else None
+
+
+def _places(shape: tuple[int, ...], index: Index) -> Any:
+    """Where what an index reads lies in the flat array."""
+    at, row = _of_rows(index), shape[1:]
+    if at is None:
+        return np.arange(math.prod(shape)).reshape(shape)[index]
+    width = math.prod(row)
+    return at.astype(np.intp).reshape(*at.shape, *(1,) * len(row)) * width + np.arange(width).reshape(row)
+
+
 def _counted(buffer: Any, g: Any, index: Index) -> bool:
     """Add rows to zeros, one column after the other: `np.bincount` takes a third of the time, for the same bits. False if it can't."""
-    at: Any = index[0] if type(index) is tuple and len(index) == 1 else index
-    if buffer.ndim != 2 or not isinstance(at, np.ndarray) or not at.size >= max(_MANY, len(buffer) // 2) or at.dtype.kind != "i":
+    at = _of_rows(index)
+    if buffer.ndim != 2 or at is None or not at.size >= max(_MANY, len(buffer) // 2):
         return False
     n, width = buffer.shape
     values = np.broadcast_to(g, (*at.shape, width))

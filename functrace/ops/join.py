@@ -25,7 +25,6 @@ def _list(*shapes: tuple[int, ...], **kwargs: Any) -> Sample:
 
 
 def _cuts(a: Any, sections: Any, axis: int) -> list[tuple[int, int]]:
-    """Where each part begins and ends."""
     n = a.shape[axis]
     if isinstance(sections, (int, np.integer)):
         if sections <= 0:

@@ -17,7 +17,7 @@ from functrace.core.tracer import value
 from functrace.ops import products
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift, typed
-from functrace.ops.decompositions import _svd, svd, svdvals
+from functrace.ops.decompositions import _svd, inverse_op, svd, svdvals
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
@@ -68,7 +68,6 @@ _solve: Any = Primitive(
         regular((2, 1, 2, 2), (3, 2, 1)),
         regular((0, 0), (0,)),
     ],
-    name="linalg.solve",
 )
 def solve(a: Any, b: Any) -> Any:
     """`np.linalg.solve`; b is a vector if it has one axis, as in NumPy 2."""
@@ -76,17 +75,11 @@ def solve(a: Any, b: Any) -> Any:
     return _solve(a, b[:, None])[..., 0] if b.ndim == 1 else _solve(a, b)
 
 
-_inv: Any = general(
-    "linalg.inv",
-    np.linalg.inv,
-    lambda g, ans, _x: -transposed(ans) @ g @ transposed(ans),
-    jvps=(lambda t, ans, _x: -ans @ t @ ans,),
-    stacks=True,
-)
+_inv = inverse_op("linalg.inv", np.linalg.inv)
 _SQUARE = [regular((3, 3)), regular((4, 2, 2)), regular((1, 1)), regular((0, 0))]
 
 
-@implements(np.linalg.inv, _SQUARE, name="linalg.inv")
+@implements(np.linalg.inv, _SQUARE)
 def inv(a: Any) -> Any:
     return _inv(lift(a))
 
@@ -109,7 +102,6 @@ _are_regular = undeclared_constant("are_regular", lambda x: _inverted(x)[0])
 
 
 def _inverse(x: Any) -> Any:
-    """The inverses, if all the matrices are safely inverted."""
     if not isinstance(x, np.ndarray):
         return np.linalg.inv(x) if np.all(value(_are_regular(x))) else None
     regular, inverse = _inverted(x)
@@ -151,7 +143,7 @@ _SINGULAR = [
 ]
 
 
-@implements(np.linalg.det, _SQUARE + _SINGULAR, name="linalg.det", note="right at singular matrices, to every order up to size 24")
+@implements(np.linalg.det, _SQUARE + _SINGULAR, note="right at singular matrices, to every order up to size 24")
 def det(a: Any) -> Any:
     return _det(lift(a))
 
@@ -174,7 +166,7 @@ _slogdet: Any = general(
 )
 
 
-@implements(np.linalg.slogdet, _SQUARE, name="linalg.slogdet", note="raises LinAlgError at singular matrices, where it has no derivative")
+@implements(np.linalg.slogdet, _SQUARE, note="raises LinAlgError at singular matrices, where it has no derivative")
 def slogdet(a: Any) -> Any:
     return SlogdetResult(*_slogdet(lift(a)))
 
@@ -223,7 +215,6 @@ _ANY = [_oblong(3, 2), _oblong(2, 3), _oblong(4, 2, 3)]
         _oblong(3, 2, rcond=0.8),
         _oblong(4, 2, 3, rtol=0.8),
     ],
-    name="linalg.pinv",
     note="the derivative at constant rank",
 )
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
@@ -251,7 +242,6 @@ def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
         *(Sample(normal(*pair), {"rcond": None}, (0, 1)) for pair in (((4, 2), (4,)), ((4, 2), (4, 3)), ((2, 3), (2,)))),
         regular((3, 3), (3,), rcond=None),
     ],
-    name="linalg.lstsq",
     note="the derivative at constant rank",
 )
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
@@ -283,7 +273,6 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
             (0, 1),
         ),
     ],
-    name="linalg.tensorsolve",
 )
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     a, b = lift(a), lift(b)
@@ -295,9 +284,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return np.reshape(solve(np.reshape(a, (b.size, b.size)), np.reshape(b, -1)), shape)
 
 
-@implements(
-    np.linalg.matrix_power, [regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)] + [regular((3, 2, 2), n=5)], name="linalg.matrix_power"
-)
+@implements(np.linalg.matrix_power, [regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)] + [regular((3, 2, 2), n=5)])
 def matrix_power(a: Any, n: Any) -> Any:
     """`np.linalg.matrix_power`, by repeated squaring."""
     a = lift(a)
@@ -343,7 +330,6 @@ def _chain(*shapes: tuple[int, ...]) -> Sample:
         _chain((3,), (3, 2), (2, 4), (4,)),
         _chain((3, 5), (5, 2), (2, 4), (4, 1)),
     ],
-    name="linalg.multi_dot",
 )
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """`np.linalg.multi_dot`: in the cheapest order."""
@@ -377,7 +363,6 @@ def _graded(p: Any) -> Sample:
 @implements(
     np.linalg.cond,
     [*_ANY, *(_graded(p) for p in (None, 2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf))],
-    name="linalg.cond",
 )
 def cond(x: Any, p: Any = None) -> Any:
     x = lift(x)
@@ -398,7 +383,6 @@ _rank = undeclared_constant("linalg.matrix_rank", lambda x, tol, symmetric, rtol
 @implements(
     np.linalg.matrix_rank,
     [*_ANY, *_SINGULAR, one(3), one(3, 3, tol=0.1)],
-    name="linalg.matrix_rank",
     constant=True,
 )
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
@@ -410,7 +394,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 # The array API's names for what NumPy has elsewhere
-@implements(np.linalg.outer, products.both(((3,), (2,))), name="linalg.outer")
+@implements(np.linalg.outer, products.both(((3,), (2,))))
 def _outer(x1: Any, x2: Any, /) -> Any:
     """`np.linalg.outer`: of vectors."""
     x1, x2 = lift(x1), lift(x2)
@@ -419,7 +403,7 @@ def _outer(x1: Any, x2: Any, /) -> Any:
     return products.outer(x1, x2)
 
 
-@implements(np.linalg.cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)], name="linalg.cross")
+@implements(np.linalg.cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)])
 def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """`np.linalg.cross`: of vectors with three components."""
     x1, x2 = lift(x1), lift(x2)
@@ -428,12 +412,12 @@ def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.cross(x1, x2, axis=axis)
 
 
-@implements(np.linalg.matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))), name="linalg.matmul")
+@implements(np.linalg.matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))))
 def _matmul(x1: Any, x2: Any, /) -> Any:
     return matmul(lift(x1), lift(x2))
 
 
-@implements(np.linalg.vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)], name="linalg.vecdot")
+@implements(np.linalg.vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)])
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return products.vecdot(x1, x2, axis=axis)
 

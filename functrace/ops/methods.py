@@ -211,6 +211,12 @@ def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
     _inplace.become(self, padded.reshape(wanted.shape))
 
 
+def _set_shape(self: Any, shape: Any) -> None:
+    if _inplace.shared(self) or any(r() is not None for r in getattr(self, "views", ())):
+        raise AttributeError(f"the shape of a traced array that shares its memory can't be set: write x = x.reshape({shape}).")
+    _inplace.become(self, _reshaped(self, shape))
+
+
 def _conjugate(self: Any, out: Any = None) -> Any:
     return self if self.dtype.kind != "c" and out is None else np.conjugate(self, out=out)
 
@@ -231,6 +237,8 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
 }
 for _name, _get in _PROPERTIES.items():
     setattr(Tracer, _name, property(_get))
+for _class in Tracer, BatchTracer:
+    _class.shape = vars(_class)["shape"].setter(_set_shape)  # type: ignore[method-assign]
 
 
 def _without(name: str, reason: str) -> property:

@@ -91,7 +91,6 @@ def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
 
 
 def _matrix(x: Any, order: Any, row: int, col: int) -> Any:
-    """The norm of the matrices on two axes, which are kept with length 1."""
     if isinstance(order, Tracer):
         raise ValueError("Invalid norm order for matrices.")
     if order in (None, "fro", "f"):
@@ -133,7 +132,7 @@ _NORM = [
 ]
 
 
-@implements(np.linalg.norm, _NORM, name="linalg.norm", note="zero subgradient where the norm is 0")
+@implements(np.linalg.norm, _NORM, note="zero subgradient where the norm is 0")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`, every order."""
     x = as_float(x)
@@ -163,7 +162,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         Sample(_away(2, 3), {"axis": 0, "keepdims": True}),
         Sample(_away(2, 3), {"keepdims": True}),
     ],
-    name="linalg.vector_norm",
     note="zero subgradient where the norm is 0",
 )
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
@@ -175,7 +173,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 @implements(
     np.linalg.matrix_norm,
     [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})],
-    name="linalg.matrix_norm",
 )
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

@@ -147,6 +147,11 @@ _to_index = (
     "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
     "functrace.numpy.ravel_multi_index((i, j), array.shape)); "
 )
+_instead = {  # of names in the function that asks: what NumPy does in C, where no protocol can say no
+    "dot": "use a @ x for a.dot(x) of a plain array; ",
+    "float32": "use x.astype(np.float32) for np.float32(x); ",
+    "float64": "use x.astype(float) for np.float64(x); ",
+}
 _to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
 
@@ -158,7 +163,8 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
         return np.asarray(as_one(self))
     if str(caller.f_globals.get("__name__")).startswith("numpy.polynomial"):
         return _refuse(self, "a plain ndarray", "use functrace.numpy.polynomial, which takes traced values")
-    return _refuse(self, "a plain ndarray", (_to_index if self.dtype.kind in "ui" else "") + _to_array)
+    asked = "".join([text for name, text in _instead.items() if name in caller.f_code.co_names])
+    return _refuse(self, "a plain ndarray", asked + (_to_index if self.dtype.kind in "ui" else "") + _to_array)
 
 
 def _compared(caller: FrameType) -> bool:

@@ -118,7 +118,7 @@ _ravel = constant_op("ravel_multi_index", lambda *a: np.ravel_multi_index(a[:-3]
 
 
 def _ix(*args: Any) -> Any:
-    lines = [lift(a) for a in args]
+    lines = [np.nonzero(x)[0] if x.dtype == bool else x for x in map(lift, args)]
     return tuple(as_line(x, k, len(lines)) for k, x in enumerate(lines))
 
 

@@ -20,7 +20,7 @@ from functrace.ops.registry import TABLE, Sample, implements, sought
 
 MAKERS = (  # what makes arrays
     "arange array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray copy empty empty_like eye full full_like geomspace "
-    "identity linspace logspace ones ones_like require tri zeros zeros_like"
+    "identity indices linspace logspace ones ones_like require tri zeros zeros_like"
 ).split()
 
 
@@ -48,7 +48,6 @@ _globals: dict[int, dict[str, Any]] = {}
 
 
 def _other(value: Any, name: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
-    """What a global name stands for in rebased code."""
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         if hasattr(value, "ndarray"):
             return NAMESPACE

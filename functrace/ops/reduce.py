@@ -20,7 +20,6 @@ _MANY = 512  # elements from which on a sort that is not stable is faster, the l
 
 @lru_cache(maxsize=1024)
 def _left(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """The axes that a reduction leaves."""
     axes = range(ndim) if axis is None else [a % ndim for a in (axis if isinstance(axis, tuple) else (axis,))] if ndim else ()
     return tuple(k for k in range(ndim) if k not in axes)
 

@@ -173,7 +173,8 @@ def implements(
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         own = numpy[0] if isinstance(numpy, tuple) and numpy else numpy
-        title = name or function.__name__
+        prefix = {"numpy": "", "numpy.linalg": "linalg."}.get(getattr(own, "__module__", None) or "")
+        title = name or (function.__name__ if prefix is None else prefix + own.__name__)
         function.__qualname__ = title  # what Python's errors about arguments call it
         function.__doc__ = function.__doc__ or f"`{title if title.startswith('scipy.') else f'np.{title}'}`."
         traced = giving_out(title, function)

@@ -26,7 +26,7 @@ def short(x: Any, axis: Any, compared: bool = False) -> bool:
     if axis is None or ndim < 2 or char not in _ADDED or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
         return False
     n, worth = shape[-1], 1 if compared else 2
-    if isinstance(x, np.ndarray) and x.strides[-1] != x.itemsize:  # NumPy goes along the other axes
+    if isinstance(x, np.ndarray) and x.strides[-1] not in (0, x.itemsize):  # NumPy goes along the other axes
         return False
     return 1 < n < (_COMPARED if compared else _ADDED)[char] and x.size >= worth * n * (100 + 12 * n)  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ next state. Updates are trees like the parameters: gradients at first, at the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -103,11 +103,6 @@ def _zeros(what: str, params: Any) -> Any:
     return tree.map(zeros, params)
 
 
-def _floats(gs: Sequence[Any], likes: Sequence[Any]) -> list[Any]:
-    """Gradients in the dtypes of the state."""
-    return [g if g.dtype == x.dtype else g.astype(x.dtype) for g, x in zip(gs, likes)]
-
-
 _START = np.int64(0)
 
 
@@ -154,19 +149,35 @@ class CenteredState(NamedTuple):
     nu: Any
 
 
-def _stateful(kind: type, init: Callable[[Any], Any], update: Callable[[Any, Any], tuple[Any, Any]]) -> GradientTransformation:
-    """The transformation whose states are of this kind, the only one that its update takes."""
+def _stateful(what: str, kind: Any, step: Callable[..., tuple[Any, ...]], start: Any = None) -> GradientTransformation:
+    """The transformation of states of this kind: perhaps a count, then trees like the parameters, of zeros, or what `start` makes of each.
+
+    `step(gs, *fields)` takes lists of leaves, and the number of updates with this one, and gives the updates and the trees after it.
+    """
+    counted = kind._fields[:1] == ("count",)
+    names = ("state", "second")[: len(kind._fields) - counted]
 
     @errors.boundary
-    def checked(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def init(params: Any) -> Any:
+        zeros = _zeros(what, params) if names else None
+        first = tree.map(start, zeros) if start else zeros
+        return kind(*[_START] * counted, *[first] * len(names))
+
+    @errors.boundary
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         if not isinstance(state, kind):
             raise errors.TreeError(
                 f"optim: update needs the {kind.__name__} of its own init, and was given {type(state).__name__}.\n"
                 f"  Call update(grads, state, params), with the state that init, or the last update, returned."
             )
-        return update(updates, state)
+        counts = [count + 1 for count in state[:counted]]
+        treedef, (gs, *fields) = columns(what, updates=updates, **dict(zip(names, state[counted:])))
+        if fields:
+            gs = [g if g.dtype == x.dtype else g.astype(x.dtype) for g, x in zip(gs, fields[0])]
+        out, *new = [tree.built(treedef, xs) for xs in step(gs, *counts, *fields)]
+        return out, kind(*counts, *new)
 
-    return GradientTransformation(errors.boundary(init), checked)
+    return GradientTransformation(init, update)
 
 
 def _stateless(update: Callable[[Any, Any], Any]) -> GradientTransformation:
@@ -175,6 +186,20 @@ def _stateless(update: Callable[[Any, Any], Any]) -> GradientTransformation:
         return update(updates, params), state
 
     return GradientTransformation(lambda params: EmptyState(), passed)
+
+
+def _leafwise(what: str, rule: Callable[[Any], Callable[[Any], Any]]) -> GradientTransformation:
+    """The transformation of each leaf by what `rule` makes of all updates."""
+
+    def update(updates: Any, _params: Any) -> Any:
+        treedef, (us,) = columns(what, updates=updates)
+        return tree.built(treedef, [*map(rule(updates), us)])
+
+    return _stateless(update)
+
+
+def _times(factor: Any) -> Callable[[Any], Any]:
+    return lambda u: cast(factor, u) * u
 
 
 def identity() -> GradientTransformation:
@@ -253,12 +278,7 @@ def scale(factor: Any) -> GradientTransformation:
     >>> optim.scale(-0.5).update(3.0, ())[0]
     np.float64(-1.5)
     """
-
-    def update(updates: Any, _params: Any) -> Any:
-        treedef, (us,) = columns("scale", updates=updates)
-        return tree.unflatten(treedef, [cast(factor, u) * u for u in us])
-
-    return _stateless(update)
+    return _leafwise("scale", lambda _: _times(factor))
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
@@ -270,13 +290,7 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
     >>> first, halving.update(1.0, state)[0]
     (np.float64(1.0), np.float64(0.5))
     """
-
-    def update(updates: Any, state: CountState) -> tuple[Any, Any]:
-        treedef, (us,) = columns("scale_by_schedule", updates=updates)
-        factor = schedule(state.count)
-        return tree.unflatten(treedef, [cast(factor, u) * u for u in us]), CountState(state.count + 1)
-
-    return _stateful(CountState, lambda params: CountState(_START), update)
+    return _stateful("scale_by_schedule", CountState, lambda us, count: ([*map(_times(schedule(count - 1)), us)],))
 
 
 def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
@@ -299,12 +313,7 @@ def clip(limit: Any) -> GradientTransformation:
     >>> optim.clip(1.0).update(np.array([-3.0, 0.5]), ())[0]
     array([-1. ,  0.5])
     """
-
-    def update(updates: Any, _params: Any) -> Any:
-        treedef, (us,) = columns("clip", updates=updates)
-        return tree.unflatten(treedef, [np.clip(u, -cast(limit, u), cast(limit, u)) for u in us])
-
-    return _stateless(update)
+    return _leafwise("clip", lambda _: lambda u: np.clip(u, -cast(limit, u), cast(limit, u)))
 
 
 def clip_by_global_norm(limit: Any) -> GradientTransformation:
@@ -315,13 +324,7 @@ def clip_by_global_norm(limit: Any) -> GradientTransformation:
     >>> optim.clip_by_global_norm(1.0).update(np.array([3.0, 4.0]), ())[0]
     array([0.6, 0.8])
     """
-
-    def update(updates: Any, _params: Any) -> Any:
-        treedef, (us,) = columns("clip_by_global_norm", updates=updates)
-        factor = limit / np.maximum(global_norm(updates), limit)
-        return tree.unflatten(treedef, [cast(factor, u) * u for u in us])
-
-    return _stateless(update)
+    return _leafwise("clip_by_global_norm", lambda updates: _times(limit / np.maximum(global_norm(updates), limit)))
 
 
 def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
@@ -363,14 +366,11 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     (np.float64(1.0), np.float64(1.5))
     """
 
-    def update(updates: Any, state: TraceState) -> tuple[Any, Any]:
-        treedef, (gs, ts) = columns("trace", updates=updates, state=state.trace)
-        gs = _floats(gs, ts)
+    def step(gs: Any, ts: Any) -> tuple[Any, ...]:
         ts = [g + cast(decay, t) * t for g, t in zip(gs, ts)]
-        out = [g + cast(decay, t) * t for g, t in zip(gs, ts)] if nesterov else ts
-        return tree.unflatten(treedef, out), TraceState(tree.unflatten(treedef, ts))
+        return [g + cast(decay, t) * t for g, t in zip(gs, ts)] if nesterov else ts, ts
 
-    return _stateful(TraceState, lambda params: TraceState(_zeros("trace", params)), update)
+    return _stateful("trace", TraceState, step)
 
 
 def scale_by_adam(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
@@ -382,21 +382,13 @@ def scale_by_adam(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any
     np.float64(-1.0)
     """
 
-    def init(params: Any) -> AdamState:
-        zeros = _zeros("adam", params)
-        return AdamState(_START, zeros, zeros)
-
-    def update(updates: Any, state: AdamState) -> tuple[Any, Any]:
-        treedef, (gs, ms, vs) = columns("adam", updates=updates, state=state.mu, second=state.nu)
-        count = state.count + 1
-        gs = _floats(gs, ms)
+    def step(gs: Any, count: Any, ms: Any, vs: Any) -> tuple[Any, ...]:
         ms = [_average(m, b1, g) for m, g in zip(ms, gs)]
         vs = [_average(v, b2, np.square(g)) for v, g in zip(vs, gs)]
         first, second = 1 - b1**count, 1 - b2**count
-        out = [m / cast(first, m) / (_root(v / cast(second, v) + cast(eps_root, v)) + cast(eps, v)) for m, v in zip(ms, vs)]
-        return tree.unflatten(treedef, out), AdamState(count, tree.unflatten(treedef, ms), tree.unflatten(treedef, vs))
+        return [m / cast(first, m) / (_root(v / cast(second, v) + cast(eps_root, v)) + cast(eps, v)) for m, v in zip(ms, vs)], ms, vs
 
-    return _stateful(AdamState, init, update)
+    return _stateful("adam", AdamState, step)
 
 
 def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> GradientTransformation:
@@ -409,13 +401,10 @@ def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> GradientTransformation:
     array([-1.,  0.,  1.])
     """
 
-    def update(updates: Any, state: LionState) -> tuple[Any, Any]:
-        treedef, (gs, ms) = columns("lion", updates=updates, state=state.mu)
-        gs = _floats(gs, ms)
-        out = [np.sign(_average(m, b1, g)) for m, g in zip(ms, gs)]
-        return tree.unflatten(treedef, out), LionState(tree.unflatten(treedef, [_average(m, b2, g) for m, g in zip(ms, gs)]))
+    def step(gs: Any, ms: Any) -> tuple[Any, ...]:
+        return [np.sign(_average(m, b1, g)) for m, g in zip(ms, gs)], [_average(m, b2, g) for m, g in zip(ms, gs)]
 
-    return _stateful(LionState, lambda params: LionState(_zeros("lion", params)), update)
+    return _stateful("lion", LionState, step)
 
 
 def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> GradientTransformation:
@@ -427,22 +416,14 @@ def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> G
     np.float64(-2.0)
     """
 
-    def init(params: Any) -> Any:
-        zeros = _zeros("rmsprop", params)
-        return CenteredState(zeros, zeros) if centered else SquaresState(zeros)
-
-    def update(updates: Any, state: Any) -> tuple[Any, Any]:
-        treedef, (gs, vs) = columns("rmsprop", updates=updates, state=state.nu)
-        gs = _floats(gs, vs)
+    def step(gs: Any, *fields: Any) -> tuple[Any, ...]:
+        *means, vs = fields
         vs = [_average(v, decay, np.square(g)) for v, g in zip(vs, gs)]
-        spread: list[Any] = vs
-        new: Any = SquaresState(tree.unflatten(treedef, vs))
-        if centered:
-            ms = [_average(m, decay, g) for m, g in zip(tree.leaves(state.mu), gs)]
-            spread, new = [v - np.square(m) for v, m in zip(vs, ms)], CenteredState(tree.unflatten(treedef, ms), new.nu)
-        return tree.unflatten(treedef, [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, spread)]), new
+        means = [[_average(m, decay, g) for m, g in zip(ms, gs)] for ms in means]  # one if centered, else none
+        spread = [v - np.square(m) for v, m in zip(vs, means[0])] if centered else vs
+        return [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, spread)], *means, vs
 
-    return _stateful(CenteredState if centered else SquaresState, init, update)
+    return _stateful("rmsprop", CenteredState if centered else SquaresState, step)
 
 
 def scale_by_adagrad(initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> GradientTransformation:
@@ -454,14 +435,8 @@ def scale_by_adagrad(initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> 
     np.float64(0.6)
     """
 
-    def init(params: Any) -> SquaresState:
-        return SquaresState(tree.map(lambda x: x + cast(initial_accumulator_value, x), _zeros("adagrad", params)))
-
-    def update(updates: Any, state: SquaresState) -> tuple[Any, Any]:
-        treedef, (gs, vs) = columns("adagrad", updates=updates, state=state.nu)
-        gs = _floats(gs, vs)
+    def step(gs: Any, vs: Any) -> tuple[Any, ...]:
         vs = [v + np.square(g) for v, g in zip(vs, gs)]
-        out = [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, vs)]
-        return tree.unflatten(treedef, out), SquaresState(tree.unflatten(treedef, vs))
+        return [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, vs)], vs
 
-    return _stateful(SquaresState, init, update)
+    return _stateful("adagrad", SquaresState, step, lambda x: x + cast(initial_accumulator_value, x))

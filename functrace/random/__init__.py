@@ -26,9 +26,12 @@ same on every machine, others to the rounding of its `log` and `cos`. A change o
 
 from functrace import errors as _errors
 from functrace.random.distributions import bernoulli as bernoulli
+from functrace.random.distributions import beta as beta
 from functrace.random.distributions import categorical as categorical
 from functrace.random.distributions import choice as choice
+from functrace.random.distributions import dirichlet as dirichlet
 from functrace.random.distributions import exponential as exponential
+from functrace.random.distributions import gamma as gamma
 from functrace.random.distributions import gumbel as gumbel
 from functrace.random.distributions import laplace as laplace
 from functrace.random.distributions import multivariate_normal as multivariate_normal
@@ -36,14 +39,18 @@ from functrace.random.distributions import normal as normal
 from functrace.random.distributions import permutation as permutation
 from functrace.random.distributions import rademacher as rademacher
 from functrace.random.distributions import randint as randint
+from functrace.random.distributions import truncated_normal as truncated_normal
 from functrace.random.distributions import uniform as uniform
-from functrace.random.inverse import beta as beta
-from functrace.random.inverse import dirichlet as dirichlet
-from functrace.random.inverse import gamma as gamma
-from functrace.random.inverse import truncated_normal as truncated_normal
 from functrace.random.keys import bits as bits
 from functrace.random.keys import fold_in as fold_in
 from functrace.random.keys import key as key
 from functrace.random.keys import split as split
 
-__getattr__ = _errors.renamed(__name__, {"PRNGKey": "functrace.random.key", "default_rng seed": "numpy.random, or functrace.random.key"})
+__getattr__ = _errors.renamed(
+    __name__,
+    {
+        "PRNGKey": "functrace.random.key",
+        "default_rng seed": "numpy.random, or functrace.random.key",
+        "cauchy logistic t poisson chisquare": "functrace.scipy.stats: its ppf of functrace.random.uniform(key, shape)",
+    },
+)

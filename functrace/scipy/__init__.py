@@ -57,7 +57,9 @@ def refuse(library: Any, reasons: dict[str, str]) -> dict[str, Callable[..., Any
         out[name] = ours = plain_first(theirs, _refusal(f"{library.__name__}.{name}", reason))
         ours.__name__ = ours.__qualname__ = name
         ours.__doc__ = f"SciPy's own; refused on traced values: {reason}."
-        if not isinstance(theirs, type):  # SciPy needs its classes
+        if isinstance(theirs, type):
+            vars(ours).update({n: getattr(theirs, n) for n in dir(theirs) if not n.startswith("_")})
+        else:  # SciPy needs its classes
             _REFUSED[f"{library.__name__}.{name}"] = theirs, ours
         if isinstance(theirs, np.ufunc):
             UFUNCS[theirs] = getattr(ours, "__wrapped__")  # noqa: B009

@@ -34,7 +34,6 @@ def _rms(x: Any) -> float:
 
 
 def _combined(K: Any, row: Any) -> Any:
-    """A combination of the slopes."""
     total: Any = 0.0
     for c, k in zip(row, K):
         if c != 0:
@@ -188,7 +187,6 @@ class _Event:
         return solution(lambda x: at(t + h * x, within(x)), lambda g: g, 0.5, (), solver, None)
 
     def entered(self, t: Any, y: Any) -> bool:
-        """Whether this zero is the last."""
         self.times.append(t)
         self.states.append(y)
         self.left -= 1

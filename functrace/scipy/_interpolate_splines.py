@@ -9,17 +9,16 @@ import scipy.interpolate as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
 from functrace import errors
-from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
+from functrace.ops.registry import holds_tracer
 from functrace.scipy._linalg_systems import solve_banded
 from functrace.scipy._shared import double, one_of
 from functrace.transforms.derivatives import jvp
 
 
 def _after(d: Any, like: Any) -> Any:
-    """A vector along the first axis of an array."""
     return np.reshape(d, (-1, *(1,) * (like.ndim - 1)))
 
 
@@ -41,7 +40,6 @@ def place(x: Any, at: Any) -> tuple[Any, Any]:
 
 
 def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
-    """The points, the values with their axis in front, and which it is."""
     axis = normalize_axis_index(axis, lift(y).ndim)
     x, y = double(x), np.moveaxis(double(y), axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:
@@ -51,12 +49,23 @@ def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     return x, y, axis
 
 
-class _Interpolant:
+class _Class(type):
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(getattr(_scipy, "" if name.startswith("_") else cls.__name__), name)
+
+
+class _Interpolant(metaclass=_Class):
     """What all have in common: points of any shape, the interpolated axis, and what holds outside."""
 
     axis = 0
     extrapolate: Any = True
     _ends: tuple[Any, Any]
+    _made: tuple[Any, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made._made = args, kwargs
+        return made
 
     def _at(self, x: Any, nu: int) -> Any:
         raise NotImplementedError
@@ -81,7 +90,8 @@ class _Interpolant:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_ends" not in vars(self):  # or it is not yet made
             raise AttributeError(name)
-        if any(isinstance(v, Tracer) for v in vars(self).values()):
+        args, kwargs = self._made
+        if holds_tracer([*args, *kwargs.values()]):
             if not hasattr(getattr(_scipy, type(self).__name__, None), name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise errors.UnsupportedError(
@@ -91,7 +101,8 @@ class _Interpolant:
         return getattr(self._plain(), name)
 
     def _plain(self) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no other methods here")
+        args, kwargs = self._made
+        return getattr(_scipy, type(self).__name__)(*args, **kwargs)
 
 
 class PPoly(_Interpolant):
@@ -101,9 +112,6 @@ class PPoly(_Interpolant):
         self.c, self.x, self.axis = double(c), double(x), axis
         self.extrapolate = True if extrapolate is None else extrapolate
         self._ends = self.x[0], self.x[-1]
-
-    def _plain(self) -> Any:
-        return _scipy.PPoly(self.c, self.x, self.extrapolate, self.axis)
 
     def _at(self, x: Any, nu: int) -> Any:
         i = piece(self.x, x)
@@ -305,9 +313,6 @@ class BSpline(_Interpolant):
         self.c = np.moveaxis(self.c, self.axis, 0)
         self._ends = self.t[self.k], self.t[-self.k - 1]
 
-    def _plain(self) -> Any:
-        return _scipy.BSpline(self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis)
-
     def derivative(self, nu: int = 1) -> BSpline:
         """The derivative, a `BSpline`."""
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
@@ -353,6 +358,11 @@ class BSpline(_Interpolant):
         return whole(b) - whole(a)
 
 
+def ours(found: Any) -> BSpline:
+    """A spline of SciPy's that can be evaluated at traced points."""
+    return BSpline(found.t, np.moveaxis(found.c, 0, found.axis), found.k, found.extrapolate, found.axis)
+
+
 def _basis(x: Any, t: Any, k: int) -> tuple[Any, Any]:
     """The number of the first B-spline that is not zero at each point, and that and the next k: de Boor 1978, chapter X."""
     i = np.clip(np.searchsorted(t, x, side="right") - 1, k, t.shape[0] - k - 2)
@@ -391,6 +401,8 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     x, y, axis = _knots(x, y, axis)
     conditions = 0 if bc_type in (None, "not-a-knot") else {"clamped": 1, "natural": 2}.get(bc_type if isinstance(bc_type, str) else "", -1)
     if conditions < 0 or conditions and k != 3:
+        if not holds_tracer([x, y, t, bc_type]):
+            return ours(_scipy.make_interp_spline(x, np.moveaxis(y, 0, axis), k, t, bc_type, axis))
         refuse("make_interp_spline", bc_type=(bc_type, None))
     if t is None:
         half, between = (k + 1) // 2, x if k % 2 else (x[1:] + x[:-1]) / 2
@@ -422,6 +434,8 @@ def make_lsq_spline(
 
 def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> BSpline:
     """`scipy.interpolate.make_smoothing_spline` with `lam` given: Green & Silverman 1994, "Nonparametric regression", 2.3."""
+    if lam is None and not holds_tracer([x, y, w]):
+        return ours(_scipy.make_smoothing_spline(x, y, w, **({"axis": axis} if axis else {})))  # which SciPy 1.15 has not
     x, y, axis = _knots(x, y, axis)
     if lam is None:
         raise errors.UnsupportedError("make_smoothing_spline: the search for lam has no derivative rule in functrace.\n  Pass lam.")

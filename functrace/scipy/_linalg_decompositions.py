@@ -27,6 +27,7 @@ from functrace.scipy._linalg_systems import (
     solve_triangular,
 )
 from functrace.scipy._shared import one_of
+from functrace.transforms.batching import vmap
 
 # decompositions
 
@@ -80,10 +81,12 @@ def _packed(a: Any) -> tuple[Any, Any]:
 _SIZES = ((3, 3), (4, 2), (2, 4))
 
 
-@declared("lu", *(_apart(*s) for s in _SIZES), _apart(3, 3, permute_l=True), _apart(3, 3, p_indices=True))
+@declared("lu", *(_apart(*s) for s in _SIZES), _apart(3, 3, permute_l=True), _apart(3, 3, p_indices=True), one(2, 3, 4))
 def lu(a: Any, permute_l: bool = False, p_indices: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.lu`; the permutation is constant."""
     a = _array(a)
+    if a.ndim > 2:
+        return vmap(lambda x: lu(x, permute_l, p_indices))(a)
     packed, order = _packed(a)
     (m, n), k = a.shape, min(a.shape)
     lower = packed[:, :k] * np.tri(m, k, k=-1, dtype=bool) + np.eye(m, k, dtype=a.dtype)
@@ -181,7 +184,6 @@ def diagsvd(s: Any, M: int, N: int) -> Any:
 
 
 def _bands_of(x: Any) -> Any:
-    """The lower bands of a Hermitian matrix."""
     rows, inside = _rows(x.shape[0], x.shape[0], 0)
     return x[rows, np.arange(x.shape[0])] * inside
 

@@ -49,7 +49,6 @@ def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _array(x: Any) -> Any:
-    """An array of a dtype that LAPACK has."""
     return as_float(single(x))
 
 
@@ -246,7 +245,6 @@ def _rows(count: int, n: int, upper: int) -> tuple[Any, Any]:
 
 
 def _flipped(ab: Any, lower: int, upper: int) -> Any:
-    """The bands of the transposed matrix."""
     columns, inside = _rows(lower + upper + 1, ab.shape[-1], lower)
     return ab[(lower + upper - np.arange(lower + upper + 1))[:, None], columns] * inside
 
@@ -283,7 +281,6 @@ def _both_halves(ab: Any, lower: bool) -> tuple[Any, int]:
 
 
 def _dense(ab: Any, upper: int) -> Any:
-    """The matrix of its bands."""
     n = ab.shape[1]
     k = upper + np.arange(n)[:, None] - np.arange(n)
     return ab[np.clip(k, 0, ab.shape[0] - 1), np.arange(n)] * ((k >= 0) & (k < ab.shape[0]))

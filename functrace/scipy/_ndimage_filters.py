@@ -30,7 +30,6 @@ _PADS = {
 
 
 def _each(value: Any, axes: Any) -> list[Any]:
-    """One value for each axis."""
     if np.ndim(value) == 0 or isinstance(value, str):
         return [value] * len(axes)
     if len(value) != len(axes):
@@ -274,7 +273,6 @@ for _name, _function in (("correlate1d", correlate), ("convolve1d", convolve)):
 
 
 def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any) -> Any:
-    """All values that each element's window holds, on a last axis."""
     axes = range(x.ndim)
     shape = np.shape(footprint) if footprint is not None else tuple(int(n) for n in _each(size, axes))
     padded = _padded(x, list(shape), _each(origin, axes), _each(mode, axes), cval)

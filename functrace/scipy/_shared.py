@@ -21,12 +21,13 @@ Declarer = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
 
 
 def declarer(module: Any) -> Declarer:
-    """`implements` for the functions of a module of SciPy: `declared(name, *samples, note=...)`."""
+    """`implements` for the functions of a module of SciPy: `declared(name, *samples, note=...)`. Without tracers SciPy's own run."""
 
     def declared(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-            function.__name__ = name
-            return implements(getattr(module, name, None), samples, name=f"{module.__name__}.{name}", **more)(function)
+            function.__name__, path = name, f"{module.__name__}.{name}"
+            implements(getattr(module, name, None), samples, name=path, **more)(function)
+            return TABLE[path].function
 
         return enter
 

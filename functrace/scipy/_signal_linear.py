@@ -263,7 +263,6 @@ def _coefficients(num: Any, den: Any) -> tuple[Any, Any]:
 
 
 def _state(system: Any) -> Any:
-    """The four matrices of a system."""
     if hasattr(system, "to_ss"):
         system = system.to_ss()
         return system.A, system.B, system.C, system.D

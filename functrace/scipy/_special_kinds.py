@@ -202,8 +202,6 @@ def _rarely(mask: Any, *args: Any) -> Any:
 
 @functools.cache
 def _partial(f: Map, k: int) -> Map:
-    """The derivative of an elementwise function in argument k."""
-
     def partial(*xs: Any) -> Any:
         y, pull = vjp(lambda x: f(*xs[:k], x, *xs[k + 1 :]), xs[k])
         return pull(np.ones(y.shape, y.dtype))[0]

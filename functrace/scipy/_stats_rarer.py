@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sp
 
-from functrace.scipy._special_stats import log_chi_moment
+from functrace.scipy._special_functions import log_chi_moment
 from functrace.scipy._stats_laws import _INF, _LOG2, _PI, _POSITIVE, _UNIT, LAWS, Formula, Law, _any, _at_zero, _even, _normal
 from functrace.scipy.special import zeta
 
@@ -268,3 +268,6 @@ MASSES: dict[str, Law] = {
         valid=lambda a: a > 1,
     ),
 }  # fmt: skip
+
+
+# distributions of vectors and matrices: of a symmetric matrix the lower triangle is read, as by SciPy

@@ -43,7 +43,6 @@ def _plain(x: Any, axis: Any, name: str, nan_policy: str = "propagate") -> tuple
 
 
 def _kept(x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
-    """`out`, with the reduced axes of x as axes of length 1 if asked for."""
     return number(out) if not keepdims else np.reshape(out, (1,) * x.ndim) if axis is None else np.expand_dims(out, axis)
 
 

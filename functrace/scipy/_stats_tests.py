@@ -167,7 +167,7 @@ _POWERS = {"pearson": 1, "log-likelihood": 0, "freeman-tukey": -0.5, "mod-log-li
 
 @_declared("power_divergence")
 def power_divergence(
-    f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **more: Any
+    f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **more: Any
 ) -> Any:
     """`scipy.stats.power_divergence`: statistic and p-value."""
     no_more("power_divergence", more)
@@ -183,11 +183,11 @@ def power_divergence(
     else:
         terms = 2.0 / (power * (power + 1)) * obs * ((obs / exp) ** power - 1)
     statistic = np.sum(terms, axis=over)
-    return Test(statistic, sp.gammaincc((obs.shape[over] - 1 - ddof) / 2, statistic / 2))
+    return Test(statistic, sp.gammaincc((obs.shape[over] - 1 - np.asarray(ddof)) / 2, statistic / 2))
 
 
 @_declared("chisquare")
-def chisquare(f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, *, sum_check: bool = True, **more: Any) -> Any:
+def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, *, sum_check: bool = True, **more: Any) -> Any:
     """`scipy.stats.chisquare`: statistic and p-value; sums are not compared."""
     return power_divergence(f_obs, f_exp, ddof, axis, "pearson", **more)
 

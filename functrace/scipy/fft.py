@@ -77,7 +77,6 @@ for _shift in (_numpy.fftshift, _numpy.ifftshift):
 
 
 def _ends(x: Any, axis: int, first: float, last: float) -> Any:
-    """The first and the last of an axis multiplied."""
     weights = np.ones(x.shape[axis], x.real.dtype)
     weights[0] *= first
     weights[-1] *= last

@@ -69,7 +69,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def _started(out: Any, initial: Any) -> Any:
-    """Cumulative integrals, with the value at the first point before them if there is one."""
     return out if initial is None else np.concatenate([np.zeros((*out.shape[:-1], 1), out.dtype) + initial, out], axis=-1)
 
 
@@ -150,7 +149,6 @@ def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
 
 @functools.cache
 def _gauss(n: int) -> tuple[Any, Any]:
-    """Nodes and weights of Gauss and Legendre on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return (nodes + 1) / 2, weights / 2
 

@@ -25,7 +25,7 @@ from functrace import errors
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
-from functrace.ops.registry import Sample
+from functrace.ops.registry import Sample, holds_tracer
 from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy._interpolate_splines import (
@@ -105,17 +105,23 @@ _KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.3, 2.2, 4.0, 4.0, 4.0, 4.0])
 _TCK: Any = lambda rng: (_KNOTS, rng.normal(size=6).tolist(), 3)
 
 
-@_declared("splev", *(Sample(lambda rng: (np.array([0.4, 1.7, 4.3]), _TCK(rng)), {"ext": ext}, (0,)) for ext in (0, 1, 3)))
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """`scipy.interpolate.splev`, of one function."""
-    return _beyond(BSpline(*tck) if isinstance(tck, tuple) else tck, double(x), der, ext)
+    """`scipy.interpolate.splev`, of one function, or of those of a curve."""
+    if not isinstance(tck, (tuple, list)):
+        return _beyond(tck, double(x), der, ext)
+    t, c, k = tck
+    return [splev(x, (t, one, k), der, ext) for one in c] if np.ndim(c[0]) else _beyond(BSpline(t, c, k), double(x), der, ext)
 
 
-@_declared("splint", Sample(lambda rng: (0.4, 3.1, _TCK(rng)), wrt=(0, 1)))
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     """`scipy.interpolate.splint`, of one function, which is 0 outside of its knots."""
     refuse("splint", full_output=(full_output or None, None))
-    return (BSpline(*tck) if isinstance(tck, tuple) else tck).integrate(a, b, extrapolate=False)
+    return (BSpline(*tck) if isinstance(tck, (tuple, list)) else tck).integrate(a, b, extrapolate=False)
+
+
+# not SciPy's own where nothing is traced: they take splines of ours
+_declared("splev", *(Sample(lambda rng: (np.array([0.4, 1.7, 4.3]), _TCK(rng)), {"ext": ext}, (0,)) for ext in (0, 1, 3)))(splev)
+_declared("splint", Sample(lambda rng: (0.4, 3.1, _TCK(rng)), wrt=(0, 1)))(splint)
 
 
 def _beyond(spline: Any, x: Any, nu: int, ext: Any) -> Any:
@@ -147,11 +153,11 @@ class InterpolatedUnivariateSpline(_Interpolant):
 
     def derivative(self, n: int = 1) -> Any:
         """The derivative, a spline."""
-        return self._of(self.spline.derivative(n), 1 if self.ext in (3, "const") else self.ext)
+        return _Derived(self.spline.derivative(n), 1 if self.ext in (3, "const") else self.ext, self._ends)
 
     def antiderivative(self, n: int = 1) -> Any:
         """The integral from the first point, a spline."""
-        return self._of(self.spline.antiderivative(n), self.ext)
+        return _Derived(self.spline.antiderivative(n), self.ext, self._ends)
 
     def integral(self, a: Any, b: Any) -> Any:
         """The integral from a to b, of what is 0 beyond the points."""
@@ -161,20 +167,31 @@ class InterpolatedUnivariateSpline(_Interpolant):
         """The value and all derivatives at a point."""
         return np.stack([self.spline(x, nu) for nu in range(self.spline.k + 1)])
 
-    def _of(self, spline: BSpline, ext: Any) -> Any:
-        made = object.__new__(InterpolatedUnivariateSpline)
-        made.spline, made.ext, made._ends = spline, ext, self._ends
-        return made
+
+class _Derived(InterpolatedUnivariateSpline):
+    """A derivative or an integral of one."""
+
+    def __init__(self, spline: BSpline, ext: Any, ends: Any) -> None:
+        self.spline, self.ext, self._ends = spline, ext, ends
+
+    def _plain(self) -> Any:
+        s = self.spline
+        return _scipy.UnivariateSpline._from_tck((s.t, np.pad(s.c, (0, s.k + 1)), s.k), self.ext)
 
 
 class UnivariateSpline(InterpolatedUnivariateSpline):
-    """`scipy.interpolate.UnivariateSpline` with s=0, through all points: where others put the knots, they jump."""
+    """`scipy.interpolate.UnivariateSpline`; of traced points with s=0, through all of them: where others put the knots, they jump."""
 
     def __init__(
         self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, s: Any = None, ext: Any = 0, check_finite: bool = False
     ) -> None:
-        _through_all("UnivariateSpline", s)
-        super().__init__(x, y, w, bbox, k, ext)
+        if s == 0 or holds_tracer([x, y, w, s]):
+            _through_all("UnivariateSpline", s)
+            super().__init__(x, y, w, bbox, k, ext)
+        else:
+            found = _scipy.UnivariateSpline(x, y, w, bbox, k, s)
+            self.spline, self.ext = BSpline(np.pad(found.get_knots(), k, mode="edge"), found.get_coeffs(), k), ext
+            self._ends = self.spline._ends
 
 
 def cardinals(grid: Any, k: int, x: Any, nu: int = 0) -> Any:

@@ -169,7 +169,6 @@ def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter:
 
 
 def _limits(bounds: Any) -> Any:
-    """Lower and upper bounds, or None."""
     if bounds is None:
         return None
     if hasattr(bounds, "lb"):
@@ -281,7 +280,6 @@ _HALF_SQUARES: Any = lambda r: np.sum(r * r) / 2
 
 
 def _within(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """The bounds of a fit, and a point between them, where `curve_fit` begins."""
     ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     low, high = (np.broadcast_to(np.asarray(v, float), shape) for v in ends)
     below, above = np.isfinite(low), np.isfinite(high)

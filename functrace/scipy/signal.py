@@ -21,6 +21,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, general
 from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
+from functrace.optimize import opaque
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
 from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn
@@ -235,7 +236,6 @@ def filtfilt(
 
 
 def _sections(sos: Any) -> Any:
-    """Second-order sections, checked."""
     sos = np.atleast_2d(as_float(sos))
     if sos.ndim != 2 or sos.shape[1] != 6:
         raise ValueError(f"sos must have the shape (n_sections, 6), not {sos.shape}.")
@@ -345,13 +345,13 @@ def decimate(x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, 
 @_declared(
     "freqs",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
-    note="at given frequencies",
+    Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": 5}, (0, 1)),
 )
 def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> Any:
-    """`scipy.signal.freqs` at given frequencies."""
-    refuse("freqs", plot=(plot, None), worN=(worN if np.ndim(worN) == 0 else None, None))
-    w = np.asarray(worN)
+    """`scipy.signal.freqs`; the frequencies that it chooses are powers of ten, which jump."""
+    refuse("freqs", plot=(plot, None))
     b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    w = opaque(lambda b, a: _scipy.findfreqs(b, a, 200 if worN is None else worN), b, a) if np.ndim(worN) == 0 else np.asarray(worN)
     return w, np.polyval(b, 1j * w) / np.polyval(a, 1j * w)
 
 

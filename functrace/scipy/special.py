@@ -17,7 +17,7 @@ import scipy.special as _scipy
 
 from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import found as _found
-from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma, _special_stats  # noqa: F401
+from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma  # noqa: F401
 from functrace.scipy import refuse as _refuse
 from functrace.scipy._shared import by_name as _by_name
 

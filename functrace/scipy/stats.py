@@ -122,7 +122,6 @@ def _whole(law: Law) -> list[bool]:
 
 
 def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any, Any]:
-    """Shape parameters, location and scale, as SciPy takes them."""
     names = [*law.names, "loc", *([] if law.discrete else ["scale"])]
     given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, args)), **kwargs}
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
@@ -295,7 +294,7 @@ class Distribution:
                     f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n"
                     f"  {_INSTEAD.get(method, 'G')}ive it a rule with functrace.custom_vjp."
                 )
-            return own(*args, *fixed, **named, **kwargs)
+            return (getattr(self._own(*fixed, **named), method) if fixed or named else own)(*args, **kwargs)
 
         return call
 

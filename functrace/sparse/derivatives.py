@@ -45,11 +45,9 @@ class _Products:
         return f"{self.what}({name_of(self.f)})"
 
     def forward(self, seeds: Any) -> Any:
-        """J times each row of `seeds`, as rows."""
         return self._each(self.run.push, seeds, self.inputs, self.outputs)
 
     def reverse(self, seeds: Any) -> Any:
-        """Each row of `seeds` times J, as rows."""
         return self._each(self.run.pull, seeds, self.outputs, self.inputs)
 
     def _each(self, replay: Callable[..., Any], seeds: Any, givens: Sequence[Any], results: Sequence[Any]) -> Any:
@@ -94,7 +92,6 @@ def _boolean(matrix: Any) -> Any:
 
 
 def _seeds(colors: Any) -> Any:
-    """A row for each colour, with ones in its columns."""
     return (colors == np.arange(colors.max(initial=-1) + 1)[:, None]).astype(float)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.forward import spread
-from functrace.core.primitive import BINARY, ITEM, Primitive
+from functrace.core.forward import tangent
+from functrace.core.primitive import ITEM, Primitive
 from functrace.core.tape import Tape
 from functrace.ops.index import filled
 from functrace.sparse.coloring import columns, neighbours
@@ -132,7 +132,6 @@ def _spread(rows: Rows, shape: tuple[int, ...], to: tuple[int, ...]) -> Rows:
 
 
 def _added(places: Any, rows: Rows, size: int) -> Rows:
-    """Rows added into the places of an array of `size` elements."""
     places = np.ravel(places)
     return _rows_of(_matrix(places, np.arange(len(places)), (size, len(places))) @ rows.matrix())
 
@@ -190,11 +189,9 @@ def _probed(primitive: Primitive, k: int, args: tuple[Any, ...], ans: Any, param
     def push(t: Any) -> tuple[Any, ...]:
         ts: list[Any] = [None] * len(args)
         ts[k] = t
-        total: list[Any] = [None] * len(anses)
-        for d in primitive.push(ts, ans, args, params):
-            parts = d if primitive.multi else (spread(d, ans) if primitive.kind == BINARY else d,)
-            total = [a if b is None else b if a is None else a + b for a, b in zip(total, parts)]
-        return tuple(np.zeros(_shape(y)) if t is None else t for t, y in zip(total, anses))
+        total = tangent(primitive, ts, ans, args, params)
+        parts = total if primitive.multi and total is not None else [total] * len(anses)
+        return tuple(np.zeros(_shape(y)) if t is None else t for t, y in zip(parts, anses))
 
     def shown(halves: Any) -> list[Any]:
         """For each row of `halves`, which elements of each result depend on the elements of x that are chosen in it."""

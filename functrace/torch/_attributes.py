@@ -135,7 +135,7 @@ def _map_(self: Any, tensor: Any, callable: Any) -> Any:
     return self.copy_(wrap(np.reshape([callable(x, y) for x, y in zip(self.flatten().tolist(), tensor.flatten().tolist())], self.shape)))
 
 
-def _init_subclass(cls: Any, **kwargs: Any) -> None:
+def _init_subclass(cls: Any, /, **kwargs: Any) -> None:
     super(Tensor, cls).__init_subclass__(**kwargs)
     if not cls.__module__.startswith(("torch", "functrace.")):
         from functrace.torch.overrides import install
@@ -143,7 +143,7 @@ def _init_subclass(cls: Any, **kwargs: Any) -> None:
         install()
 
 
-def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def _torch_function(cls: Any, /, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """What an operation on tensors of a subclass does: it computes, and its results are of that class."""
     from functrace.torch.overrides import default
 

@@ -56,70 +56,41 @@ def _inside(a: Any) -> Any:
     return a.owner
 
 
+_CHANGES: dict[str, tuple[Callable[..., Any], str]] = {  # what is done to a gradient, and the change that undoes it
+    "in": (_leave, "out"),  # the graph enters: the gradient of the argument leaves
+    "out": (_enter, "in"),
+    "shared": (lambda trace, g, _axis: _total(trace, g), "spread"),  # a tensor without the batch: all examples' gradients are summed
+    "spread": (lambda _trace, g, _axis: g, "shared"),  # what is the same in all examples: each has the gradient
+}
+
+
 class _Change(Node):
-    """A node of a linear change of form; `apply` on arrays, and its transpose as another."""
+    """A node of a linear change of form, on arrays; its transpose is another."""
 
     __module__ = "builtins"
     frees = False
 
-    def __init__(self, trace: Any, axis: int, edge: Edge | None, number: int) -> None:
-        self.trace, self.axis, self.edges, self.number = trace, axis, (edge,), number
+    def __init__(self, kind: str, trace: Any, axis: int, edge: Edge | None, number: int) -> None:
+        self.kind, self.trace, self.axis, self.edges, self.number = kind, trace, axis, (edge,), number
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """The change of the gradient."""
-        return (self.change(g),)
+        return (_CHANGES[self.kind][0](self.trace, g, self.axis),)
 
     def restate(self, g: Any) -> Sequence[Any]:
-        """The same, recorded as the inverse change."""
-        t = wrap(self.change(g._a))
+        (t,) = map(wrap, self.backward(g._a))
         if g._rg:
-            t._rg, t._edge = True, (self.inverse(self.trace, self.axis, g._edge, next_number()), 0)
+            t._rg, t._edge = True, (_Change(_CHANGES[self.kind][1], self.trace, self.axis, g._edge, next_number()), 0)
         return (t,)
 
-    def change(self, g: Any) -> Any:
-        raise NotImplementedError
 
-    inverse: Any
-
-
-class _In(_Change):
-    """The graph enters: the gradient of the argument leaves."""
-
-    def change(self, g: Any) -> Any:
-        return _leave(self.trace, g, self.axis)
-
-
-class _Out(_Change):
-    """The graph leaves: the gradient of the result enters."""
-
-    def change(self, g: Any) -> Any:
-        return _enter(self.trace, g, self.axis)
-
-
-class _Shared(_Change):
-    """A tensor without the batch: the gradients of all examples are summed."""
-
-    def change(self, g: Any) -> Any:
-        return _total(self.trace, g)
-
-
-class _Spread(_Change):
-    """What is the same in all examples: each has the gradient."""
-
-    def change(self, g: Any) -> Any:
-        return g
-
-
-for _cls in (_In, _Out, _Shared, _Spread):
-    _cls.__name__ = "VmapBackward0"
-_In.inverse, _Out.inverse, _Shared.inverse, _Spread.inverse = _Out, _In, _Spread, _Shared
+_Change.__name__ = "VmapBackward0"
 
 
 def enter(trace: Any, t: Any, axis: int) -> Any:
     """A tensor as one example of the batch that is its `axis`."""
     out = wrap(_enter(trace, t._a, axis))
     if t._rg and recording():
-        out._rg, out._edge = True, (_In(trace, axis, t._edge, next_number()), 0)
+        out._rg, out._edge = True, (_Change("in", trace, axis, t._edge, next_number()), 0)
     return out
 
 
@@ -136,12 +107,12 @@ def leave(trace: Any, t: Any, axis: int | None) -> Any:
     a = _leave(trace, t._a, axis)
     out = wrap(np.array(a) if isinstance(a, np.ndarray) else a)
     if t._rg:
-        out._rg, out._edge = True, (_Out(trace, axis, t._edge, next_number()), 0)
+        out._rg, out._edge = True, (_Change("out", trace, axis, t._edge, next_number()), 0)
     return out
 
 
 def close(trace: Any, start: int, results: Sequence[Any]) -> None:
-    """End a run whose graph nobody can reach; else put `_Shared` wherever its nodes reach out of it."""
+    """End a run whose graph nobody can reach; else put "shared" changes wherever its nodes reach out of it."""
     stack = [t._edge[0] for t in results if isinstance(t, Tensor) and t._rg]
     if not stack:
         trace.close()
@@ -149,7 +120,7 @@ def close(trace: Any, start: int, results: Sequence[Any]) -> None:
     seen, borders = set(stack), {}
     while stack:
         node = stack.pop()
-        if isinstance(node, _In) and node.trace is trace or node.number < start:
+        if isinstance(node, _Change) and node.kind == "in" and node.trace is trace or node.number < start:
             continue
         edges = list(node.edges)
         for k, edge in enumerate(edges):
@@ -157,7 +128,7 @@ def close(trace: Any, start: int, results: Sequence[Any]) -> None:
                 continue
             if _outer(trace, start, edge[0]):
                 if edge not in borders:
-                    borders[edge] = _Shared(trace, 0, edge, start), 0
+                    borders[edge] = _Change("shared", trace, 0, edge, start), 0
                 edges[k] = borders[edge]
             elif edge[0] not in seen:
                 seen.add(edge[0])
@@ -178,9 +149,10 @@ def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequ
     results: list[Any] = []
     try:
         inner = [t if axis is None else enter(trace, t, axis) for t, axis in zip(tensors, axes)]
+        before = [x._a for x in inner]
         out = list(fun(*inner))
-        for t, x, axis in zip(tensors, inner, axes):
-            if x is not t and x._ver[0]:  # `fun` wrote to its argument
+        for t, x, a, axis in zip(tensors, inner, before, axes):
+            if x is not t and x._a is a and x._ver[0]:  # `fun` wrote to its argument
                 t.copy_(leave(trace, x, axis))
         results = [leave(trace, t, axis) for t, axis in zip(out, out_axes(out))]
         return results

@@ -13,29 +13,44 @@ from types import FunctionType
 from typing import Any
 
 from functrace.errors import boundary
+from functrace.torch._bind import SYNONYMS
 from functrace.torch._views import bad_argument
 
 _THEMSELVES = ("functrace.torch", "functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")
 _PLAIN = ("__new__", "__getattr__", "__init_subclass__", "__hash__", "__setattr__", "__len__", "__bool__", "backward")
 
 
-def _no_tensor(function: Any, first: int, error: AttributeError, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise PyTorch's complaint if it is an argument that has not the attribute, and not the user's code that asked for it."""
+@functools.cache
+def _names(function: Any) -> tuple[Sequence[str], Sequence[str]]:
+    """Of the parameters: those that may stand without a name, and all."""
+    code = inspect.unwrap(function).__code__
+    return code.co_varnames[: code.co_argcount], code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _complaint(function: Any, first: int, error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The keywords by PyTorch's names if they were NumPy's.
+
+    Raises PyTorch's complaint if it is an argument that has not an attribute, and not the user's code that asked for it.
+    """
+    positional, own = _names(function)
+    if isinstance(error, TypeError):
+        renamed = {SYNONYMS[k] if k not in own and SYNONYMS.get(k) in own else k: x for k, x in kwargs.items()}
+        return renamed if len(renamed) == len(kwargs) and renamed != kwargs else None
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None or not trace.tb_frame.f_globals.get("__name__", "").startswith("functrace."):
-        return
-    code = inspect.unwrap(function).__code__
-    for k, (name, x) in enumerate({**dict(zip(code.co_varnames[: code.co_argcount], args)), **kwargs}.items()):
-        if x is error.obj and not hasattr(x, "_a"):
+        return None
+    for k, (name, x) in enumerate({**dict(zip(positional, args)), **kwargs}.items()):
+        if x is getattr(error, "obj", None) and not hasattr(x, "_a"):
             raise bad_argument(function.__name__, name, k + 1 - first, x) from None
+    return None
 
 
 def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
     """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
     found = {
-        name: boundary(f, functools.partial(_no_tensor, f, first))
+        name: boundary(f, functools.partial(_complaint, f, first))
         for name, f in names.items()
         if type(f) is FunctionType
         and f.__module__.startswith("functrace.torch")

@@ -168,19 +168,12 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
     "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
 )  # fmt: skip
-def _square(name: str, A: Any, B: Any = None, *_rest: Any, left: bool = True, **_named: Any) -> None:
+def _square(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
     shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").replace("inverse", "inv")
     if len(shape) < 2:
         wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:
         wrong(f"{name}: A must be batches of square matrices, but they are {shape[-2]} by {shape[-1]} matrices")
-    if name == "linalg.solve":
-        other = B._a.shape
-        vector = len(other) == 1 or other == shape[:-1]
-        n, columns = (other[-1], 1) if vector else other[-2:]
-        if (n if left or vector else columns) != shape[-1]:
-            equation = "AX = B" if left else "XA = B"
-            wrong(f"{name}: Incompatible shapes of A and B for the equation {equation} ({shape[-2]}x{shape[-1]} and {n}x{columns})")
 
 
 @check_of("cross")
@@ -307,7 +300,7 @@ def _something(name: str, input: Any, dim: Any = None, *_rest: Any, **_named: An
     if dim is None or dim == ():
         if name in ("argmax", "argmin"):
             wrong(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.", IndexError)
-        if name in ("amax", "amin"):
+        if name in ("amax", "amin", "max", "min") and "other" not in _named:
             wrong(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
                 "the 'dim' argument."

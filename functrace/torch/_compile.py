@@ -11,7 +11,7 @@ import dis
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -221,20 +221,15 @@ def compile(model: Any = None, **options: Any) -> Any:
     return Compiled(model) if isinstance(model, (FunctionType, functools.partial)) and not options.get("disable") else model
 
 
-class compiler:
-    """`torch.compiler`: what there is to ask and to say."""
+def _disable(fn: Any = None, recursive: bool = True, **_options: Any) -> Any:
+    """The function itself."""
+    return fn if fn is not None else lambda function: function
 
-    is_compiling = is_dynamo_compiling = is_exporting = staticmethod(answer(False))
-    reset = cudagraph_mark_step_begin = staticmethod(answer(None))
 
-    @staticmethod
-    def compile(model: Any = None, **options: Any) -> Any:
-        """`torch.compile`."""
-        return compile(model, **options)
-
-    @staticmethod
-    def disable(fn: Any = None, **_options: Any) -> Any:
-        """The function itself."""
-        return fn if fn is not None else lambda function: function
-
-    allow_in_graph = staticmethod(lambda fn: fn)
+compiler = SimpleNamespace(
+    compile=compile,
+    disable=_disable,
+    **dict.fromkeys(("is_compiling", "is_dynamo_compiling", "is_exporting"), answer(False)),
+    **dict.fromkeys(("reset", "cudagraph_mark_step_begin"), answer(None)),
+    **dict.fromkeys(("allow_in_graph", "assume_constant_result"), _disable),
+)

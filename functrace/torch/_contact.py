@@ -36,8 +36,8 @@ from functrace.transforms.tracing import replaced
 __all__ = [
     "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace",
     "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit",
-    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "product", "read", "replaced",
-    "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
+    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "planned", "product", "read",
+    "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -53,6 +53,13 @@ INDEX_SET = rules(index.index_set)
 SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
 DET, INV = rules(linalg._det), rules(linalg._inv)
 CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
+
+
+def planned(*operands: Any, **options: Any) -> Any:
+    """`np.einsum` by matrix products, in the order of the result; NumPy's own leaves it transposed in memory."""
+    from functrace.ops.einsum import einsum
+
+    return einsum(*operands, optimize=True, **options)
 
 
 def _varies(key: Any) -> bool:

@@ -32,7 +32,7 @@ def finish(a: Any, requires_grad: bool) -> Any:
     return t
 
 
-_LAYOUT = frozenset(("layout", "pin_memory", "memory_format", "names"))  # options that change nothing here
+_LAYOUT = frozenset(("layout", "pin_memory", "memory_format"))  # options that change nothing here
 
 
 def keywords(name: str, options: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ def _array(data: Any, dtype: Any) -> Any:
     """A new array with the elements of data, of the dtype that PyTorch infers unless one is given."""
     if isinstance(data, Tensor):
         return data._a.astype(numpy_dtype(dtype, data.dtype))
-    if isinstance(data, (np.ndarray, np.generic, Tracer)):
+    if isinstance(data, (np.ndarray, np.generic, Tracer)) or hasattr(data, "__array__"):  # a column of a table, too
         given: Any = data
         a = np.copy(given)
         return a.astype(numpy_dtype(dtype, _dtypes.of(a.dtype)))

@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from functrace.torch import _dtypes
 from functrace.torch._missing import MissingNameError
@@ -28,7 +28,19 @@ class Absent:
             return importlib.import_module("functrace.torch.amp")
         if name.startswith("__"):
             raise AttributeError(name)
-        raise MissingNameError(f"{self.__name__}.{name}: functrace.torch has only the CPU ({self.__name__}.is_available() is False).")
+        if name[0].isupper() or name == "nn":  # a class, which annotations and `isinstance` may name; a module that is imported
+            return self.__dict__.setdefault(name, Absent(f"{self.__name__[6:]}.{name}"))
+        raise self._missing("." + name)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise self._missing("()")
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    def _missing(self, name: str) -> MissingNameError:
+        what = self.__name__.split(".")[1]
+        return MissingNameError(f"{self.__name__}{name}: functrace.torch has only the CPU (torch.{what}.is_available() is False).")
 
     is_available = is_initialized = is_built = is_bf16_supported = staticmethod(answer(False))
     device_count = staticmethod(answer(0))

@@ -152,6 +152,17 @@ class Handle:
 Handle.__name__ = Handle.__qualname__ = "RemovableHandle"
 
 
+class Same(Node):
+    """A node that hands on what it is given."""
+
+    frees = False
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        return (g,)
+
+    restate = backward
+
+
 class AccumulateGrad(Node):
     """Where a leaf collects its gradient. The leaf holds its node, the node the leaf weakly, so that the two are no cycle."""
 
@@ -168,11 +179,9 @@ class AccumulateGrad(Node):
         return self.leaf()
 
     def name(self) -> str:
-        """Its name in PyTorch."""
         return "torch::autograd::AccumulateGrad"
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """Add to the leaf's gradient."""
         if self.variable._rg:
             self.variable._accumulate(g, hasattr(g, "_a"))
         return ()

@@ -40,6 +40,8 @@ def _not_here(fullname: str) -> ModuleNotFoundError:
 def _same(fullname: str) -> Any:
     """For `torch.x`, `functrace.torch.x`."""
     if fullname in _BESIDE and importlib.machinery.PathFinder.find_spec(fullname) is None:
+        if sys._getframe(3).f_globals.get("__name__") == "importlib.util":  # a program that only asks whether it is there
+            return None
         raise _not_here(fullname)
     if not fullname.startswith("torch."):
         return None

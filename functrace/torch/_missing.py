@@ -18,6 +18,7 @@ _INSTEAD = {
     "onnx": "save the state_dict with torch.save",
     "multiprocessing": "use Python's multiprocessing",
     "mps": "use the CPU",
+    "nested": "pad to one length, with a mask",
     "xpu": "use the CPU",
     "export": "save the state_dict with torch.save",
     "profiler": "use Python's cProfile, or functrace.profile",
@@ -25,6 +26,8 @@ _INSTEAD = {
     "torchaudio": "read sound with scipy.io.wavfile",
     "torchtext": "read text with Python",
     "torchvision": "use scikit-learn's data sets, or NumPy arrays of images",
+    "cond": "use Python's if",
+    "library": "write the operation as an autograd.Function",
     "load_library": "write the operation as an autograd.Function",
 }
 

@@ -67,7 +67,7 @@ def _joined(a: Any) -> Any:
 
 
 def _diagonal(a: Any, offset: int, i: int, j: int) -> Any:
-    d = np.diagonal(a, offset, i, j)
+    d: Any = np.diagonal(a, offset, i, j)
     if type(a) is np.ndarray:
         d.flags.writeable = a.flags.writeable
     else:

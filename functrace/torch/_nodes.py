@@ -153,7 +153,6 @@ class RuleNode(OpNode):
         return args, ans, params, ()
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """Gradients of the arguments."""
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -244,7 +243,6 @@ class UnaryNode(RuleNode):
     """One argument, one result."""
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """Gradient of the argument."""
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -261,7 +259,6 @@ class BinaryNode(RuleNode):
     """Two arguments, one result."""
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """Gradients of the arguments."""
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -293,7 +290,6 @@ class PullNode(OpNode):
         return fun, [hook(_seen(a, e)) if is_array else a for a, e, is_array in zip(args, self.edges, arrays)], arrays, which, avals
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
-        """The way back."""
         fun, args, arrays, which, avals = saved
         args = [hook(a)._a if is_array else a for a, is_array in zip(args, arrays)]
         return vjp(_of(fun, args, which), *(args[k] for k in which))[1], fun, args, which, avals, ()
@@ -309,7 +305,6 @@ class PullNode(OpNode):
         return saved
 
     def backward(self, g: Any) -> Sequence[Any]:
-        """Gradients of the arguments."""
         pull, _, args, which, avals, _ = self._open()
         row = g if self.outputs > 1 else (g,)
         cts: Any = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]

@@ -17,8 +17,7 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
 from functrace.torch._contact import buffer, chosen, rules, sinc_, undeclared
 from functrace.torch._dtypes import F32, F64, B
-from functrace.torch._index_checks import guarded
-from functrace.torch._limits import LIMITS, refuse
+from functrace.torch._limits import LIMITS, guarded, refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, check_cast, inplace, taking_out, written_to
@@ -130,7 +129,7 @@ def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
 
 def _relu(x: Any) -> Any:
     zero = x.dtype.type(0)  # the first argument, so that a zero keeps its sign
-    return np.maximum(zero, x, out=buffer(x.shape, x.dtype)) if type(x) is np.ndarray else np.maximum(zero, x)
+    return np.maximum(zero, x, out=buffer(x.shape, x.dtype)) if type(x) is np.ndarray and x.flags.c_contiguous else np.maximum(zero, x)
 
 
 def _abs(g: Any, _r: Any, x: Any) -> Any:
@@ -418,7 +417,11 @@ def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
 
 
 def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
-    def method(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    def method(self: Any, other: Any, *last: Any, alpha: Any = 1) -> Any:
+        if last and name in ("add", "sub"):  # in PyTorch 1 the factor came first
+            alpha, (other,) = other, last
+        elif last or (alpha != 1 and name not in ("add", "sub")):
+            raise TypeError(f"{name}_() takes one argument, and no factor")
         if not isinstance(other, (Tensor, *SCALARS)):
             raise bad_argument(name + "_", "other", 1, other)
         check_result_type(self, other, name)
@@ -446,7 +449,7 @@ def check_result_type(self: Any, other: Any, name: str) -> None:
 def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
     """A subtraction that refuses bools."""
 
-    def method(self: Any, other: Any, **named: Any) -> Any:
+    def method(self: Any, other: Any, *last: Any, **named: Any) -> Any:
         first, second = (x.__class__ is bool or isinstance(x, Tensor) and x._a.dtype is B for x in (self, other))
         if first and second:
             raise RuntimeError(
@@ -454,7 +457,7 @@ def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
             )
         if first or second:
             refuse("sub", B)
-        return fast(self, other, **named)
+        return fast(self, other, *last, **named)
 
     method.limits = True  # type: ignore[attr-defined]
     return method

@@ -5,6 +5,7 @@ decompositions of low rank. Imported when one is used.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from functrace.torch import _dtypes, linalg
@@ -147,6 +148,13 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     if not 0 <= q <= min(m, n):
         raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
     return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)
+
+
+_SAME = """
+    atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum istft meshgrid norm split stft
+    tensordot unique unique_consecutive unravel_index
+""".split()
+functional = SimpleNamespace(Tensor=Tensor, F=_functional, **{name: FUNCTIONS[name] for name in _SAME})
 
 
 def typename(obj: Any) -> str:

@@ -142,11 +142,6 @@ def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
         if isinstance(dim, Tensor) or other is not None:
             result = FUNCTIONS[paired](x, other if other is not None else dim)
         elif dim is None:
-            if not x._a.size:
-                raise RuntimeError(
-                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-                    "with the 'dim' argument."
-                )
             result = call(whole, (x,))
         else:
             result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
@@ -324,8 +319,13 @@ def _top(x: Any, axes: Any) -> Any:
     return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
 
 
+def less(x: Any, y: Any) -> Any:
+    """x - y in order in memory, as PyTorch's results are of what begins with that."""
+    return np.subtract(x, y, order="C") if type(x) is np.ndarray else x - y
+
+
 def _softmax(x: Any, k: int) -> Any:
-    d = x - _top(x, k)
+    d = less(x, _top(x, k))
     if type(d) is np.ndarray:
         np.exp(d, out=d)
         return np.divide(d, np.add.reduce(d, axis=k, keepdims=True), out=d)
@@ -334,7 +334,7 @@ def _softmax(x: Any, k: int) -> Any:
 
 
 def _log_softmax(x: Any, k: int) -> Any:
-    d = x - _top(x, k)
+    d = less(x, _top(x, k))
     if type(d) is np.ndarray:
         d -= np.log(np.add.reduce(np.exp(d), axis=k, keepdims=True))
         return d

@@ -11,7 +11,7 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, planned, read, unread
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
@@ -19,7 +19,7 @@ from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along, put_in_order, unpick
 from functrace.torch._results import result_class
-from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, picked, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace, mismatch, written_to
 
@@ -193,10 +193,10 @@ def _summed(*given: Any) -> Any:
     """NumPy's sum, of large arrays by matrix products; and over the axes of "...", where the result does not have them."""
     *arrays, equation = given
     left, arrow, right = equation.replace(" ", "").partition("->")
-    large = len(arrays) > 1 and max(a.size for a in arrays) > _MANY
+    total = planned if len(arrays) > 1 and max(a.size for a in arrays) > _MANY else np.einsum
     if not arrow or "..." in right or "..." not in left:
-        return np.einsum(equation, *arrays, optimize=large)
-    whole = np.einsum(f"{left}->...{right}", *arrays, optimize=large)
+        return total(equation, *arrays, order="C")
+    whole = total(f"{left}->...{right}", *arrays, order="C")
     return np.sum(whole, axis=tuple(range(whole.ndim - len(right))))
 
 
@@ -216,7 +216,7 @@ def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _AT = Op("Gather", read, [unread], frees=True, flat=True)
 
-_INDEX_AT = Op("IndexSelect", read, [unread], frees=True, flat=True)
+_INDEX_AT = Op("IndexSelect", picked, [unread], frees=True, flat=True)
 
 
 def _unselect(g: Any, _r: Any, _x: Any, m: Any) -> Any:
@@ -394,9 +394,18 @@ def _addc(op: Op) -> Callable[..., Any]:
     return function
 
 
+def _addc_(op: Op) -> Callable[..., Any]:
+    def method(self: Any, tensor1: Any, tensor2: Any, *last: Any, value: Any = 1) -> Any:
+        if last:  # in PyTorch 1 the factor came first
+            value, tensor1, (tensor2,) = tensor1, tensor2, last
+        return inplace(op, self, (tensor1, tensor2), (value,))
+
+    return method
+
+
 for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
     public(_addc(_op), _name)
-    setattr(Tensor, _name + "_", lambda self, tensor1, tensor2, *, value=1, _op=_op: inplace(_op, self, (tensor1, tensor2), (value,)))
+    setattr(Tensor, _name + "_", _addc_(_op))
 
 
 def _foremost(x: Any, k: int, n: int, largest: bool) -> Any:

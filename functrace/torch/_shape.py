@@ -53,7 +53,14 @@ def _laid(a: Any, made: Any) -> Any:
 
 
 EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
-INDEX = Op("Index", read, [unread], "IndexPut", frees=True)
+
+
+def picked(x: Any, key: Any) -> Any:
+    """What arrays pick, laid out in order, so that it can be viewed: NumPy lays the picked axes out first."""
+    return in_order(read(x, key))
+
+
+INDEX = Op("Index", picked, [unread], "IndexPut", frees=True)
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
 TO = Op("ToCopy", lambda a, d: _laid(a, cast(a, d)), [same], "ToCopy")

@@ -218,9 +218,9 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
             ans = settled(ans)
             if isinstance(ans, BatchTracer) and a.__class__ is np.ndarray:
                 raise RuntimeError(
-                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
-                    "more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. "
-                    "Please try to use out-of-place operators, or make `self` of what is vmapped over, as with x.new_zeros(...)."
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
+                    "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a "
+                    "vmap. Please try to use out-of-place operators, or make `self` of what is vmapped over, as with x.new_zeros(...)."
                 )
     except ValueError:
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from functrace.errors import level
+from functrace.torch._device import answer
 from functrace.torch._missing import missing
 
 
@@ -38,11 +38,7 @@ class autocast:
         return None
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def same(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-        return same
+        return function
 
 
 class GradScaler:
@@ -64,30 +60,16 @@ class GradScaler:
         """`outputs`."""
         return outputs
 
-    def unscale_(self, optimizer: Any) -> None:
-        """Nothing."""
-
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """The optimiser's step."""
         return optimizer.step(*args, **kwargs)
 
-    def update(self, new_scale: Any = None) -> None:
-        """Nothing."""
-
-    def get_scale(self) -> float:
-        """1."""
-        return 1.0
-
-    def is_enabled(self) -> bool:
-        """False."""
-        return False
+    unscale_ = update = load_state_dict = answer(None)
+    get_scale, is_enabled = answer(1.0), answer(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Empty."""
         return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing."""
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
@@ -95,10 +77,6 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     return False
 
 
-def is_autocast_available(device_type: str) -> bool:
-    """False."""
-    return False
-
-
+is_autocast_available = is_autocast_enabled
 __all__ = ["GradScaler", "autocast", "is_autocast_available"]
 __getattr__ = missing("torch.amp")

@@ -12,7 +12,7 @@ from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
 from functrace.torch._contact import replaced, tree
-from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._engine import Edge, Same, next_number
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
@@ -27,20 +27,13 @@ Argnums = int | tuple[int, ...]
 _CALLED = {"grad_and_value": "grad_and_value(f)(*args)", "jvp": "jvp(f, primals, tangents)", "jacfwd": "jvp(f, primals, tangents)"}
 
 
-class Alias(Node):
+class Alias(Same):
     """An argument of a transformed function: the tensor itself, but its gradient stops here first."""
 
     __module__ = "builtins"
-    frees = False
 
     def __init__(self, edge: Edge | None) -> None:
         self.edges, self.number = (edge,), next_number()
-
-    def backward(self, g: Any) -> Sequence[Any]:
-        """The gradient as it is."""
-        return (g,)
-
-    restate = backward
 
 
 def alias(t: Any, outer: bool) -> Any:

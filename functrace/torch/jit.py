@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from functrace.errors import is_installed
 from functrace.torch._missing import in_place_of, missing
 from functrace.torch.nn.module import Module
 
@@ -26,7 +27,7 @@ class ScriptFunction:
 def script(obj: F, *args: Any, **kwargs: Any) -> F:
     """What an installed library declares, as it is. Of the program's own it raises, since nothing would be compiled."""
     file = getattr(sys.modules.get(obj.__module__), "__file__", None) or ""
-    if "-packages" not in file or obj.__module__.startswith(("torch.", "functrace.")):
+    if not is_installed(file) or obj.__module__.startswith(("torch.", "functrace.")):
         raise NotImplementedError(f"there is no torch.jit.script {in_place_of('jit')}")
     return obj
 

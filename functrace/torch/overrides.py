@@ -117,6 +117,9 @@ def install() -> None:
 
     for name in (*METHODS, "detach", "detach_", "data_ptr", "__matmul__"):
         setattr(Tensor, name, once(vars(Tensor).get(name)) if name in vars(Tensor) else getattr(Tensor, name))
+    for name in ("T", "mT", "H", "mH", "real", "imag"):
+        held = vars(Tensor)[name]
+        setattr(Tensor, name, held.getter(once(held.fget)))
     for space in _SPACES:
         module = importlib.import_module(space)
         for name, function in list(vars(module).items()):

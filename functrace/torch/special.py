@@ -10,9 +10,8 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._bind import bind
 from functrace.torch._border import trimmed
-from functrace.torch._elementwise import scipy
 from functrace.torch._missing import missing
-from functrace.torch._operators import DIGITS
+from functrace.torch._operators import DIGITS, scipy
 from functrace.torch._ops import FUNCTIONS
 
 _SAME = (
@@ -24,8 +23,7 @@ _ONE = (
     "modified_bessel_k0=k0 modified_bessel_k1=k1 ndtr ndtri scaled_modified_bessel_k0=k0e scaled_modified_bessel_k1=k1e"
 )
 _POLYNOMIALS = (
-    "chebyshev_polynomial_t=chebyt chebyshev_polynomial_u=chebyu hermite_polynomial_h=hermite hermite_polynomial_he=hermitenorm "
-    "laguerre_polynomial_l=laguerre legendre_polynomial_p=legendre"
+    "hermite_polynomial_h=hermite hermite_polynomial_he=hermitenorm laguerre_polynomial_l=laguerre legendre_polynomial_p=legendre"
 )
 
 
@@ -70,17 +68,11 @@ _rows["airy_ai"] = ("SpecialAiryAi", lambda x: scipy("airy")(x)[0])
 _rows["spherical_bessel_j0"] = ("SpecialSphericalBesselJ0", lambda x: scipy("spherical_jn")(0, x))
 bind(_rows, space=_space, floating=True)
 bind({name: (_node(name), _two(name)) for name in ("xlog1py", "zeta")}, space=_space, operands=2, floating=True)
-_rows = {name: (_node(name), _polynomial(theirs)) for name, theirs in _pairs(_POLYNOMIALS)}
-for _letter, _fun in (
-    ("t", _polynomial("chebyt", True)),
-    ("u", _polynomial("chebyu", True)),
-    ("v", _third(-1, True)),
-    ("w", _third(1, True)),
-):
-    _rows[f"shifted_chebyshev_polynomial_{_letter}"] = (_node(f"shifted_chebyshev_polynomial_{_letter}"), _fun)
-_rows["chebyshev_polynomial_v"] = (_node("chebyshev_polynomial_v"), _third(-1))
-_rows["chebyshev_polynomial_w"] = (_node("chebyshev_polynomial_w"), _third(1))
-bind(_rows, space=_space, floating=True)
+_polynomials = {name: _polynomial(theirs) for name, theirs in _pairs(_POLYNOMIALS)}
+for _shifted in (False, True):
+    _kinds = _polynomial("chebyt", _shifted), _polynomial("chebyu", _shifted), _third(-1, _shifted), _third(1, _shifted)
+    _polynomials |= {f"{'shifted_' * _shifted}chebyshev_polynomial_{letter}": fun for letter, fun in zip("tuvw", _kinds)}
+bind({name: (_node(name), fun) for name, fun in _polynomials.items()}, space=_space, floating=True)
 _space["round"] = lambda input, *, decimals=0: call(DIGITS, (input,), (decimals,))
 globals().update(_space)
 globals().update(trimmed(globals()))

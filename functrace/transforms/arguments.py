@@ -51,7 +51,7 @@ def signature(f: Any) -> Any:
     return inspect.signature(f)
 
 
-def _parameters(f: Any) -> list[Any] | None:
+def parameters(f: Any) -> list[Any] | None:
     """What `f` takes; None where it can't be read."""
     try:
         return [*signature(f).parameters.values()]
@@ -61,7 +61,7 @@ def _parameters(f: Any) -> list[Any] | None:
 
 def positional(f: Any, needed: bool = False) -> list[str]:
     """The names of the arguments that can be passed by position: those that must be, if only what is `needed` is asked for."""
-    places = [p for p in _parameters(f) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    places = [p for p in parameters(f) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [p.name for p in places if not needed or p.default is p.empty]
 
 
@@ -79,16 +79,16 @@ def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any,
 
 def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
     """Refuse positions and names that are no arguments of `f`, as far as its signature can be read."""
-    parameters, places = _parameters(f), positional(f)
-    if parameters is None:
+    known, places = parameters(f), positional(f)
+    if known is None:
         return
-    names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in known if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for key in keys:
         taken = key in names if isinstance(key, str) else -len(places) <= key < len(places)
-        if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in parameters):
+        if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in known):
             raise errors.ArgnumsError(
                 f"{what}({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
-                f"not take; its parameters are {[p.name for p in parameters]}.\n  Correct the name."
+                f"not take; its parameters are {[p.name for p in known]}.\n  Correct the name."
             )
 
 

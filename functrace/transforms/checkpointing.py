@@ -15,7 +15,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer, value
 from functrace.transforms.arguments import name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
-from functrace.transforms.custom import Call, is_float
+from functrace.transforms.custom import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import replaced
 
@@ -24,10 +24,11 @@ R = TypeVar("R")
 
 
 @errors.boundary
-def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
+def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 
     Traced values that `f` closes over are differentiated too. NumPy's global random state is put back for the second run.
+    `prevent_cse` and `static_argnums` are JAX's and change nothing: an argument is traced only if it was.
 
     Raises:
         CheckpointError: the second run gave another result than the first.
@@ -155,7 +156,7 @@ class _CheckpointCall(Call):
         return rest()
 
     def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
-        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+        moving = floats(leaves)
         return moving, lambda *xs: tree.leaves(self.plain(replaced(leaves, moving, xs)))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:

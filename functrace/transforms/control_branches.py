@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.control_carry import NUMBERS, arrays
-from functrace.transforms.control_program import Program, numbered, pulled, pushed, recorded, settled
-from functrace.transforms.custom import Body, Call, is_float
+from functrace.transforms.control_program import NUMBERS, Program, arrays, mapped, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.tracing import replaced
 
 R = TypeVar("R")
@@ -172,7 +170,6 @@ class SwitchCall(Call):
         ]
 
     def alike(self, other: Call) -> bool:
-        """Whether two recordings of one program made the same call."""
         return isinstance(other, SwitchCall) and all(a.like(b) for a, b in zip(self.programs, other.programs))
 
     def taken(self, index: Any) -> int:
@@ -207,31 +204,31 @@ class SwitchCall(Call):
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """The cotangents, by a switch between the branches' derivatives."""
-        moving = [k for k, x in enumerate(leaves[1:]) if is_float(x) and residuals[k + 1]]
-        floats = [k for k, y in enumerate(ans) if is_float(y)]
+        moving = [k for k in floats(leaves[1:]) if residuals[k + 1]]
+        results = floats(ans)
 
         def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             wanted = [i for i in own if i in moving]
-            f = _results(body, xs, own, wanted, floats)
+            f = _results(body, xs, own, wanted, results)
             back = dict(zip(wanted, pulled(f, [xs[i] for i in wanted], more))) if wanted else {}
             return [or_zeros(back.get(i), xs[i]) for i in moving]
 
-        seeds = [or_zeros(gs[k], ans[k]) for k in floats]
+        seeds = [or_zeros(gs[k], ans[k]) for k in results]
         grads = dict(zip(moving, self._derived(leaves, seeds, rule)))
         return [None, *(grads.get(k) for k in range(len(leaves) - 1))]
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        moving = [k for k, t in enumerate(ts[1:]) if t is not None and is_float(leaves[k + 1])]
-        floats = [k for k, y in enumerate(ans) if is_float(y)]
+        moving = [k for k in floats(leaves[1:]) if ts[k + 1] is not None]
+        results = floats(ans)
 
         def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             given = dict(zip(moving, more))
             wanted = [i for i in own if i in moving]
             if not wanted:
-                return [zeros_like(ans[k]) for k in floats]
-            return pushed(_results(body, xs, own, wanted, floats), [xs[i] for i in wanted], [given[i] for i in wanted])
+                return [zeros_like(ans[k]) for k in results]
+            return pushed(_results(body, xs, own, wanted, results), [xs[i] for i in wanted], [given[i] for i in wanted])
 
-        out = dict(zip(floats, self._derived(leaves, [ts[k + 1] for k in moving], rule)))
+        out = dict(zip(results, self._derived(leaves, [ts[k + 1] for k in moving], rule)))
         return [out.get(k) for k in range(len(ans))]
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
@@ -240,10 +237,10 @@ class SwitchCall(Call):
 
         def one(k: int, xs: Sequence[Any], count: int) -> list[Any]:
             own = self.of(k, range(len(leaves)))
-            return [y for y, _ in batched(self.programs[k].call, [xs[i - 1] for i in own], [flags[i] for i in own], count, self.what)]
+            return mapped(self.programs[k].call, [xs[i - 1] for i in own], [flags[i] for i in own], count, self.what)
 
         def wide(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
-            return [y for y, _ in batched(body.call, [xs[i] for i in own], [flags[i + 1] for i in own], size, self.what)]
+            return mapped(body.call, [xs[i] for i in own], [flags[i + 1] for i in own], size, self.what)
 
         if not flags[0]:
             return self._derived(leaves, [], wide)

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.batch import batched
-from functrace.core.forward import spread
-from functrace.core.primitive import BINARY, Aval, Primitive, bind
+from functrace.core.forward import tangent
+from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.transforms import masks
 from functrace.transforms.arguments import or_zeros, zeros_like
-from functrace.transforms.control_program import Instruction, Program, numbered, pulled, recorded, run, settled
-from functrace.transforms.custom import CALL, Body, Call, is_float
+from functrace.transforms.control_program import Instruction, Program, mapped, numbered, pulled, recorded, run, settled
+from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import replaced
 
@@ -69,7 +68,7 @@ def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: i
             run(groups[1], inner)
             return [inner[i] for i in made]
 
-        for i, (x, _) in zip(made, batched(together, xs, [True] * len(xs), length, "a loop")):
+        for i, x in zip(made, mapped(together, xs, [True] * len(xs), length, "a loop")):
             env[i] = x
     results = body.outputs[len(carry) :]
     looped = [i for i in results if level[i] == 2]
@@ -152,7 +151,6 @@ class ScanCall(Call):
         self.body, self.counts, self.length, self.reversed, self.at_once = body, counts, length, reverse, at_once
 
     def alike(self, other: Call) -> bool:
-        """Whether two recordings of one program made the same call."""
         return isinstance(other, ScanCall) and (self.counts, self.length) == (other.counts, other.length) and self.body.like(other.body)
 
     def bodies(self) -> list[Body]:
@@ -324,12 +322,12 @@ class ScanCall(Call):
                 inner = env | dict(zip(rows, slices))
                 return [bind(p, tuple([inner[i] for i in arguments]), params) for p, _, arguments, params in later]
 
-            return [x for x, _ in batched(one, list(rows.values()), [True] * len(rows), self.length, self.what)]
+            return mapped(one, list(rows.values()), [True] * len(rows), self.length, self.what)
 
         return list(zip(used, pulled(again, [known[i] for i in used], list(gs))))
 
     def _pull_unrolled(self, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+        moving = floats(leaves)
         _, pullback = vjp(self._at(leaves, moving), *(leaves[k] for k in moving))
         grads = dict(zip(moving, pullback([or_zeros(g, y) for g, y in zip(gs, ans)])))
         return [grads.get(k) for k in range(len(leaves))]
@@ -338,7 +336,7 @@ class ScanCall(Call):
         return lambda *xs: self.unrolled(*replaced(leaves, moving, xs))
 
     def _push_unrolled(self, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        which = [k for k, t in enumerate(ts) if t is not None and is_float(leaves[k])]
+        which = [k for k in floats(leaves) if ts[k] is not None]
         return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -384,11 +382,11 @@ class ScanCall(Call):
         step_flags = [*c_flags, *(True for _ in wide), *x_flags]
 
         def together(flat: list[Any]) -> list[Any]:
-            return [x for x, _ in batched(self.body.call, flat, step_flags, size, self.what)]
+            return mapped(self.body.call, flat, step_flags, size, self.what)
 
         step = recorded(together, [*constants, *wide, *self.first(rows)], self.what)
         if step.looked:
-            return [x for x, _ in batched(self.unrolled, leaves, flags, size, self.what)]
+            return mapped(self.unrolled, leaves, flags, size, self.what)
         out = loop(step, self.function, (constants, wide, rows), self.length, self.reversed, self.at_once)
         return [*out[: len(carry)], *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
 
@@ -419,7 +417,6 @@ def _pull(code: Any, env: list[Any], into: dict[int, Any], active: set[int], tap
 
 
 def _push(code: Any, env: list[Any], tangents: dict[int, Any]) -> None:
-    """Carry tangents through one step."""
     for primitive, out, ins, params in code:
         if primitive is ITEM:
             bundle = tangents.get(ins[0])
@@ -429,12 +426,6 @@ def _push(code: Any, env: list[Any], tangents: dict[int, Any]) -> None:
         ts = [tangents.get(i) for i in ins]
         if primitive.constant or all(t is None for t in ts):
             continue
-        total: Any = None
-        for d in primitive.push(ts, env[out], tuple([env[i] for i in ins]), params):
-            if primitive.multi:
-                total = d if total is None else [b if a is None else a if b is None else a + b for a, b in zip(total, d)]
-            else:
-                d = spread(d, env[out]) if primitive.kind == BINARY else d
-                total = d if total is None else total + d
+        total = tangent(primitive, ts, env[out], tuple([env[i] for i in ins]), params)
         if total is not None:
             tangents[out] = total

@@ -8,12 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functrace import errors
-from functrace.core.batch import batched
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.create import as_numpy
-from functrace.transforms.control_carry import NUMBERS, Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program, by_python, numbered, recorded, settled
+from functrace.transforms.control_program import NUMBERS, Carry, Program, by_python, mapped, numbered, recorded, settled, traced
 from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")
@@ -65,8 +63,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return carry.check(body_fun(carry.tree(leaves)))
 
     def flat_cond(leaves: list[Any]) -> list[Any]:
-        more = holds(carry.tree(leaves))
-        return [as_numpy(more)]
+        return [as_numpy(holds(carry.tree(leaves)))]
 
     with np.errstate(all="ignore"):
         body = recorded(flat_body, state, "while_loop")
@@ -89,7 +86,6 @@ class WhileCall(Call):
         self.test, self.body, self.counts = test, body, counts
 
     def alike(self, other: Call) -> bool:
-        """Whether two recordings of one program made the same call."""
         return isinstance(other, WhileCall) and self.test.like(other.test) and self.body.like(other.body)
 
     def bodies(self) -> list[Body]:
@@ -179,10 +175,10 @@ class WhileCall(Call):
         masked = _masked(self.test, self.body, len(a), len(b))
 
         def together(flat: list[Any]) -> list[Any]:
-            return [x for x, _ in batched(lambda *xs: masked(list(xs)), flat, all_flags, size, self.what)]
+            return mapped(lambda *xs: masked(list(xs)), flat, all_flags, size, self.what)
 
         def any_left(flat: list[Any]) -> list[Any]:
-            return [np.any(batched(self.test.call, flat, [*fa, *(True for _ in wide)], size, self.what)[0][0])]
+            return [np.any(mapped(self.test.call, flat, [*fa, *(True for _ in wide)], size, self.what)[0])]
 
         with np.errstate(all="ignore"):
             body = recorded(together, [*a, *b, *wide], self.what)

@@ -86,6 +86,11 @@ def is_float(x: Any) -> bool:
     return hasattr(type(x), "dtype") and x.dtype.kind in "fc"
 
 
+def floats(xs: Sequence[Any]) -> list[int]:
+    """The places of those."""
+    return [k for k, x in enumerate(xs) if is_float(x)]
+
+
 class Body(NamedTuple):
     """A part of a loop or a branch, as it is shown: a recorded program, with names for its inputs and outputs."""
 
@@ -270,8 +275,6 @@ class Wrapped(Generic[P, R]):
 
 
 class _Custom(Wrapped[P, R]):
-    """A function with a rule of its own."""
-
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         errors.check_call(f"{type(self).__name__}(f)", fun)
         super().__init__(fun)
@@ -483,7 +486,7 @@ class _JvpCall(Call):
         return pushed
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        moving = [k for k, x in enumerate(leaves) if is_float(x)]
+        moving = floats(leaves)
         ans, none = list(cts), [None] * len(leaves)
         linear: Any = lambda *ts: self.tangent(None, leaves, ans, replaced(none, moving, ts))
         return replaced(none, moving, transpose(linear, [leaves[k] for k in moving], cts))

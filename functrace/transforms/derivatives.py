@@ -237,7 +237,6 @@ def value_and_grad(
 def _gradient(
     f: Any, args: Any, kwargs: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool
 ) -> tuple[Any, Any, Any]:
-    """Value, aux and gradients of a call."""
     keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
     flat = Flat("grad", f, args, kwargs, keys)
     run = Run("grad", flat, has_aux, AT_ONCE)
@@ -311,17 +310,27 @@ def grad(
     return gradient
 
 
-def _basis(x: Any, start: int, total: int) -> Any:
-    """The identity on one of several arrays: unit vectors, in the shape of `x`, as the rows of a batch of `total`."""
-    rows = np.zeros((total, x.size), x.dtype)
-    rows[start : start + x.size] = np.eye(x.size, dtype=x.dtype)
-    return rows.reshape(total, *x.shape)
+def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[Any], last: bool) -> list[list[Any]]:
+    """A replay of the identity on several arrays, by unit vectors as one batch: for each of the arrays and of the results their block.
 
+    Its axes are those of the array, and then of the result, or with `last` the other way round.
+    """
+    *starts, total = np.cumsum([0, *(x.size for x in likes)]).tolist()
+    one: Any = lambda *units: [or_zeros(t, y) for t, y in zip(replay(units), results)]
+    units = [np.eye(total, x.size, -start, x.dtype).reshape(total, *x.shape) for x, start in zip(likes, starts)]
+    if total:
+        rows = vmap(one)(*units)
+    else:
+        rows = [np.zeros((0, *np.shape(y)), y.dtype) for y in one(*(np.zeros(x.shape, x.dtype) for x in likes))]
 
-def _bases(likes: Sequence[Any]) -> tuple[list[Any], int]:
-    total = sum(x.size for x in likes)
-    starts = [sum(x.size for x in likes[:k]) for k in range(len(likes))]
-    return [_basis(x, s, total) for x, s in zip(likes, starts)], total
+    def block(y: Any, start: int, x: Any) -> Any:
+        part = y[start : start + x.size]
+        part = np.reshape(np.moveaxis(part, 0, -1), part.shape[1:] + x.shape) if last else np.reshape(part, x.shape + part.shape[1:])
+        if type(part) is not np.ndarray:
+            return part
+        return part[()] if part.shape == () else part if part.base is None else part.copy()
+
+    return [[block(y, start, x) for y in rows] for start, x in zip(starts, likes)]
 
 
 def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
@@ -338,48 +347,15 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
             out = tuple(whole) if several else whole[0]
             return (out, run.aux) if has_aux else out
         if reverse:
-            bases, total = _bases(run.out)
-            rows = _each(lambda *cts: [or_zeros(g, x) for g, x in zip(run.pull(cts), flat.inputs)], bases, total)
-            blocks = [_split_rows(rows, run.out, k) for k in range(len(flat.inputs))]  # per input, per output
+            trees = _each(run.pull, run.out, flat.inputs, False)  # per output, per input
         else:
-            bases, total = _bases(flat.inputs)
-            columns = _each(lambda *ts: [or_zeros(t, x) for t, x in zip(run.push(ts), run.out)], bases, total)
-            blocks = _split_columns(columns, flat.inputs, run.out)
-        trees = [[block[j] for block in blocks] for j in range(len(run.out))]  # per output, per input
+            trees = [*map(list, zip(*_each(run.push, flat.inputs, run.out, True)))] if flat.inputs else [[] for _ in run.out]
         per_output = [_arguments(flat, row, x, several) for row, x in zip(trees, run.out)]
         out = tree.unflatten(run.treedef, per_output)
         return (out, run.aux) if has_aux else out
 
     jacobian_function.__qualname__ = f"{what}({name_of(f)})"
     return jacobian_function
-
-
-def _each(replay: Callable[..., Any], bases: list[Any], total: int) -> list[Any]:
-    if total:
-        return vmap(replay)(*bases)  # type: ignore[no-any-return]
-    return [np.zeros((0, *np.shape(x)), x.dtype) for x in replay(*(np.zeros(b.shape[1:], b.dtype) for b in bases))]
-
-
-def _split_rows(rows: list[Any], outs: Sequence[Any], k: int) -> list[Any]:
-    blocks, start = [], 0
-    for y in outs:
-        part = rows[k][start : start + y.size]
-        blocks.append(_owned(np.reshape(part, y.shape + part.shape[1:])))
-        start += y.size
-    return blocks
-
-
-def _split_columns(columns: list[Any], inputs: Sequence[Any], outs: Sequence[Any]) -> list[list[Any]]:
-    blocks, start = [], 0
-    for x in inputs:
-        parts = [np.moveaxis(c[start : start + x.size], 0, -1) for c in columns]
-        blocks.append([_owned(np.reshape(p, y.shape + x.shape)) for p, y in zip(parts, outs)])
-        start += x.size
-    return blocks
-
-
-def _owned(x: Any) -> Any:
-    return x[()] if x.shape == () and type(x) is np.ndarray else x.copy() if type(x) is np.ndarray and x.base is not None else x
 
 
 def _arguments(flat: Flat, row: Sequence[Any], out: Any, several: bool) -> Any:

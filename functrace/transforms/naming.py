@@ -180,7 +180,6 @@ def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
 
 
 def _stores(i: Any) -> Sequence[str]:
-    """The names that an instruction stores, in the order of the stack."""
     if i.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
         return [i.argval]
     if i.opname == "STORE_FAST_STORE_FAST":  # Python 3.13

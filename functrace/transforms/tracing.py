@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
 from functrace.ops.methods import repeats
-from functrace.transforms.arguments import name_of, signature
+from functrace.transforms.arguments import name_of, parameters
 from functrace.transforms.naming import Lines, line_text, names_of
 
 P = ParamSpec("P")
@@ -182,17 +181,9 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
     return traced
 
 
-def _parameters(f: Any) -> list[str]:
-    """The names of a function's parameters; none where they can't be read."""
-    try:
-        return list(signature(f).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
 def parameters_of(f: Any, count: int) -> list[str]:
     """Names for the first `count` positional arguments of a function."""
-    names = _parameters(f)
+    names = [p.name for p in parameters(f) or ()]
     return names + [f"arg{k}" for k in range(len(names), count)]
 
 
@@ -239,7 +230,7 @@ def parameter_names(primitive: Primitive, count: int) -> list[str]:
     """`axis=` for each parameter of an op, as its function calls them."""
     if primitive is ITEM:
         return [""]
-    names = _parameters(primitive.fun)[primitive.arity or 0 :]
+    names = [p.name for p in parameters(primitive.fun) or ()][primitive.arity or 0 :]
     return [f"{name}=" for name in names[:count]] if primitive.arity and len(names) >= count else [""] * count
 
 
@@ -258,24 +249,4 @@ def constant_text(x: Any) -> str:
 _SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)
 
 
-# What the layers above make of a tape, as methods of it.
-
-
-def _to_python(tape: Tape, name: str = "f") -> str:
-    """The tape as the source of a function of NumPy alone: see `functrace.compile.export.to_python`."""
-    return importlib.import_module("functrace.compile.export").to_python(tape, name)  # type: ignore[no-any-return]
-
-
-def _draw(tape: Tape, **options: Any) -> Any:
-    """A picture of the tape: see `functrace.draw`."""
-    return importlib.import_module("functrace.drawing").draw(tape, **options)
-
-
-def _repr_html(tape: Tape) -> str:
-    """What a notebook shows: a table of the ops, and a picture."""
-    return importlib.import_module("functrace.drawing.page").to_html(tape, _draw(tape).svg)  # type: ignore[no-any-return]
-
-
-Tape.to_python, Tape.draw, Tape._repr_html_ = _to_python, _draw, _repr_html  # type: ignore[attr-defined]
-Tape._repr_svg_ = lambda tape: _draw(tape).svg  # type: ignore[attr-defined]
 Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]

@@ -68,8 +68,7 @@ def _metric(*samples: Sample) -> Callable[[Metric], Metric]:
                 raise ValueError(f"{name}: two vectors are wanted, not {errors.describe(u)} and {errors.describe(v)}.")
             return metric(u, v, *args, **kwargs)
 
-        _declared(name, *samples)(function)
-        return metric
+        return _declared(name, *samples)(function)
 
     return enter
 
@@ -94,7 +93,7 @@ def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 @_metric(*_vectors({"w": _W}))
 def euclidean(u: Any, v: Any, w: Any = None) -> Any:
     """`scipy.spatial.distance.euclidean`, along the last axis."""
-    return minkowski(u, v, 2, w)
+    return METRICS["minkowski"](u, v, 2, w)
 
 
 @_metric(*_vectors({"w": _W}))
@@ -144,7 +143,7 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 @_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W})))
 def cosine(u: Any, v: Any, w: Any = None) -> Any:
     """`scipy.spatial.distance.cosine`, along the last axis."""
-    return correlation(u, v, w, False)
+    return METRICS["correlation"](u, v, w, False)
 
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _W), wrt=(0, 1, 2)))
@@ -183,9 +182,9 @@ def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str
         raise errors.UnsupportedError(
             f"{name}: the metric {metric!r} has no derivative rule in functrace.\n  These have: {', '.join(sorted(METRICS))}."
         )
-    if found is seuclidean and kwargs.get("V") is None:
+    if found is METRICS["seuclidean"] and kwargs.get("V") is None:
         kwargs["V"] = np.var(rows, axis=0, ddof=1)
-    if found is mahalanobis and kwargs.get("VI") is None:
+    if found is METRICS["mahalanobis"] and kwargs.get("VI") is None:
         kwargs["VI"] = np.linalg.inv(np.cov(np.swapaxes(rows, 0, 1)))
     out = found(u, v, **{k: x for k, x in kwargs.items() if x is not None})
     return _double(out)

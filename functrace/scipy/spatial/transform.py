@@ -129,6 +129,11 @@ class Rotation:
         """No rotation."""
         return cls(np.broadcast_to([0.0, 0.0, 0.0, 1.0], (4,) if num is None else (num, 4)))
 
+    @classmethod
+    def random(cls, *args: Any, **kwargs: Any) -> Rotation:
+        """Rotations that are constant."""
+        return cls(_scipy.Rotation.random(*args, **kwargs).as_quat())
+
     @property
     def single(self) -> bool:
         """Whether this is one rotation, not an array."""

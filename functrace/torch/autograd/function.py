@@ -145,7 +145,6 @@ class FunctionNode(Node):
         return rows
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
-        """The way back."""
         rows: list[Any] = []
         for row in saved:
             t = row and hook(row[0])

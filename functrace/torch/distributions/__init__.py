@@ -20,9 +20,7 @@ _PARTS = {  # PyTorch has a module for each; scripts import from them
     "divergences": "kl",
     "further": "continuous_bernoulli fishersnedecor gumbel half_cauchy inverse_gamma kumaraswamy logistic_normal negative_binomial pareto "
     "relaxed_bernoulli relaxed_categorical von_mises weibull",
-    "matrices": "lkj_cholesky wishart",
-    "piecewise": "",
-    "multivariate": "beta dirichlet lowrank_multivariate_normal multivariate_normal",
+    "multivariate": "beta dirichlet lkj_cholesky lowrank_multivariate_normal multivariate_normal wishart",
     "transforms": "constraint_registry",
 }
 _INNER = ("Binary", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 import functrace
-from functrace.torch import _rejection
 from functrace.torch._create import empty
-from functrace.torch._draws import normal, rand
+from functrace.torch._draws import gamma_numbers, normal, rand
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS, scipy_special
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import Function, once_differentiable
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.distribution import Distribution, broadcast_all, standard_normal
+from functrace.torch.distributions.transforms import AbsTransform, ExpTransform
 
 T: Any = FUNCTIONS
 _HALF_LOG = math.log(math.sqrt(2 * math.pi))
@@ -73,51 +74,20 @@ class Normal(_LocScale):
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
 
-class _OfNormal(Distribution):
-    """A function of a normal number."""
-
-    has_rsample = True
-    _of: Any
-
-    def __init__(self, base: Normal, validate_args: bool | None) -> None:
-        self.base_dist = base
-        super().__init__(base.batch_shape, validate_args=validate_args)
-
-    scale = property(lambda self: self.base_dist.scale)
-
-    @no_grad()
-    def sample(self, sample_shape: Any = ()) -> Any:
-        return self._of(self.base_dist.sample(sample_shape))
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        return self._of(self.base_dist.rsample(sample_shape))
-
-
-class LogNormal(_OfNormal):
+class LogNormal(TransformedDistribution):
     """What has a normal logarithm."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
-    _of = staticmethod(FUNCTIONS["exp"])
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(loc, scale, validate_args), validate_args)
+        super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
 
     loc = property(lambda self: self.base_dist.loc)
+    scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
     mode = property(lambda self: (self.loc - self.scale.square()).exp())
     variance = property(lambda self: self.scale.pow(2).expm1() * (2 * self.loc + self.scale.pow(2)).exp())
-
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
-        x = value.log()
-        return -x + self.base_dist.log_prob(x)
-
-    def cdf(self, value: Any) -> Any:
-        return self.base_dist.cdf(value.log())
-
-    def icdf(self, value: Any) -> Any:
-        return self.base_dist.icdf(value).exp()
 
     def entropy(self) -> Any:
         return self.base_dist.entropy() + self.loc
@@ -133,6 +103,7 @@ class Half(Distribution):
         return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Any) -> Any:
@@ -142,16 +113,16 @@ class Half(Distribution):
         return self.base_dist.entropy() - math.log(2)
 
 
-class HalfNormal(Half, _OfNormal):
+class HalfNormal(Half, TransformedDistribution):
     """The size of a normal number of mean 0."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
-    _of = staticmethod(FUNCTIONS["abs"])
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0, scale, validate_args=False), validate_args)
+        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
 
+    scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     mode = property(lambda self: T["zeros_like"](self.scale))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
@@ -294,7 +265,7 @@ class _StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
         a = concentration._a
-        x = wrap(np.maximum(_rejection.gamma(a).astype(a.dtype), np.finfo(a.dtype).tiny))
+        x = wrap(np.maximum(gamma_numbers(a).astype(a.dtype), np.finfo(a.dtype).tiny))
         ctx.save_for_backward(concentration, x)
         return x
 
@@ -312,7 +283,7 @@ class _Dirichlet(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
         a = concentration._a
-        drawn = _rejection.gamma(a)
+        drawn = gamma_numbers(a)
         limits = np.finfo(a.dtype)
         x = np.clip((drawn / drawn.sum(-1, keepdims=True)).astype(a.dtype), limits.tiny, np.nextafter(a.dtype.type(1), a.dtype.type(0)))
         ctx.save_for_backward(concentration, wrap(x))
@@ -333,7 +304,7 @@ class _Dirichlet(Function):
         return wrap((speed * (g - np.sum(x * g, -1, keepdims=True))).astype(grad._a.dtype))
 
 
-standard_gamma, dirichlet = _StandardGamma.apply, _Dirichlet.apply  # of rate 1; along the last axis
+_standard_gamma, dirichlet = _StandardGamma.apply, _Dirichlet.apply  # of rate 1; along the last axis
 
 
 class Gamma(Distribution):
@@ -353,7 +324,7 @@ class Gamma(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        value = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         with no_grad():
             value.clamp_(min=float(np.finfo(value._a.dtype).tiny))
         return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from functrace.torch._create import arange, empty
 from functrace.torch._create import eye as identity
 from functrace.torch._dtypes import Size
-from functrace.torch._modes import enable_grad, no_grad
+from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import (
@@ -19,6 +18,7 @@ from functrace.torch.distributions.distribution import (
     Distribution,
     broadcast_all,
     either,
+    lazy_property,
     logits_to_probs,
     probs_to_logits,
 )
@@ -188,14 +188,12 @@ class Categorical(Distribution):
         self.__dict__[name] = value / value.sum(-1, keepdim=True) if logits is None else value - value.logsumexp(-1, keepdim=True)
         super().__init__(value.shape[:-1], validate_args=validate_args)
 
-    @functools.cached_property
-    @enable_grad()
+    @lazy_property
     def probs(self) -> Any:
         """The probability of each choice."""
         return logits_to_probs(self.logits)
 
-    @functools.cached_property
-    @enable_grad()
+    @lazy_property
     def logits(self) -> Any:
         """The logarithm of each probability."""
         return probs_to_logits(self.probs)

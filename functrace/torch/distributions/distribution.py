@@ -38,6 +38,7 @@ class Distribution:
     arg_constraints: dict[str, constraints.Constraint] = {}
     support: Any = None
     _validate_args = True
+    _shared: tuple[str, ...] = ()  # parameters that all of a batch have in common
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -69,7 +70,7 @@ class Distribution:
         given = set(new.__dict__)  # by a subclass's own `expand`
         new.__dict__ = {**self.__dict__, **new.__dict__}
         for name, part in self.__dict__.items():
-            if name in given:
+            if name in given or name in self._shared:
                 continue
             if isinstance(part, Tensor):
                 inner = part.shape[part.ndim - self._inner(name) :]
@@ -228,14 +229,12 @@ class Binary(Distribution):
         (self.__dict__[name],) = broadcast_all(value)
         super().__init__(self.__dict__[name].shape, validate_args=validate_args)
 
-    @functools.cached_property
-    @enable_grad()
+    @lazy_property
     def probs(self) -> Any:
         """The probability of 1."""
         return logits_to_probs(self.logits, True)
 
-    @functools.cached_property
-    @enable_grad()
+    @lazy_property
     def logits(self) -> Any:
         """log(p / (1 - p))."""
         return probs_to_logits(self.probs, True)

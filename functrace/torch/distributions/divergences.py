@@ -145,8 +145,8 @@ def _multivariate(p: Any, q: Any) -> Any:
     if p.event_shape != q.event_shape:
         raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
     n = p.event_shape[0]
-    spread = linalg.solve_triangular(q._factor, p._factor, upper=False).pow(2).sum((-2, -1))
-    away = linalg.solve_triangular(q._factor, (q.loc - p.loc).unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
+    spread = linalg.solve_triangular(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril, upper=False).pow(2).sum((-2, -1))
+    away = linalg.solve_triangular(q._unbroadcasted_scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
     return q._half_log_det() - p._half_log_det() + 0.5 * (spread + away - n)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from functrace.torch._create import full_like, zeros
 from functrace.torch._draws import rand
-from functrace.torch._dtypes import Size
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
@@ -80,10 +78,6 @@ class HalfCauchy(Half, TransformedDistribution):
     mean = property(lambda self: full_like(self.scale, math.inf))
     mode = property(lambda self: full_like(self.scale, 0))
     variance = property(lambda self: self.base_dist.variance)
-
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
-        return super().cdf(value)
 
 
 class Pareto(TransformedDistribution):
@@ -247,15 +241,11 @@ class LogitRelaxedBernoulli(Binary):
 
     support = constraints.real
     has_rsample = True
+    _shared = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = super().expand(batch_shape, _instance)
-        new.temperature = self.temperature
-        return new
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -292,6 +282,7 @@ class ExpRelaxedCategorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
+    _shared = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical, self.temperature = Categorical(probs, logits), temperature
@@ -299,11 +290,6 @@ class ExpRelaxedCategorical(Distribution):
 
     logits = property(lambda self: self._categorical.logits)
     probs = property(lambda self: self._categorical.probs)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = copy.copy(self)
-        new._categorical, new._batch_shape = self._categorical.expand(batch_shape), Size(batch_shape)
-        return new
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import itertools
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,6 +98,13 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
     return product(_shares(q, k, mask, scale), v)
 
 
+class SDPBackend(enum.IntEnum):
+    """Kernels that scripts choose from with `torch.nn.attention.sdpa_kernel`. Here there is one."""
+
+    ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION, OVERRIDEABLE = range(-1, 5)
+
+
+attention = SimpleNamespace(SDPBackend=SDPBackend, sdpa_kernel=lambda backends, set_priority=False: contextlib.nullcontext())
 _ATTENTION = Op("ScaledDotProductFlashAttentionForCpu", _attend)
 
 
@@ -104,7 +114,7 @@ def _attention(inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if not all(type(a) is np.ndarray for a in arrays):
         return call(_ATTENTION, inputs, params)
     weights = _shares(q, k, *params)
-    out = product(weights, v)
+    out = product(weights, v) if q.flags.c_contiguous else np.matmul(weights, v, out=np.empty_like(q))  # it lies as the queries do
     which = [j for j, t in enumerate(inputs) if t._rg] if recording() else []
     if not which:
         return wrap(out)

@@ -19,7 +19,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import buffer, vjp
-from functrace.torch._engine import Node, next_number, node_class
+from functrace.torch._engine import Same, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, _of, pull_node
 from functrace.torch._ops import logistic
@@ -304,19 +304,7 @@ def rnn(node: str, mode: str, x: Any, weights: Arrays, state: Arrays, sizes: Seq
     return pull_node(op, op.node, whole, inputs, arrays, which, made=made) if which else tuple(map(wrap, made[0]))
 
 
-class _Last(Node):
-    """A node that hands on what it is given: PyTorch has one of that name at the end of a cell."""
-
-    frees = False
-
-    def backward(self, g: Any) -> Sequence[Any]:
-        """The gradient as it is."""
-        return (g,)
-
-    restate = backward
-
-
-_ENDS = [node_class(name, _Last) for name in ("MulBackward0", "AddBackward0")]
+_ENDS = [node_class(name, Same) for name in ("MulBackward0", "AddBackward0")]  # which PyTorch has at the end of a cell
 _NODES = {"RNN_TANH": "Tanh", "RNN_RELU": "Relu", "GRU": "Add", "LSTM": "LstmCell"}
 
 

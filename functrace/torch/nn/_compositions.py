@@ -13,7 +13,7 @@ from functrace.torch._border import named
 from functrace.torch._contact import alike, value
 from functrace.torch._nodes import Op
 from functrace.torch._ops import logistic
-from functrace.torch._tensor import wrap
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn._activations import softplus_of
 from functrace.torch.nn._losses import checked, total
 
@@ -62,11 +62,15 @@ def _named_loss(name: str, what: str, loss: Any, node: str = "") -> Any:
     def reduced(arrays: Any, options: Any, reduction: str) -> Any:
         return total(loss(*map(wrap, arrays), **options), reduction)._a
 
-    whole = bound(name, node, reduced) if node else None
+    whole, order = bound(name, node, reduced) if node else None, loss.__code__.co_varnames
 
     @named(name, what)
     def function(*tensors: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **options: Any) -> Any:
         reduction = checked(reduction, size_average, reduce)
+        for k in order[len(tensors) :]:
+            if not isinstance(options.get(k), Tensor):
+                break
+            tensors = (*tensors, options.pop(k))
         return total(loss(*tensors, **options), reduction) if whole is None else whole([*tensors], options, reduction)
 
     return function

@@ -11,10 +11,12 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
+from functrace.torch._contact import BatchTracer
 from functrace.torch._dtypes import float32
 from functrace.torch._leaves import like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
+from functrace.torch._reduce import less
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn._padding import pad
 from functrace.torch.nn._pooling import avg_pool2d
@@ -32,7 +34,7 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
 def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     """The array with mean 0 and variance 1 over some axes, the factor that made it so, and what mean and variance were."""
     mean = _mean(x, axes)
-    d = x - mean
+    d = less(x, mean)
     variance = _mean(d * d, axes)
     factor = 1 / np.sqrt(variance + x.dtype.type(eps))
     return d * factor, factor, mean, variance
@@ -96,7 +98,7 @@ _NORMS = {
 }
 _FIXED = Op(  # by statistics that are given
     "NativeBatchNorm",
-    lambda x, w, b, mean, factor: _affine((x - mean) * factor, w, b),
+    lambda x, w, b, mean, factor: _affine(less(x, mean) * factor, w, b),
     [
         lambda g, _r, _x, w, _b, _mean, factor: g * (factor if w is None else factor * w.reshape(factor.shape)),
         lambda g, _r, x, _w, _b, mean, factor: _gathered(g * ((x - mean) * factor), factor.shape, _w.shape),
@@ -130,6 +132,11 @@ def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _moved(old: Any, new: Any, momentum: float) -> None:
+    if isinstance(new, BatchTracer):
+        raise RuntimeError(
+            "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
+            "batched. If you do not need eval mode, set track_running_stats to be False, as func.replace_all_batch_norm_modules_ does."
+        )
     old._a[...] = momentum * new + (1 - momentum) * old._a
     old._ver[0] += 1
 

@@ -16,7 +16,7 @@ from functrace.torch._draws import rand
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, raw_windows, windows
+from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, parts, raw_windows, windows
 
 
 def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Sizes, Sizes, Sizes, Pads]:
@@ -58,11 +58,8 @@ def _bordered(x: Any, pads: Pads) -> Any:
 
 
 def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
-    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * len(kernel))
-    lead = (slice(None),) * (len(x.shape) - len(kernel))
     best: Any = None
-    for offset in itertools.product(*map(range, kernel)):
-        part = c[lead + offset]
+    for part in parts(windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * len(kernel)), len(kernel)):
         best = part if best is None else np.maximum(best, part)
     return best
 
@@ -70,20 +67,17 @@ def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads)
 def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """The gradient goes to the first place of the window where its maximum is."""
     d = len(kernel)
-    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
-    lead = (slice(None),) * (len(x.shape) - d)
     free: Any = True
     finite, odd = np.isfinite(value(g)).all(), np.isnan(value(r)).any()  # a product is faster, but hands on what is no number
     shares = []
-    for offset in itertools.product(*map(range, kernel)):
-        part = c[lead + offset]
+    for part in parts(windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d), d):
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
     if type(g) is np.ndarray:
         return added(shares, g, x.shape[-d:], kernel, stride, dilation, pads)
-    parts = np.reshape(np.stack(shares, axis=-d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:]))
-    return overlap(parts, x.shape[-d:], kernel, stride, dilation, pads)
+    whole = np.reshape(np.stack(shares, axis=-d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:]))
+    return overlap(whole, x.shape[-d:], kernel, stride, dilation, pads)
 
 
 _MAX_POOL = {
@@ -143,8 +137,10 @@ def _max_pool_of(d: int) -> Any:
 
 
 def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
-    d = len(kernel)
-    return np.sum(windows(x, kernel, stride, dilation, pads), axis=tuple(range(-2 * d, -d))) / counts
+    total, *rest = parts(windows(x, kernel, stride, dilation, pads), len(kernel))
+    for part in rest:  # one after the other, as PyTorch does it, where NumPy's sum is slow
+        total = total + part
+    return total / counts
 
 
 def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:

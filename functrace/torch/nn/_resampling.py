@@ -14,7 +14,9 @@ from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import index_add, read, stop_gradient, unread, vjp
+from functrace.torch._create import spaced
 from functrace.torch._limits import refuse
+from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch.nn import _pooling
 
@@ -177,7 +179,7 @@ def _align(align_corners: bool | None) -> bool:
 
 
 def _affine_grid(theta: Any, sizes: tuple[int, ...], align: bool) -> Any:
-    ticks = [np.linspace(-1, 1, k) * (1 if align else (k - 1) / k) if k > 1 else np.zeros(1) for k in sizes]
+    ticks = [spaced(-1, 1, k, theta.dtype) * (1 if align else k - 1) / (1 if align else k) if k > 1 else np.zeros(1) for k in sizes]
     places = [*reversed(np.meshgrid(*ticks, indexing="ij")), np.ones(sizes)]
     base = np.stack(places, -1).reshape(-1, len(places)).astype(theta.dtype)
     return np.reshape(base @ np.swapaxes(theta, 1, 2), (theta.shape[0], *sizes, len(sizes)))
@@ -225,19 +227,23 @@ def _neighbours(p: Any, n: Any, mode: str, padding: str, align: bool) -> tuple[A
 
 
 def _corners(grid: Any, sizes: Sequence[int], *how: Any) -> tuple[Any, Any]:
-    """For each place of the grid the pixels round it, numbered through all images, and their shares: (corners, *places)."""
-    n, d = np.array(sizes[::-1], grid.dtype), len(sizes)
+    """For each place of the grid the shares of the pixels round it, and those, numbered through all images: (corners, *places)."""
+    d, places = len(sizes), grid.shape[:-1]
+    n = np.array(sizes[::-1], grid.dtype).reshape(-1, *(1,) * len(places))
+    grid = np.stack([grid[..., k] for k in range(d)])  # coordinates first: a short last axis is slow
     pixels, shares = _neighbours(((grid + 1) * (n - 1 if how[-1] else n) - (0 if how[-1] else 1)) / 2, n, *how)
-    corner, share = np.arange(len(grid)).reshape(1, -1, *(1,) * d) * sizes[0] + pixels[..., -1], shares[..., -1]
+    corner, share = np.arange(places[0]).reshape(1, -1, *(1,) * d) * sizes[0] + pixels[:, -1], shares[:, -1]
     for k in range(1, d):
-        corner = np.reshape(corner[:, None] * sizes[k] + pixels[..., -1 - k], (-1, *grid.shape[:-1]))
-        share = np.reshape(share[:, None] * shares[..., -1 - k], (-1, *grid.shape[:-1]))
-    return corner, share
+        corner = np.reshape(corner[:, None] * sizes[k] + pixels[:, -1 - k], (-1, *places))
+        share = np.reshape(share[:, None] * shares[:, -1 - k], (-1, *places))
+    return share, corner
 
 
-def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> tuple[Any, Any]:
-    """The corners, once for the result and its gradients; of a traced grid each finds its own, which are part of its derivative."""
-    return made if type(grid) is np.ndarray and made else _corners(grid, x.shape[2:], *how)
+def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
+    """Shares, their pullback, and corners, once for the result and its gradients; of a traced grid each finds its own, which are part of
+    its derivative.
+    """
+    return made if made and type(grid) is np.ndarray else vjp(lambda grid: _corners(grid, x.shape[2:], *how), grid, has_aux=True)
 
 
 def _seen(x: Any, corner: Any) -> Any:
@@ -246,12 +252,12 @@ def _seen(x: Any, corner: Any) -> Any:
 
 
 def _grid_sample(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
-    corner, share = _found(x, grid, how, made)
+    share, _, corner = _found(x, grid, how, made)
     return np.swapaxes(np.sum(_seen(x, corner) * share, axis=1), 0, 1)
 
 
 def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
-    corner, share = _found(_x, grid, how, made)
+    share, _, corner = _found(_x, grid, how, made)
     n, channels, *sizes = _x.shape
     pixels = n * math.prod(sizes)
     places = corner + pixels * np.arange(channels).reshape(-1, *(1,) * len(corner.shape))
@@ -260,9 +266,8 @@ def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -
 
 
 def _ungrid(g: Any, _r: Any, x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
-    corner, _ = _found(x, grid, how, made)
-    d = np.sum(_seen(x, corner) * np.swapaxes(g, 0, 1)[:, None], axis=0)
-    return vjp(lambda grid: (_corners(grid, x.shape[2:], *how)[1],), grid)[1]((d,))[0]
+    _, pull, corner = _found(x, grid, how, made)
+    return pull(np.sum(_seen(x, corner) * np.swapaxes(g, 0, 1)[:, None], axis=0))[0]
 
 
 _GRID_SAMPLE = {d: Op(f"GridSampler{d}D", _grid_sample, [_unsee, _ungrid], f"GridSampler{d}DBackward", frees=True) for d in (2, 3)}
@@ -292,5 +297,10 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     if mode == "bicubic" and d == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     how = mode, padding_mode, align
-    made = _corners(grid._a, x[2:], *how) if type(grid._a) is np.ndarray else None
+    made: Any = None
+    if type(grid._a) is np.ndarray and grid._rg and recording():
+        made = _found(input._a, grid._a[...], how, None)
+    elif type(grid._a) is np.ndarray:
+        share, corner = _corners(grid._a, x[2:], *how)
+        made = share, None, corner
     return call(_GRID_SAMPLE[d], (input, grid), (how, made))

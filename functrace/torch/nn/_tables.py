@@ -19,16 +19,7 @@ def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
         g = np.where((index != padding)[..., None], g, np.zeros((), g.dtype))
     if isinstance(index, Tracer):
         return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
-    if isinstance(g, Tracer):
-        return GETITEM.vjps[0](g, None, _w, (index,))
-    out = np.zeros(_w.shape, g.dtype)
-    flat = index.ravel()
-    if flat.size:
-        order = np.argsort(flat, kind="stable")
-        rows = flat[order]
-        starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-        out[rows[starts]] = np.add.reduceat(np.reshape(g, (flat.size, -1))[order], starts, axis=0)
-    return out
+    return GETITEM.vjps[0](g, None, _w, (index,))
 
 
 def _hot(index: Any, w: Any) -> Any:

@@ -65,9 +65,14 @@ def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: 
 
 
 def _overlap(c: Any, sizes: Sizes, kernel: Sizes, *geometry: Any) -> Any:
-    front = (slice(None),) * (c.ndim - 2 * len(kernel))
-    parts = [c[front + offset] for offset in itertools.product(*map(range, kernel))]
-    return added(parts, parts[0], sizes, kernel, *geometry)
+    each_part = parts(c, len(kernel))
+    return added(each_part, each_part[0], sizes, kernel, *geometry)
+
+
+def parts(c: Any, d: int) -> list[Any]:
+    """Of windows over d axes what lies under each element of the kernel."""
+    front = (slice(None),) * (len(c.shape) - 2 * d)
+    return [c[front + offset] for offset in itertools.product(*map(range, c.shape[-2 * d : -d]))]
 
 
 windows: Any = linear(  # (..., *sizes) to (..., *kernel, *places)
@@ -98,6 +103,8 @@ def each(x: Any, d: int, name: str = "") -> Sizes:
 
 # convolutions
 
+_AT_ONCE = 1 << 22  # elements of windows; more would be fetched from memory, and may not fit
+
 
 def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
     """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
@@ -114,9 +121,13 @@ def _rows(g: Any, groups: int) -> Any:
 def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
     stride, dilation, pads, groups = geometry
     kernel = w.shape[2:]
-    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads)]
+    sizes = lengths([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads)], kernel, stride, dilation)
+    if type(x) is type(w) is np.ndarray:
+        some = max(1, _AT_ONCE // max(1, x.shape[1] * math.prod((*kernel, *sizes))))
+        if len(x) > some:
+            return np.concatenate([_convolve(x[k : k + some], w, b, geometry) for k in range(0, len(x), some)])
     y = np.matmul(np.reshape(w, (groups, w.shape[0] // groups, -1)), _columns(x, kernel, geometry))
-    y = np.reshape(y, (x.shape[0], w.shape[0], *lengths(sizes, kernel, stride, dilation)))
+    y = np.reshape(y, (x.shape[0], w.shape[0], *sizes))
     return y if b is None else y + np.reshape(b, (-1, *(1,) * len(kernel)))
 
 
@@ -124,6 +135,9 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
     """The transpose of `_convolve` in its first argument: the weighted windows, added up."""
     stride, dilation, pads, groups = geometry
     kernel = w.shape[2:]
+    if w.shape[:2] == (groups, 1) and type(g) is type(w) is np.ndarray:  # channel by channel: products would fill memory for nothing
+        of_offsets = parts(w.reshape(groups, *kernel, *(1,) * len(kernel)), len(kernel))
+        return added((g * weight for weight in of_offsets), g, sizes, kernel, stride, dilation, pads)
     c = np.matmul(np.swapaxes(np.reshape(w, (groups, w.shape[0] // groups, -1)), -1, -2), _rows(g, groups))
     c = np.reshape(c, (g.shape[0], w.shape[1] * groups, *kernel, *g.shape[2:]))
     return overlap(c, sizes, kernel, stride, dilation, pads)

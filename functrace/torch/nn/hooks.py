@@ -42,19 +42,27 @@ class BackwardHookFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """The arguments."""
         ctx.mark_non_differentiable(*(t for t in args if not t._rg))
         return args
 
     @staticmethod
     def backward(_ctx: Any, *grads: Any) -> Any:
-        """The gradients."""
         return grads
 
 
 def _hook_point(tensors: list[Any]) -> Any:
     out = BackwardHookFunction.apply(*tensors)
     return out, next(t for t in out if t._rg).grad_fn
+
+
+def _replaced(grads: tuple[Any, ...], new: Any, what: str) -> tuple[Any, ...]:
+    """The gradients that a hook returned, if it did, else those that it was given."""
+    if new is None:
+        return grads
+    found = tuple(new) if isinstance(new, (tuple, list)) else (new,)
+    if len(found) != len(grads):
+        raise RuntimeError(f"Backward {what}, got {len(found)}, but expected {len(grads)}")
+    return found
 
 
 def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -189,9 +197,7 @@ class Hooked:
 
     def _run_backward(self, grad_input: Any, grad_output: Any) -> Any:
         for hook, _ in self._hooked("backward"):
-            new = hook(self, grad_input, grad_output)
-            if new is not None:
-                grad_input = new if isinstance(new, tuple) else (new,)
+            grad_input = _replaced(grad_input, hook(self, grad_input, grad_output), "hook returned an invalid number of grad_input")
         return grad_input
 
     def _watch_last(self, out: Any) -> None:
@@ -218,9 +224,7 @@ class Hooked:
         def after(_grads: Any, grads: Any) -> Any:
             row = tuple(replaced([None] * count, which, grads))
             for hook, _ in self._hooked("backward_pre"):
-                new = hook(self, row)
-                if new is not None:
-                    row = new if isinstance(new, tuple) else (new,)
+                row = _replaced(row, hook(self, row), "pre hook returned an invalid number of grad_output")
             seen["grad_output"] = row
             if "watched" not in seen:
                 if self._hooked("backward"):

@@ -53,8 +53,8 @@ class _Function(Module):
     def _setup(self) -> None:
         """Checks, and what follows from the options."""
 
-    def forward(self, *inputs: Any) -> Any:
-        return self._fun(*inputs, **{k: getattr(self, k) for k in self._passed})
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self._fun(*inputs, **named, **{k: getattr(self, k) for k in self._passed})
 
     def extra_repr(self) -> str:
         if isinstance(self._shown, str):
@@ -74,10 +74,10 @@ def _rows(where: str, base: type[Module], rows: dict[str, Any]) -> None:
         titled(name, where, base, {"_options": options, "_fun": staticmethod(fun), "_passed": passed, "_shown": shown})
 
 
-def _softmax2d(x: Any) -> Any:
-    if x.ndim not in (3, 4):
-        raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {x.ndim}D instead")
-    return F.softmax(x, -3)
+def _softmax2d(input: Any) -> Any:
+    if input.ndim not in (3, 4):
+        raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+    return F.softmax(input, -3)
 
 
 _IN = {"inplace": False}
@@ -126,8 +126,8 @@ _rows("activation", _Bounded, {"Hardtanh": ("hardtanh", {"min_val": -1.0, "max_v
 class _Training(_Function):
     """A function that is told whether the module is in training."""
 
-    def forward(self, *inputs: Any) -> Any:
-        return self._fun(*inputs, training=self.training, **{k: getattr(self, k) for k in self._passed})
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self._fun(*inputs, **named, training=self.training, **{k: getattr(self, k) for k in self._passed})
 
     def _setup(self) -> None:
         check_p(getattr(self, "p", 0))
@@ -223,9 +223,9 @@ class _Pad(_Function):
 
 for _d in (1, 2, 3):
     for _name, _mode in (("Reflection", "reflect"), ("Replication", "replicate"), ("Circular", "circular"), ("Zero", "constant")):
-        _f: Any = lambda x, padding, _mode=_mode: F.pad(x, padding, _mode)
+        _f: Any = lambda input, padding, _mode=_mode: F.pad(input, padding, _mode)
         _rows("padding", _Pad, {f"{_name}Pad{_d}d": (_f, {"padding": _NONE}, "{padding}")})
-    _f = lambda x, padding, value: F.pad(x, padding, "constant", value)
+    _f = lambda input, padding, value: F.pad(input, padding, "constant", value)
     _rows("padding", _Pad, {f"ConstantPad{_d}d": (_f, {"padding": _NONE, "value": _NONE})})
 
 
@@ -315,7 +315,7 @@ _rows(
     _Function,
     {
         "Unflatten": (
-            lambda x, dim, unflattened_size: x.unflatten(dim, unflattened_size),
+            lambda input, dim, unflattened_size: input.unflatten(dim, unflattened_size),
             {"dim": _NONE, "unflattened_size": _NONE},
         )
     },

@@ -161,8 +161,8 @@ class RMSNorm(_Affine):
         self.register_parameter("weight", empty(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None)
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+    def forward(self, x: Any) -> Any:
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrace.torch._device import distributed
 from functrace.torch._missing import missing
 from functrace.torch.nn.module import Module
 
@@ -20,4 +21,5 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
+DistributedDataParallel = distributed.DistributedDataParallel
 __getattr__ = missing("torch.nn.parallel")

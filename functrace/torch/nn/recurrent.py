@@ -130,22 +130,7 @@ class RNNBase(Module):
         directions, batch = 1 + self.bidirectional, sizes[0]
         several, rows = self.mode == "LSTM", self.num_layers * directions
         shapes = [(rows, batch, self.proj_size or self.hidden_size), (rows, batch, self.hidden_size)][: 1 + several]
-        if hx is None:
-            starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows
-        else:
-            states, n = [hx[0], hx[1]] if several else [hx], 2 if alone else 3
-            if any(h._a.ndim != n for h in states):
-                found = "({}-D, {}-D) tensors" if several else "{}-D tensor"
-                raise RuntimeError(
-                    f"For {'unbatched' if alone else 'batched'} {n}-D input, hx {'and cx ' * several}should also be {n}-D but got "
-                    + found.format(*(h._a.ndim for h in states))
-                )
-            states = [h.unsqueeze(1) if alone else h for h in states]
-            for k, (h, wanted) in enumerate(zip(states, shapes)):
-                if h._a.shape != wanted:
-                    what = f"hidden[{k}]" if several else "hidden"
-                    raise RuntimeError(f"Expected {what} size {wanted}, got {list(h.shape)}")
-            starts = [tuple(s[k] for s in states) for k in range(rows)]
+        starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows if hx is None else _starts(hx, shapes, alone)
         fused = several and not self.proj_size and x._a.dtype == np.float32 and x._a.size  # in PyTorch too, with its name
         node = "Cat" if packed else "MkldnnRnnLayer" if fused else "Stack"
         finals: list[Any] = []
@@ -176,6 +161,24 @@ class RNNBase(Module):
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
         more = [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
+
+
+def _starts(hx: Any, shapes: list[Any], alone: bool) -> list[tuple[Any, ...]]:
+    """The first states of each layer and direction, checked."""
+    several, n = len(shapes) > 1, 2 if alone else 3
+    states = [hx[0], hx[1]] if several else [hx]
+    if any(h._a.ndim != n for h in states):
+        found = "({}-D, {}-D) tensors" if several else "{}-D tensor"
+        raise RuntimeError(
+            f"For {'unbatched' if alone else 'batched'} {n}-D input, hx {'and cx ' * several}should also be {n}-D but got "
+            + found.format(*(h._a.ndim for h in states))
+        )
+    states = [h.unsqueeze(1) if alone else h for h in states]
+    for k, (h, wanted) in enumerate(zip(states, shapes)):
+        if h._a.shape != wanted:
+            what = f"hidden[{k}]" if several else "hidden"
+            raise RuntimeError(f"Expected {what} size {wanted}, got {list(h.shape)}")
+    return [tuple(s[k] for s in states) for k in range(shapes[0][0])]
 
 
 def _taken(states: Any, order: Any) -> Any:

@@ -98,7 +98,6 @@ class AveragedModel(Module):
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model computes."""
         return self.module(*args, **kwargs)
 
     def _state(self, model: Module) -> list[Any]:
@@ -159,7 +158,6 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self.anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[float]:
-        """The rates of this epoch."""
         step = self._step_count - 1
         if not self.anneal_epochs:
             step = max(1, step)

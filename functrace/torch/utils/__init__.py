@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from functrace.torch._attributes import from_dlpack
 from functrace.torch._create import to_dlpack
 from functrace.torch._engine import Handle
-from functrace.torch._missing import missing
+from functrace.torch._missing import missing, names
 from functrace.torch.utils import checkpoint as checkpoint
 from functrace.torch.utils import data as data
 
 dlpack = SimpleNamespace(from_dlpack=from_dlpack, to_dlpack=to_dlpack)
 hooks = SimpleNamespace(RemovableHandle=Handle)
-__getattr__ = missing("torch.utils")
+__getattr__ = missing("torch.utils", names(benchmark="", _pytree=""))

@@ -12,6 +12,7 @@ import numpy as np
 from functrace.torch._index import cat, stack
 from functrace.torch._missing import missing, names
 from functrace.torch._modes import no_grad
+from functrace.torch._random import fork_rng
 from functrace.torch._reduce import array_norm
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn.utils import rnn as rnn
@@ -87,7 +88,8 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """A module whose parameters have no particular values yet."""
-    return module_cls(*args, **kwargs)
+    with fork_rng():
+        return module_cls(*args, **kwargs)
 
 
 clip_grad = convert_parameters = sys.modules[__name__]  # PyTorch has a module for each

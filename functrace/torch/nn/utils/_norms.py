@@ -59,7 +59,6 @@ class WeightNorm(_Hook):
         del self.weight
 
     def compute(self, module: Module) -> Any:
-        """The weight."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return v * (g / norm_except(v, self.dim))
 
@@ -93,7 +92,6 @@ class SpectralNorm(_Hook):
         del self.weight
 
     def compute(self, module: Module, iterate: bool = False) -> Any:
-        """The weight."""
         weight, u, v = (getattr(module, self.name + part) for part in ("_orig", "_u", "_v"))
         matrix = matrix_of(weight, self.dim)
         if iterate:

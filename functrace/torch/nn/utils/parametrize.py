@@ -30,6 +30,12 @@ def cached() -> Iterator[None]:
         _cache.set(outer)
 
 
+def _tensor(made: Any) -> Any:
+    if not isinstance(made, Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
+    return made
+
+
 class ParametrizationList(ModuleList):
     """The modules that make a tensor, and what they make it of: `original`, or `original0`, `original1` ..."""
 
@@ -61,9 +67,7 @@ class ParametrizationList(ModuleList):
             else:
                 self.register_buffer(name, x)
         if not unsafe:
-            made = self()
-            if not isinstance(made, Tensor):
-                raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
+            made = _tensor(self())
             for what in ("dtype", "shape"):
                 old, now = getattr(original, what), getattr(made, what)
                 if old != now:
@@ -156,9 +160,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         row = module.parametrizations[tensor_name]
         if not unsafe:
             value = getattr(module, tensor_name)
-            made = parametrization(value)
-            if not isinstance(made, Tensor):
-                raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
+            made = _tensor(parametrization(value))
             if made._a.shape != value._a.shape:
                 raise ValueError(
                     "Registering a parametrization may not change the shape of the tensor, unless the `unsafe` flag is enabled.\n"

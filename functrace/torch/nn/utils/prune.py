@@ -142,7 +142,6 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask as it was."""
         return default_mask
 
 
@@ -166,7 +165,6 @@ class _Amount(BasePruningMethod):
         return self.amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask without the elements of least weight."""
         count, mask = self._count(t.numel()), default_mask.clone()
         if count:
             mask.view(-1)[self._least(t, count)] = 0
@@ -200,7 +198,6 @@ class _Structured(_Amount):
         self.dim = dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask without some entries."""
         if t.dim() <= 1:
             raise ValueError(
                 f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims"
@@ -248,7 +245,6 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """Both masks' product."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
         return default_mask * self.mask.to(dtype=default_mask.dtype)

@@ -1,1 +1,0 @@
-from numpy.polynomial import *
