@@ -281,7 +281,7 @@ KEYWORDS = {  # the keywords that scripts use
     "tensordot": lambda t, x: t.tensordot(x, x, dims=([0, 1], [0, 1])), "addmm": lambda t, x: t.addmm(input=t.ones(2, 2), mat1=x, mat2=x.t(), beta=0.5), "quantile": lambda t, x: t.quantile(x, q=t.tensor([0.2, 0.5]), dim=0),
     "meshgrid": lambda t, x: t.meshgrid(x[0], x[1], indexing="xy")[0], "div": lambda t, x: t.div(x, 0.3, rounding_mode="floor"), "sub": lambda t, x: t.sub(x, x, alpha=0.5), "full": lambda t, x: t.full(size=(2,), fill_value=3.0),
     "addmv": lambda t, x: t.addmv(x[:, 0], mat=x, vec=x[0], beta=0.5), "baddbmm": lambda t, x: x[None].baddbmm(batch1=x[None, :, :2], batch2=x[None, :2]), "addbmm": lambda t, x: t.addbmm(x, batch1=x[None, :, :2], batch2=x[None, :2], alpha=2),
-    "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "randint_like": lambda t, x: t.randint_like(x, high=1, memory_format=t.preserve_format), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
+    "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "randint": lambda t, x: t.randint(high=1, size=(2,)), "randint_like": lambda t, x: t.randint_like(x, high=1, memory_format=t.preserve_format), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
     "arange": lambda t, x: t.arange(start=1, end=5, step=2), "linspace": lambda t, x: t.linspace(start=0, end=1, steps=5), "solve": lambda t, x: t.linalg.solve(A=2 * t.eye(2), B=x), "windows": lambda t, x: t.cat([t.hann_window(7), t.hamming_window(8, False), t.bartlett_window(6), t.kaiser_window(6, True, 8.0)]),
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ def randn_like(input: Any, **options: Any) -> Any:
 
 
 @creates
-def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
+def randint(low: int = 0, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
     """Integers from `low` (0) to `high - 1`."""
     high_alone = size is None or high is None
     if size is None:
