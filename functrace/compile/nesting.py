@@ -16,7 +16,7 @@ from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
-from functrace.transforms.control_program import own
+from functrace.transforms.control_carry import own
 from functrace.transforms.custom import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced

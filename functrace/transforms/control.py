@@ -19,8 +19,9 @@ from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.control_branches import cond, switch
+from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_program import Carry, Program, arrays, by_python, own, reading, recorded, same, traced
+from functrace.transforms.control_program import Program, by_python, reading, recorded, same
 from functrace.transforms.control_while import while_loop
 from functrace.transforms.custom import CALL
 

@@ -12,7 +12,8 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.control_program import NUMBERS, Program, arrays, mapped, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.control_carry import NUMBERS, arrays
+from functrace.transforms.control_program import Program, mapped, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.tracing import replaced
 

@@ -10,8 +10,9 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.create import as_numpy
+from functrace.transforms.control_carry import NUMBERS, Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import NUMBERS, Carry, Program, by_python, mapped, numbered, recorded, settled, traced
+from functrace.transforms.control_program import Program, by_python, mapped, numbered, recorded, settled
 from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")

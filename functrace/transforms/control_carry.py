@@ -1,0 +1,87 @@
+"""What control flow checks of its arguments: a carry keeps its structure, shapes and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.tracer import Tracer
+from functrace.ops.blank import apart
+from functrace.ops.create import as_numpy
+
+NUMBERS = (bool, int, float, complex)
+
+
+def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool]]:
+    """Leaves as arrays, the structure, and which were Python's numbers: those take the dtype that they meet."""
+    leaves, treedef = tree.flatten(given)
+    for x in leaves:
+        if not isinstance(x, (Tracer, np.ndarray, np.generic, *NUMBERS)):
+            raise errors.InputTypeError(
+                f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n"
+                "  Close over it, or register its class with functrace.tree.register."
+            )
+    arrays = [as_numpy(x) for x in leaves]
+    return arrays, treedef, [is_number(x) for x in leaves]
+
+
+def is_number(x: Any) -> bool:
+    """Whether `x` is a Python number, or, under `jit`, stands for one."""
+    return type(x.value if isinstance(x, Tracer) else x) in NUMBERS
+
+
+def own(xs: Sequence[Any]) -> list[Any]:
+    """Arrays that others do not see written to: copies, or other handles of traced arrays."""
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
+
+
+def traced(xs: Sequence[Any]) -> bool:
+    """Whether any of the values is traced."""
+    return any(isinstance(x, Tracer) for x in xs)
+
+
+class Carry:
+    """The structure, shapes and dtypes of a carry, which each step must keep. Python's numbers take the dtype of the first step."""
+
+    def __init__(self, what: str, init: Any) -> None:
+        self.what, self.init = what, tree.leaves(init)
+        self.leaves, self.treedef, self.weak = arrays(what, "the initial carry", init)
+        self.names = tree.paths(init)
+
+    def settle(self, body: Callable[[Any], Any]) -> None:
+        """Give Python's numbers the dtypes that `body`, the first step, makes of them."""
+        if any(self.weak):
+            given = [old if weak else x for old, weak, x in zip(self.init, self.weak, self.fresh())]
+            for k, x in enumerate(self.check(body(self.tree(given)))):
+                if self.weak[k]:
+                    self.leaves[k] = self.leaves[k].astype(x.dtype)
+            self.weak = [False] * len(self.weak)
+
+    def fresh(self) -> list[Any]:
+        """The initial leaves, which a body may write to."""
+        return own(self.leaves)
+
+    def check(self, new: Any) -> list[Any]:
+        """The leaves of a step's new carry."""
+        leaves, treedef = tree.flatten(new)
+        if treedef != self.treedef:
+            raise errors.ControlFlowError(
+                f"{self.what}: the body must return a carry like the one it is given, {self.treedef!r}, but returned {treedef!r}.\n"
+                f"  {'Does it end without a return statement?' if new is None else 'Return as many parts as it takes.'}"
+            )
+        leaves = [as_numpy(x) for x in leaves]
+        for old, x, weak, name in zip(self.leaves, leaves, self.weak, self.names):
+            if x.shape != old.shape or x.dtype != old.dtype and not (weak and np.can_cast(old.dtype, x.dtype, "same_kind")):
+                raise errors.ControlFlowError(
+                    f"{self.what}: the carry{name} is {errors.describe(old)} before the step and {errors.describe(x)} after it; it must "
+                    f"keep its shape and dtype.\n"
+                    "  Start with an array of the right shape and dtype, or convert it in the body."
+                )
+        return leaves
+
+    def tree(self, leaves: Sequence[Any]) -> Any:
+        """A carry of these leaves."""
+        return tree.unflatten(self.treedef, leaves)
