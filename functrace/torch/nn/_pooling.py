@@ -137,8 +137,11 @@ def _max_pool_of(d: int) -> Any:
 
 
 def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
-    total, *rest = parts(windows(x, kernel, stride, dilation, pads), len(kernel))
-    for part in rest:  # one after the other, as PyTorch does it, where NumPy's sum is slow
+    c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
+    if math.prod(kernel) > math.prod(c.shape[-d:]):  # few large windows
+        return np.sum(c, axis=tuple(range(-2 * d, -d))) / counts
+    total, *rest = parts(c, d)
+    for part in rest:  # many small ones: one element of all after the other, as PyTorch does it, where NumPy's sum is slow
         total = total + part
     return total / counts
 
