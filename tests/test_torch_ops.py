@@ -310,9 +310,9 @@ def test_numpys_names_of_keywords_are_taken_too(name):
 
 
 def test_special_functions_say_what_to_install_where_scipy_is_not(monkeypatch):
-    from functrace.torch import _operators
+    from functrace.torch import _elementwise
 
-    monkeypatch.setattr(_operators, "scipy_special", lambda: None)
+    monkeypatch.setattr(_elementwise, "scipy_special", lambda: None)
     for f in (lambda: ours.lgamma(ours.ones(1)), lambda: ours.special.bessel_j0(ours.ones(1))):
         with pytest.raises(ImportError, match=r"pip install 'functrace\[scipy\]'"):
             f()

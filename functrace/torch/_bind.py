@@ -19,7 +19,8 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range
 from functrace.torch._dtypes import F32, F64
-from functrace.torch._limits import guarded, refuse
+from functrace.torch._index_checks import guarded
+from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public

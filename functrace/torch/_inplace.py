@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _moves, _operators, _scatter, _select, _summaries, linalg
+from functrace.torch import _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
 from functrace.torch._nodes import RuleNode
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._shape import COPY
@@ -109,4 +109,4 @@ def attach() -> None:
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
 
 
-TABLES = _moves, _operators, _scatter, _select, _summaries, linalg  # what makes those operations
+TABLES = _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg  # what makes those operations

@@ -17,7 +17,8 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
 from functrace.torch._contact import buffer, chosen, rules, sinc_, undeclared
 from functrace.torch._dtypes import F32, F64, B
-from functrace.torch._limits import LIMITS, guarded, refuse
+from functrace.torch._index_checks import guarded
+from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, check_cast, inplace, taking_out, written_to

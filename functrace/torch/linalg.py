@@ -13,7 +13,7 @@ from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
 from functrace.torch._contact import DET, INV, Primitive
 from functrace.torch._dtypes import long
-from functrace.torch._limits import guarded
+from functrace.torch._index_checks import guarded
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import vector_norm

@@ -10,8 +10,9 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._bind import bind
 from functrace.torch._border import trimmed
+from functrace.torch._elementwise import scipy
 from functrace.torch._missing import missing
-from functrace.torch._operators import DIGITS, scipy
+from functrace.torch._operators import DIGITS
 from functrace.torch._ops import FUNCTIONS
 
 _SAME = (

@@ -27,6 +27,7 @@ __getattr__ = _missing(
     {
         "modules": "modules",
         "attention": "_attention",
+        "AdaptiveLogSoftmaxWithLoss": "adaptive",
         "DataParallel": "parallel",
         "parallel": "parallel",
         **dict.fromkeys((*(f"Lazy{_name}" for _name in _LAZY), "LazyModuleMixin", "UninitializedParameter"), "lazy"),

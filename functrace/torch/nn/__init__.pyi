@@ -3,6 +3,7 @@ import builtins
 from typing import Any
 
 from functrace.torch._tensor import Tensor as Tensor
+from functrace.torch.nn import adaptive as adaptive
 from functrace.torch.nn import containers as containers
 from functrace.torch.nn import functional as functional
 from functrace.torch.nn import hooks as hooks
@@ -18,6 +19,7 @@ from functrace.torch.nn import recurrent as recurrent
 from functrace.torch.nn import transformer as transformer
 from functrace.torch.nn import utils as utils
 from functrace.torch.nn import weighted as weighted
+from functrace.torch.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from functrace.torch.nn.containers import ModuleDict as ModuleDict
 from functrace.torch.nn.containers import ModuleList as ModuleList
 from functrace.torch.nn.containers import ParameterDict as ParameterDict
@@ -47,7 +49,6 @@ from functrace.torch.nn.transformer import TransformerDecoder as TransformerDeco
 from functrace.torch.nn.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from functrace.torch.nn.transformer import TransformerEncoder as TransformerEncoder
 from functrace.torch.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
-from functrace.torch.nn.weighted import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from functrace.torch.nn.weighted import Bilinear as Bilinear
 from functrace.torch.nn.weighted import Embedding as Embedding
 from functrace.torch.nn.weighted import EmbeddingBag as EmbeddingBag

@@ -1,0 +1,175 @@
+"""The binding table of elementwise operations without rules of their own, and of the special functions that come from SciPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import _dtypes
+from functrace.torch._bind import bind, bound
+from functrace.torch._contact import chosen, complex_of, rules
+from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special
+from functrace.torch._shape import to
+from functrace.torch._tensor import Tensor
+
+
+def scipy(name: str) -> Callable[..., Any]:
+    """A function of `functrace.scipy.special`, which is imported when it is first called."""
+
+    def function(*args: Any) -> Any:
+        special = scipy_special()
+        if special is None:
+            raise ImportError(f"torch.special: {name} comes from SciPy, which is not installed: pip install 'functrace[scipy]'")
+        return getattr(special, name)(*args)
+
+    return function
+
+
+def _pull(name: str, *args: Any) -> Any:
+    return rules(f"scipy.special.{name}").vjps[0](*args)
+
+
+gammaln, digamma, polygamma, erfinv = map(scipy, ("gammaln", "digamma", "polygamma", "erfinv"))
+
+
+def _logit(input: Any, eps: Any = None) -> Any:
+    x = input if eps is None else np.where(input < eps, eps, np.where(input > 1 - eps, 1 - eps, input)).astype(input.dtype)
+    ends = (x == 0) | (x == 1)
+    safe = np.where(ends, x.dtype.type(0.5), x)
+    return np.where(ends, np.log(x) - np.log1p(-x), np.log(safe / (1 - safe)))
+
+
+def _polar(abs: Any, angle: Any) -> Any:
+    return complex_of(abs * np.cos(angle), abs * np.sin(angle))
+
+
+def _nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    return np.nan_to_num(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def _angle(input: Any) -> Any:
+    return (
+        np.angle(input)
+        if input.dtype.kind == "c"
+        else np.where(np.isnan(input), input, np.where(input < 0, math.pi, 0)).astype(input.dtype)
+    )
+
+
+def _sgn(input: Any) -> Any:
+    size = np.abs(input)
+    return np.where(size == 0, 0, input / np.where(size == 0, 1, size)).astype(input.dtype)
+
+
+def _heaviside(input: Any, values: Any) -> Any:
+    return np.where(input == input, np.heaviside(input, values), 0).astype(input.dtype)
+
+
+def _mvlgamma(input: Any, p: int) -> Any:
+    return sum(gammaln(input - k / 2) for k in range(p)) + math.log(math.pi) * p * (p - 1) / 4
+
+
+_polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input), floating=True)
+
+
+bind(
+    {
+        "lgamma": ("Lgamma", lambda input: gammaln(input), lambda g, _r, x: _pull("gammaln", g, _r, x)),
+        "digamma": ("Digamma", lambda input: digamma(input)),
+        "mvlgamma": ("Mvlgamma", _mvlgamma),
+        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: _pull("erfinv", g, r, _x)),
+        "logit": ("Logit", _logit),
+        "i0": ("I0", lambda input: np.i0(input)),
+        "angle": ("Angle", _angle),
+    },
+    floating=True,
+)
+
+
+bind(
+    {
+        "sgn": ("Sgn", _sgn),
+    }
+)
+
+
+bind({"nan_to_num": ("NanToNum", _nan_to_num, lambda g, _r, x, *_values: chosen(np.isfinite(x), g))}, flat=True)
+
+
+bind({"frexp": ("Frexp", lambda input: np.frexp(input))}, fields="mantissa exponent")
+
+
+public(lambda self, n: _polygamma(self, n), "polygamma", torch=False)
+
+
+public(lambda n, input: _polygamma(input, n), "polygamma", method=False)
+
+
+bind(
+    {
+        "copysign": ("Copysign", lambda input, other: np.copysign(input, other)),
+        "ldexp": ("Ldexp", lambda input, other: input * np.exp2(other)),
+        "logaddexp2": ("Logaddexp2", lambda input, other: np.logaddexp2(input, other)),
+        "igamma": ("Igamma", lambda input, other: scipy("gammainc")(input, other)),
+        "igammac": ("Igammac", lambda input, other: scipy("gammaincc")(input, other)),
+    },
+    operands=2,
+    floating=True,
+)
+
+
+bind(
+    {
+        "complex": ("Complex", lambda real, imag: complex_of(real, imag), lambda g, _r, _x, _y: g.real, lambda g, _r, _x, _y: -g.imag),
+        "polar": ("Polar", _polar),
+    },
+    operands=2,
+    method=False,
+)
+
+
+bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
+
+
+bind(
+    {
+        "gcd": ("Gcd", lambda input, other: np.gcd(input, other)),
+        "lcm": ("Lcm", lambda input, other: np.lcm(input, other)),
+    },
+    operands=2,
+    constant="zero",
+)
+
+
+bind(
+    {
+        "isneginf": ("Isneginf", lambda input: np.isneginf(input)),
+        "isposinf": ("Isposinf", lambda input: np.isposinf(input)),
+        "isreal": ("Isreal", lambda input: np.isreal(input)),
+    },
+    constant="zero",
+)
+
+
+for _name, _short in (("bitwise_left_shift", "lshift"), ("bitwise_right_shift", "rshift")):
+    public(operator(_name, comparison(_short, SHIFTS[_short])), _name)
+
+
+@public
+def float_power(input: Any, exponent: Any) -> Any:
+    """`input ** exponent` in float64 or complex128."""
+    d = _dtypes.complex128 if _dtypes.result_type(input, exponent).category == _dtypes.COMPLEX else _dtypes.float64
+    return FUNCTIONS["pow"](*(to(x, d) if isinstance(x, Tensor) else x for x in (input, exponent)))
+
+
+public(FUNCTIONS["atan2"], "arctan2")
+
+
+@public
+def positive(input: Any) -> Any:
+    """The tensor itself."""
+    if input._a.dtype == np.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input

@@ -1,0 +1,217 @@
+"""What PyTorch asks of indices, masks and shapes: more of the table of `_checks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._checks import c_name, check_of, checked, fits, out_of_range, place_of, wrong
+from functrace.torch._limits import limited
+
+
+def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after what is asked of its arguments."""
+    return checked(name, limited(name, function))
+
+
+def _index(name: str, index: Any, what: str = "int32/int64") -> None:
+    if index._a.dtype.kind != "i" or index._a.dtype.itemsize < 4:
+        wrong(f"{name}(): Expected dtype {what} for index")
+
+
+def _in_range(index: Any, k: int, n: int, kind: type[Exception] = RuntimeError, prefix: str = "", low: int = 0) -> None:
+    a = index._a
+    bad: Any = a[(a < low) | (a >= n)] if isinstance(a, np.ndarray) and a.size else ()
+    if len(bad):
+        wrong(f"{prefix}index {bad[0]} is out of bounds for dimension {k} with size {n}", kind)
+
+
+@check_of("gather", "scatter", "scatter_add", "scatter_reduce")
+def _grid(name: str, input: Any, dim: int, index: Any, *rest: Any, **_named: Any) -> None:
+    x, i = input._a, index._a
+    k = place_of(dim, x.ndim)
+    if not 0 <= k < max(1, x.ndim):
+        return
+    _index(name if name != "scatter_add" else "scatter", index)
+    if i.ndim != x.ndim and i.size and x.ndim and i.ndim:
+        wrong(f"Index tensor must have the same number of dimensions as {'input' if name == 'gather' else 'self'} tensor")
+    if rest and hasattr(rest[0], "_a") and rest[0]._a.dtype != x.dtype:
+        wrong("scatter(): Expected self.dtype to be equal to src.dtype")
+    large = next((j for j, (m, n) in enumerate(zip(i.shape, x.shape)) if j != k and m > n), None) if i.size else None
+    if large is None and i.size and rest and hasattr(rest[0], "_a"):
+        large = next((j for j, (m, n) in enumerate(zip(i.shape, rest[0]._a.shape)) if m > n), None)
+    if large is not None:
+        source = f" and to be no larger size than src {list(rest[0]._a.shape)}" if rest and hasattr(rest[0], "_a") else ""
+        what = f"Size does not match at dimension {large} expected index" if name == "gather" else "Expected index"
+        wrong(f"{what} {list(i.shape)} to be no larger than self {list(x.shape)} apart from dimension {k}{source}")
+    _in_range(index, k, x.shape[k] if x.ndim else 1)
+
+
+@check_of("index_select")
+def _index_select(input: Any, dim: int, index: Any) -> None:
+    a, i = input._a, index._a
+    if i.ndim > 1:
+        wrong("index_select(): Index is supposed to be a vector", IndexError)
+    if i.dtype.kind != "i" or i.dtype.itemsize < 4:
+        wrong("index_select(): Expected dtype int32 or int64 for index")
+    k = place_of(dim, a.ndim)
+    n = a.shape[k] if k < a.ndim else 1
+    if isinstance(i, np.ndarray) and ((i < 0) | (i >= n)).any():
+        if a.ndim == 2 and k and not input._rg:
+            wrong(f"INDICES element is out of DATA bounds, id={i[(i < 0) | (i >= n)][0]} axis_dim={n}")
+        wrong("index out of range in self", IndexError)
+
+
+@check_of("index_add", "index_copy", "index_fill")
+def _index_write(name: str, input: Any, dim: int, index: Any, source: Any = None, *_rest: Any, **_named: Any) -> None:
+    a, i = input._a, index._a
+    k = place_of(dim, a.ndim)
+    if not 0 <= k < a.ndim:
+        return
+    if name == "index_add" and hasattr(source, "_a") and source._a.ndim == a.ndim and i.size != source._a.shape[k]:
+        wrong(f"index_add_(): Number of indices ({i.size}) should be equal to source.size(dim): ({source._a.shape[k]}), for dim: {dim}")
+    kind: type[Exception] = RuntimeError if name == "index_add" else IndexError
+    _in_range(index, k, a.shape[k], kind, "index_copy_(): " if name == "index_copy" else "", -a.shape[k] if name == "index_fill" else 0)
+
+
+@check_of("take", "put")
+def _flat_index(_name: str, input: Any, index: Any, *_rest: Any, **_named: Any) -> None:
+    n, i = input._a.size, index._a
+    bad: Any = i[(i < -n) | (i >= n)] if isinstance(i, np.ndarray) else ()
+    if len(bad):
+        wrong(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.", IndexError)
+
+
+@check_of("select")
+def _select(input: Any, *_rest: Any, **_named: Any) -> None:
+    if not input._a.ndim:
+        wrong("select() cannot be applied to a 0-dim tensor.", IndexError)
+
+
+@check_of("narrow")
+def _narrow(input: Any, dim: int, start: Any, length: int) -> None:
+    if not input._a.ndim:
+        wrong("narrow() cannot be applied to a 0-dim tensor.")
+    n = input._a.shape[place_of(dim, input._a.ndim)] if -input._a.ndim <= dim < input._a.ndim else None
+    if n is None:
+        return
+    if length < 0:
+        wrong("narrow(): length must be non-negative.")
+    start = int(start)
+    if not -n <= start <= n:
+        wrong(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})", IndexError)
+    start += n if start < 0 else 0
+    if start + length > n:
+        wrong(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+
+
+@check_of("masked_fill")
+def _masked_fill(input: Any, mask: Any, value: Any) -> None:
+    if mask._a.dtype.kind != "b":
+        wrong(f"masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask)}")
+    if hasattr(value, "_a") and value._a.ndim:
+        wrong(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._a.ndim} dimension(s).")
+    fits(mask, input)
+
+
+@check_of("masked_select")
+def _masked_select(input: Any, mask: Any) -> None:
+    if mask._a.dtype.kind != "b":
+        wrong("masked_select: expected BoolTensor for mask")
+    fits(mask, input)
+
+
+@check_of("repeat")
+def _repeat(self: Any, *sizes: Any) -> None:
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    shape = self._a.shape
+    if sizes and len(sizes) < len(shape):
+        wrong("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    full = [m * n for m, n in zip(sizes, (1,) * (len(sizes) - len(shape)) + shape)]
+    if min(full, default=0) < 0:
+        wrong(f"Trying to create tensor with negative dimension {min(full)}: {full}")
+
+
+@check_of("unflatten")
+def _unflatten(input: Any, dim: int, sizes: Any) -> None:
+    a = input._a
+    if not a.ndim:
+        wrong(f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions")
+    if not -a.ndim <= dim < a.ndim:
+        return
+    known = 1
+    for s in sizes:
+        known *= s if s != -1 else 1
+    n = a.shape[dim]
+    if known != n and (-1 not in sizes or not known or n % known):
+        wrong(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({n}) in the input tensor")
+
+
+@check_of("meshgrid")
+def _meshgrid(*tensors: Any, indexing: str = "ij") -> None:
+    tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    if len({t._a.dtype for t in tensors}) > 1:
+        wrong("meshgrid expects all tensors to have the same dtype")
+    if indexing not in ("xy", "ij"):
+        wrong(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if any(t._a.ndim > 1 for t in tensors):
+        wrong("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got one with more dimensions.")
+
+
+@check_of("roll")
+def _roll(input: Any, shifts: Any, dims: Any = ()) -> None:
+    m, n = (len(x) if isinstance(x, (tuple, list)) else 0 if x is None else 1 for x in (shifts, dims))
+    if n and m != n:
+        wrong(f"shifts and dimensions must align. shifts: {m}, dims:{n}")
+    size = max(input._a.ndim, 1)
+    for k in (dims if isinstance(dims, (tuple, list)) else (dims,)) if n else ():
+        if not -size <= k < size:
+            raise out_of_range(k, size)
+
+
+@check_of("rot90")
+def _rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> None:
+    if input._a.ndim < 2:
+        wrong(f"expected total dims >= 2, but got total dims = {input._a.ndim}")
+    if dims[0] == dims[1]:
+        wrong(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+
+
+@check_of("split")
+def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> None:
+    if not tensor._a.ndim:
+        wrong("split expects at least a 1-dimensional tensor")
+    size, n = split_size_or_sections, tensor._a.shape[dim] if -tensor._a.ndim <= dim < tensor._a.ndim else 0
+    if isinstance(size, int):
+        if size < 0:
+            wrong(f"split expects split_size be non-negative, but got split_size={size}")
+        if size == 0 and n:
+            wrong(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+
+
+@check_of("chunk")
+def _chunk(input: Any, chunks: int, dim: int = 0) -> None:
+    if not input._a.ndim:
+        wrong("chunk expects at least a 1-dimensional tensor")
+    if chunks < 1:
+        wrong(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+
+
+@check_of("tensor_split")
+def _tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> None:
+    if isinstance(indices_or_sections, int) and indices_or_sections < 1:
+        wrong(f"number of sections must be larger than 0, got {indices_or_sections}")
+
+
+@check_of("unfold")
+def _unfold(input: Any, dimension: int, size: int, step: int) -> None:
+    if step < 1:
+        wrong(f"step is {step} but must be > 0")
+
+
+@check_of("diff")
+def _diff(input: Any, *_rest: Any, **_named: Any) -> None:
+    if not input._a.ndim:
+        wrong("diff expects input to be at least one-dimensional")
