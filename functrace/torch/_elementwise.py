@@ -86,27 +86,15 @@ bind(
     },
     floating=True,
 )
-
-
 bind(
     {
         "sgn": ("Sgn", _sgn),
     }
 )
-
-
 bind({"nan_to_num": ("NanToNum", _nan_to_num, lambda g, _r, x, *_values: chosen(np.isfinite(x), g))}, flat=True)
-
-
 bind({"frexp": ("Frexp", lambda input: np.frexp(input))}, fields="mantissa exponent")
-
-
 public(lambda self, n: _polygamma(self, n), "polygamma", torch=False)
-
-
 public(lambda n, input: _polygamma(input, n), "polygamma", method=False)
-
-
 bind(
     {
         "copysign": ("Copysign", lambda input, other: np.copysign(input, other)),
@@ -118,8 +106,6 @@ bind(
     operands=2,
     floating=True,
 )
-
-
 bind(
     {
         "complex": ("Complex", lambda real, imag: complex_of(real, imag), lambda g, _r, _x, _y: g.real, lambda g, _r, _x, _y: -g.imag),
@@ -128,11 +114,7 @@ bind(
     operands=2,
     method=False,
 )
-
-
 bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
-
-
 bind(
     {
         "gcd": ("Gcd", lambda input, other: np.gcd(input, other)),
@@ -141,8 +123,6 @@ bind(
     operands=2,
     constant="zero",
 )
-
-
 bind(
     {
         "isneginf": ("Isneginf", lambda input: np.isneginf(input)),

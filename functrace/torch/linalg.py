@@ -277,10 +277,15 @@ def _householder(A: Any, tau: Any) -> Any:
     return out
 
 
+def _share_of_largest(A: Any, rtol: Any, atol: Any) -> Any:
+    """`rtol`, or what it is where it is not given: 0 beside an `atol`, else as many times the precision as the longer axis is long."""
+    if rtol is not None:
+        return rtol
+    return 0.0 if atol is not None and np.any(value(atol)) else max(A.shape[-2:]) * np.finfo(A.dtype).eps
+
+
 def _pinv(A: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None, rcond: Any = None) -> Any:
-    rtol = rcond if rtol is None else rtol
-    if rtol is None:
-        rtol = 0.0 if atol is not None and np.any(value(atol)) else max(A.shape[-2:]) * np.finfo(A.dtype).eps
+    rtol = _share_of_largest(A, rcond if rtol is None else rtol, atol)
     if atol is not None and A.size:
         largest = np.max(np.linalg.svdvals(stop_gradient(A)), axis=-1)
         rtol = np.maximum(value(rtol), np.where(largest > 0, value(atol) / np.where(largest > 0, largest, 1), 0))
@@ -299,12 +304,10 @@ def _matrix_power(A: Any, n: int) -> Any:
 def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None) -> Any:
     if A.ndim < 2:
         raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
-    tol = tol if tol is not None else atol
-    if rtol is not None and tol is not None:  # the larger of the two counts
-        largest = np.max(np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svdvals(A), axis=-1, initial=0.0)
-        tol, rtol = np.maximum(tol, rtol * largest), None
-    rank = np.linalg.matrix_rank(A, tol, hermitian) if rtol is None else np.linalg.matrix_rank(A, hermitian=hermitian, rtol=rtol)
-    return rank.astype(np.int64)
+    values = np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svdvals(A)
+    if tol is None:
+        tol = np.maximum(0 if atol is None else atol, _share_of_largest(A, rtol, atol) * np.max(values, axis=-1, initial=0.0))
+    return np.sum(values > np.expand_dims(tol, -1), axis=-1, dtype=np.int64)
 
 
 def _cross(input: Any, other: Any, dim: Any = -1) -> Any:
