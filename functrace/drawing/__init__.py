@@ -12,8 +12,9 @@ from functrace.compile.program import Program
 from functrace.core.tape import Tape
 from functrace.drawing import graph as _graph
 from functrace.drawing.folding import fold as _fold
-from functrace.drawing.graph import Graph, history, is_tensor, names_in
+from functrace.drawing.graph import Graph
 from functrace.drawing.svg import to_dot, to_mermaid, to_svg
+from functrace.drawing.tensors import history, is_tensor, names_in
 from functrace.transforms.tracing import trace
 
 __all__ = ["Drawing", "draw"]

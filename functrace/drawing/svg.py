@@ -262,6 +262,3 @@ def to_mermaid(graph: Graph) -> str:
         fill, line, _ = KINDS[kind]
         lines.append(f"  classDef {kind}_ fill:{fill},stroke:{line},color:{INK}")
     return "\n".join(lines) + "\n"
-
-
-# a tape as a notebook shows it: a table, one op a row, and the picture below

@@ -171,6 +171,3 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     both = concatenate([reshape(a, -1), reshape(b, -1)] if assume_unique else [unique(a), unique(b)])
     values, counts = unique(both, return_counts=True)
     return index(values, np.flatnonzero(counts == 1))
-
-
-# counts

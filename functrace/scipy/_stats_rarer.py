@@ -268,6 +268,3 @@ MASSES: dict[str, Law] = {
         valid=lambda a: a > 1,
     ),
 }  # fmt: skip
-
-
-# distributions of vectors and matrices: of a symmetric matrix the lower triangle is read, as by SciPy
