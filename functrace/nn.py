@@ -21,8 +21,10 @@ import numpy as np
 import functrace.numpy as fnp
 from functrace import errors, random
 from functrace.core.tracer import Tracer
+from functrace.ops import activations
 from functrace.ops.create import lift
-from functrace.transforms.custom import stop_gradient
+from functrace.ops.kinds import negative_axes
+from functrace.ops.protocol import stamp
 
 Axis = int | tuple[int, ...] | None
 
@@ -41,16 +43,15 @@ def _refusal(kind: type[Exception], found: str, *remedy: str) -> Exception:
 
 def _floating(x: Any) -> Any:
     """An array of floating-point numbers; integers become float64."""
-    array = lift(x)
+    array = x if type(x) is np.ndarray else lift(x)
     if array.dtype.kind not in "fbiu":
         found = f"{errors.describe(x)} stands where an array of real numbers is expected"
         raise _refusal(errors.InputTypeError, found, "Give it x.real, x.imag or abs(x) of complex ones.")
     return array if array.dtype.kind == "f" else array.astype(float)
 
 
-def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    out = np.where(condition, x, y)
-    return out if out.shape or isinstance(out, Tracer) else out[()]
+def _place(axis: int, ndim: int) -> int:
+    return np.lib.array_utils.normalize_axis_index(axis, ndim, _called())
 
 
 # Activations
@@ -63,8 +64,7 @@ def relu(x: Any) -> Any:
     >>> ft.vmap(ft.value_and_grad(ft.nn.relu))(np.array([-1.0, 0.0, 2.0]))
     (array([0., 0., 2.]), array([0., 0., 1.]))
     """
-    x = _floating(x)
-    return _chosen(x <= 0, 0, x)
+    return stamp(activations.relu(_floating(x)))
 
 
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
@@ -74,8 +74,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     >>> ft.nn.leaky_relu(np.array([-1.0, 2.0]))
     array([-0.01,  2.  ])
     """
-    x = _floating(x)
-    return _chosen(x <= 0, negative_slope * x, x)
+    return stamp(activations.leaky_relu(_floating(x), negative_slope))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
@@ -85,8 +84,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> ft.nn.elu(np.array([-1000.0, 0.0, 2.0]))
     array([-1.,  0.,  2.])
     """
-    x = _floating(x)
-    return _chosen(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
+    return stamp(activations.elu(_floating(x), alpha))
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Any:
@@ -116,8 +114,7 @@ def hard_tanh(x: Any) -> Any:
     >>> ft.vmap(ft.value_and_grad(ft.nn.hard_tanh))(np.array([-2.0, 0.5, 1.0]))
     (array([-1. ,  0.5,  1. ]), array([0., 1., 0.]))
     """
-    x = _floating(x)
-    return _chosen(np.abs(x) >= 1, np.sign(x), x)
+    return stamp(activations.hard_tanh(_floating(x)))
 
 
 def relu6(x: Any) -> Any:
@@ -127,8 +124,7 @@ def relu6(x: Any) -> Any:
     >>> ft.vmap(ft.value_and_grad(ft.nn.relu6))(np.array([-1.0, 2.0, 7.0]))
     (array([0., 2., 6.]), array([0., 1., 0.]))
     """
-    x = relu(x)
-    return _chosen(x >= 6, 6, x)
+    return stamp(activations.relu6(_floating(x)))
 
 
 def sigmoid(x: Any) -> Any:
@@ -138,7 +134,7 @@ def sigmoid(x: Any) -> Any:
     >>> ft.nn.sigmoid(np.array([-1000.0, 0.0, 1000.0]))
     array([0. , 0.5, 1. ])
     """
-    return np.exp(log_sigmoid(x))
+    return stamp(activations.sigmoid(_floating(x)))
 
 
 def log_sigmoid(x: Any) -> Any:
@@ -146,9 +142,9 @@ def log_sigmoid(x: Any) -> Any:
 
     >>> import functrace as ft, numpy as np
     >>> ft.nn.log_sigmoid(np.array([-1000.0, 1000.0]))
-    array([-1000.,    -0.])
+    array([-1000.,     0.])
     """
-    return -softplus(-_floating(x))
+    return stamp(activations.log_sigmoid(_floating(x)))
 
 
 def softplus(x: Any) -> Any:
@@ -158,7 +154,7 @@ def softplus(x: Any) -> Any:
     >>> ft.nn.softplus(np.array([-1000.0, 1000.0]))
     array([   0., 1000.])
     """
-    return np.logaddexp(_floating(x), 0)
+    return stamp(activations.softplus(_floating(x)))
 
 
 def silu(x: Any) -> Any:
@@ -168,8 +164,7 @@ def silu(x: Any) -> Any:
     >>> ft.nn.silu(np.array([-1000.0, 0.0, 1000.0]))
     array([  -0.,    0., 1000.])
     """
-    x = _floating(x)
-    return x * sigmoid(x)
+    return stamp(activations.silu(_floating(x)))
 
 
 swish = silu
@@ -186,7 +181,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     array([0.5, 2. ])
     """
     x = _floating(x)
-    if not x.ndim or x.shape[axis] % 2:
+    if not x.ndim or x.shape[_place(axis, x.ndim)] % 2:
         raise _refusal(ValueError, f"axis {axis} must be of even length, got an array of shape {x.shape}")
     values, gates = np.split(x, 2, axis)
     return values * sigmoid(gates)
@@ -204,12 +199,11 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     np.float64(0.8413)
     """
     x = _floating(x)
-    if not approximate:
-        from functrace.scipy import special
+    if approximate:
+        return stamp(activations.gelu(x))
+    from functrace.scipy import special
 
-        return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
-    near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
-    return x * (0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * near * (1 + 0.044715 * near**2))))
+    return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
 
 
 @errors.boundary
@@ -228,15 +222,9 @@ def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1
     labels = lift(labels)
     if labels.dtype.kind not in "iu":
         raise _refusal(ValueError, f"labels must be integers, got {errors.describe(labels)}")
-    axis = np.lib.array_utils.normalize_axis_index(axis, labels.ndim + 1)
+    axis = _place(axis, labels.ndim + 1)
     classes = np.reshape(np.arange(num_classes), (-1,) + (1,) * (labels.ndim - axis))
     return (np.expand_dims(labels, axis) == classes).astype(dtype)
-
-
-def _shift(x: Any, axis: Axis) -> Any:
-    """The largest element, as a constant; 0 where it is not finite."""
-    top = stop_gradient(np.max(x, axis=axis, keepdims=True))
-    return np.where(np.isfinite(top), top, 0)
 
 
 @errors.boundary
@@ -250,10 +238,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     np.float64(1000.6931)
     """
     x = _floating(x)
-    top = _shift(x, axis)
-    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
-    out = np.where(total == 0, -np.inf, np.log(np.where(total == 0, 1, total))) + top
-    return out if keepdims else np.squeeze(out, axis=axis)[()]
+    return stamp(activations.logsumexp(x, negative_axes(axis, x.ndim), keepdims))
 
 
 @errors.boundary
@@ -265,8 +250,7 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
     array([0.5, 0.5, 0. ])
     """
     x = _floating(x)
-    e = np.exp(x - _shift(x, axis))
-    return e / np.sum(e, axis=axis, keepdims=True)
+    return stamp(activations.softmax(x, negative_axes(axis, x.ndim), False))
 
 
 @errors.boundary
@@ -278,7 +262,7 @@ def log_softmax(x: Any, axis: Axis = -1) -> Any:
     array([-1000.,     0.])
     """
     x = _floating(x)
-    return x - logsumexp(x, axis, keepdims=True)
+    return stamp(activations.log_softmax(x, negative_axes(axis, x.ndim)))
 
 
 # Losses
@@ -301,8 +285,8 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     array([1.269e-01, 1.000e+03])
     """
     logits, labels = _floating(logits), lift(labels)
-    count = logits.shape[axis]
-    others = tuple(n for k, n in enumerate(logits.shape) if k != axis % logits.ndim)
+    place = _place(axis, logits.ndim)
+    count, others = logits.shape[place], logits.shape[:place] + logits.shape[place + 1 :]
     if labels.dtype.kind in "iu" and labels.shape == others:
         if not isinstance(labels, Tracer) and labels.size and (labels.min() < 0 or labels.max() >= count):
             raise _refusal(ValueError, f"labels must be from 0 to {count - 1}, got {labels.min()} to {labels.max()}")
@@ -335,8 +319,7 @@ def mse(predictions: Any, targets: Any) -> Any:
     >>> ft.nn.mse(np.array([1.0, 2.0]), np.array([0.0, 4.0]))
     np.float64(2.5)
     """
-    predictions, targets = _alike(predictions, targets)
-    return np.mean(np.square(predictions - targets))
+    return np.mean(np.square(np.subtract(*_alike(predictions, targets))))
 
 
 @errors.boundary
@@ -347,8 +330,7 @@ def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     >>> ft.nn.huber(np.array([0.5, 1000.0]), np.zeros(2))
     array([1.250e-01, 9.995e+02])
     """
-    predictions, targets = _alike(predictions, targets)
-    r = predictions - targets
+    r = np.subtract(*_alike(predictions, targets))
     near = np.clip(r, -delta, delta)
     return near * (r - 0.5 * near)
 
@@ -384,7 +366,7 @@ def _fans(shape: Any, in_axis: int, out_axis: int) -> tuple[int, int]:
     shape = random.keys.as_tuple(shape, _called())
     if len(shape) < 2:
         raise _refusal(ValueError, f"a weight has an axis for its inputs and one for its outputs, got {shape}", "Start biases from zeros.")
-    ins, outs = (shape[np.lib.array_utils.normalize_axis_index(axis, len(shape), _called())] for axis in (in_axis, out_axis))
+    ins, outs = (shape[_place(axis, len(shape))] for axis in (in_axis, out_axis))
     rest = math.prod(shape) / max(1, ins * outs)
     return max(1, int(ins * rest)), max(1, int(outs * rest))
 

@@ -14,10 +14,11 @@ import pytest
 
 import functrace as ft
 from functrace import jit, threads
+from functrace.compile import jit as jit_module
 from functrace.compile.jit import JitWarning
 from functrace.core.tracer import Tracer
-from functrace.errors import RetraceError
-from tests.helpers import alike, in_threads
+from functrace.errors import LeakedTracerError, RetraceError
+from tests.helpers import alike, here, in_threads
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -110,6 +111,13 @@ def test_static_arguments_by_number_and_by_name():
         np.testing.assert_array_equal(h(X, n=3), sum(X**k for k in range(3)))
     with pytest.raises(TypeError, match="hashed"):
         h(X, [1])
+    first = jit(lambda n, x: sum(x**k for k in range(n)), static_argnums=-2)
+    rest = jit(lambda x, *ns: sum(x**k for n in ns for k in range(n)), static_argnums=(1, -1))
+    for n in (2, 3, 2):
+        alike(first(n=n, x=X), sum(X**k for k in range(n)))
+        alike(rest(X, n), sum(X**k for k in range(n)))
+        alike(rest(X, n, 1), sum(X**k for k in range(n)) + X**0)
+    assert (first.cache_info()["signatures"], rest.cache_info()["signatures"]) == (2, 4)
 
 
 def test_a_static_keyword_is_not_one_of_any_number_of_arguments():
@@ -345,6 +353,12 @@ def test_past_the_bound_arrays_still_have_at():
         assert numbers(np.zeros(2, int), 0).tolist() == [7, 1]
         with pytest.raises(AttributeError, match=r"functrace\.numpy\.at\(x\)"):  # what is computed of integers is plain
             numbers(np.zeros(2, int), 1)
+        missing = jit(lambda x, n: (seen.append(n), x.nowhere if int(n) else x)[1], max_paths=1)
+        missing(X, 0)
+        calls = len(seen)
+        with pytest.raises(AttributeError, match="nowhere"):
+            missing(X, 1)
+        assert len(seen) == calls + 1, "only for the lack of `at` is it run once more"
 
 
 def test_no_retrace_raises():
@@ -355,10 +369,12 @@ def test_no_retrace_raises():
         h(X[:2])
 
 
-def test_shapes_that_depend_on_values():
-    h = jit(lambda x: np.nonzero(x > 0)[0])
+@pytest.mark.parametrize("f", [lambda x: np.nonzero(x > 0)[0], lambda x: np.flatnonzero(x > 0) * 2 + 1])
+def test_shapes_that_depend_on_values(f):
+    h = jit(f)
     for x in (X, -X, abs(X), X):
-        np.testing.assert_array_equal(h(x), np.nonzero(x > 0)[0])
+        np.testing.assert_array_equal(h(x), f(x))
+    assert h.cache_info()["recorded"] == 3 and not h.cache_info()["eager"]
 
 
 # It composes
@@ -402,6 +418,55 @@ def test_grad_of_jit_runs_compiled_both_ways():
     for k in range(4):
         close(g(W + k, D), ft.grad(f)(W + k, D))
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "what", [lambda f: f, lambda f: lambda p: ft.grad(lambda p: f(p)["y"])(p), lambda f: lambda p: ft.jvp(f, (p,), (p,))]
+)
+def test_a_function_that_goes_by_the_order_of_a_dict(what):
+    def f(params):
+        y = 0.3
+        for layer in params.values():
+            y = np.tanh(layer["w"] * y + layer["b"])
+        return {"y": y, **params}
+
+    jitted, plain = what(jit(f)), what(f)
+    one = {"first": {"w": 1.5, "b": 0.2}, "second": {"w": -0.7, "b": 0.1}}
+    for params in (one, dict(reversed(one.items())), one, {"w": one["first"], "b": one["second"]}, {"b": one["second"], "w": one["first"]}):
+        for _ in range(2):
+            got, want = jitted(params), plain(params)
+            assert list(ft.tree.leaves(got)) == pytest.approx(list(ft.tree.leaves(want)), rel=1e-14)
+            assert repr(ft.tree.map(lambda _: 0, got)) == repr(ft.tree.map(lambda _: 0, want))
+
+
+def test_the_oldest_signatures_are_forgotten(monkeypatch):
+    monkeypatch.setattr(jit_module, "SIGNATURES", 2)
+    h = jit(np.sin)
+    for n in (1, 2, 3, 2, 3, 1):
+        np.testing.assert_array_equal(h(np.ones(n)), np.sin(np.ones(n)))
+    assert (h.cache_info()["signatures"], h.cache_info()["recorded"], h.cache_info()["hits"]) == (2, 4, 2)
+
+
+def test_arrays_of_a_class_of_their_own():
+    class Named(np.ndarray):
+        pass
+
+    h = jit(lambda x: x * 2 + 1)
+    for x in (X, X.view(Named), X, X.view(Named)):
+        alike(h(x), X * 2 + 1)
+    assert h.cache_info()["recorded"] == h.cache_info()["hits"] == 2
+
+
+def test_a_jitted_function_returns_no_value_of_a_call_that_has_ended():
+    kept = []
+    ft.grad(lambda x: kept.append(x * 2) or x)(1.0)
+    with pytest.raises(LeakedTracerError, match=f"grad.*\n.*made at {here(-1)}"):
+        jit(lambda x: (x, kept[0]))(1.0)
+    jit(lambda x: kept.append(x) or x)(1.0)
+    assert repr(kept[1]) == "Traced(1.0)"
+    for use in (lambda s: s + 1, lambda s: 1 - s, lambda s: s > 0, lambda s: -s):
+        with pytest.raises(LeakedTracerError, match="jit.*is used after that call has ended"):
+            use(kept[1])
 
 
 def test_a_jitted_function_that_closes_over_a_traced_value():
@@ -474,13 +539,14 @@ def test_scans_with_several_carries_and_results(reverse):
 
 def test_results_never_share_memory_with_anything():
     const = np.arange(3.0)
-    h = jit(lambda x, y: (x, x, x[1:], x.T, x * y, x * y, const, y.reshape(3, 1), np.zeros(3)))
+    h = jit(lambda x, y: (x, x, x[1:], x.T, x * y, x * y, const, y.reshape(3, 1), np.zeros(3), np.exp(x)[1:]))
     seen = []
     for k in range(3):
         x, y = X + k, X * 2
         out = h(x, y)
-        close(out, (x, x, x[1:], x, x * y, x * y, const, y.reshape(3, 1), np.zeros(3)))
+        close(out, (x, x, x[1:], x, x * y, x * y, const, y.reshape(3, 1), np.zeros(3), np.exp(x)[1:]))
         arrays = [a for a in out if isinstance(a, np.ndarray)]
+        assert all(a.base is None for a in arrays)  # nor do they keep more memory than their own
         for a in (*arrays, *seen):
             assert not any(np.shares_memory(a, b) for b in (x, y, const))
         assert sum(np.shares_memory(a, b) for a in arrays for b in arrays) == len(arrays)
@@ -687,6 +753,30 @@ def test_threads_that_record_the_same_path_leave_one():
 
     in_threads(work, 24)
     assert not wrong and jitted.cache_info()["paths"] == 2 and jitted.cache_info()["eager"] == 0
+
+
+@pytest.mark.parametrize("where", [(jit_module._Variant, "stale"), (jit_module.Executable, "__call__")], ids=["before", "within"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_another_thread_records_meanwhile_is_not_undone(where, sign, monkeypatch):
+    scale = 2.0
+    jitted = ft.jit(lambda x: x * scale if x[0] > 0 else -x * scale)
+    for x in (-X, X):
+        jitted(x)
+    plain = getattr(*where)
+
+    def interrupted(*args):
+        nonlocal scale
+        monkeypatch.undo()
+        scale = 3.0
+        for x in (X, -X):  # by the other thread
+            jitted(x)
+        return plain(*args)
+
+    monkeypatch.setattr(*where, interrupted)
+    got = jitted(sign * X)
+    assert where[1] == "__call__" or np.array_equal(got, X * 3)
+    for x in (X, -X):
+        np.testing.assert_array_equal(jitted(x), X * 3)
 
 
 def test_a_class_as_an_argument():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.compile.jit import JitWarning
 from functrace.transforms.control import switch
 from tests.helpers import MODES, alike, same_in
 
@@ -199,14 +200,17 @@ def test_what_a_jitted_function_writes_to_is_none_of_the_callers(mode):
     same_in(f, X, mode)
 
 
-@pytest.mark.parametrize("transform", [lambda f: ft.grad(f), lambda f: ft.jit(f), lambda f: ft.grad(ft.grad(f)), lambda f: ft.jacfwd(f)])
+@pytest.mark.parametrize("transform", [lambda f: ft.grad(f), lambda f: ft.grad(ft.grad(f)), lambda f: ft.jacfwd(f)])
 def test_a_checkpointed_function_must_not_write_to_what_the_tape_keeps(transform):
     def f(x):
         y = np.exp(x * X)
         return ft.checkpoint(write_and_sum)(y) + y.sum()
 
-    with pytest.raises((ValueError, ft.errors.CustomRuleError), match="read-only|writes to its argument"):
+    refused = "checkpoint 'write_and_sum' writes to its argument"
+    with pytest.raises(ft.errors.CustomRuleError, match=refused):
         transform(f)(1.5)
+    with pytest.warns(JitWarning, match=refused):
+        np.testing.assert_array_equal(ft.jit(f)(1.5), f(1.5))
 
 
 @pytest.mark.parametrize("order", [lambda c, x: c(x) + x, lambda c, x: x + c(x)])

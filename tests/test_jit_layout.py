@@ -32,6 +32,7 @@ PROGRAMS = {
     "chosen": lambda x, y: fnp.where(np.arange(3) == 1, 0.0, x * fnp.sum(y, 1, keepdims=True)),
     "joined": lambda x, y: fnp.concatenate([x * y[:, :1], fnp.stack([x[:, 0], y[:, 1]], 1)], 1),
     "gradient": ft.grad(lambda x, y: fnp.sum(softmax(x * y[:, 1:2]) ** 3), (0, 1)),
+    "parts": ft.grad(lambda x, y: x[0, 0] * x[1, 2] * fnp.sum(y[:2, 1] * y[2, 0]), (0, 1)),
     "deep": lambda x, y: fnp.sum(x[:, :, None] * y[:, None, :], axis=2)[:, None, :] * fnp.reshape(y, (-1, 3, 1)),
     "loop": lambda x, y: ft.scan(lambda c, _: (c * fnp.sum(c * y, 1, keepdims=True) / 9, fnp.sum(c, 1)), x, None, length=4),
     "passed": lambda x, y: (x, x * y[:, :1], y[:, ::-1]),

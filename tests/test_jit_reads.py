@@ -143,6 +143,60 @@ def test_a_rebound_name_is_flagged_as_a_side_effect():
     assert count == 1 and "count" in h.explain()
 
 
+def test_another_name_like_the_one_that_is_set_is_still_looked_at():
+    def counting():
+        scale = 0
+
+        def count(x):
+            nonlocal scale
+            scale += 1
+            return x
+
+        return count
+
+    count, scale = counting(), 2.0
+    h = jit(lambda x: count(x) * scale)
+    h(1.0)
+    scale = 3.0
+    assert h(1.0) == 3.0
+
+
+class Counter:
+    number = 0
+
+
+def counters():
+    counter, numbers, more, table, number = Counter(), [0], [0], {"number": 0}, 0
+    counter.number = 0
+
+    def closed():
+        nonlocal number
+        number += 1
+
+    def called():
+        called.times += 1
+
+    called.times = 0
+    return {
+        "class attribute": lambda: setattr(Counter, "number", Counter.number + 1),
+        "object attribute": lambda: setattr(counter, "number", counter.number + 1),
+        "item of a list": lambda: numbers.__setitem__(0, numbers[0] + 1),
+        "length of a list": lambda: more.append(0),
+        "item of a dict": lambda: table.__setitem__("number", table["number"] + 1),
+        "closure": closed,
+        "attribute of a function": called,
+    }
+
+
+@pytest.mark.parametrize("name", counters())
+def test_what_a_function_counts_is_no_reason_to_record_another_signature_again(name):
+    count = counters()[name]
+    h = jit(lambda x: (count(), x * 2)[1])
+    for x in (V, V[:2], V, V[:2], V):
+        alike(h(x), x * 2)
+    assert h.cache_info()["recorded"] == 2
+
+
 # Wherever it is
 
 
@@ -204,11 +258,16 @@ def readers():
             return x * self.bias
 
     patched = Patched()
-    weights = np.ones(3)
+    weights, polynomial, series = np.ones(3), np.poly1d([1.0, 2.0]), np.polynomial.Polynomial([1.0, 2.0])
     bound = functools.partial(lambda w, x: w * x, weights)
 
     def default(x, w=1.0):
         return x * w
+
+    def remembering(x):
+        return x * remembering.scale
+
+    remembering.scale = 2.0
 
     return {
         "class attribute": (lambda x: x * Config.rate, lambda: setattr(Config, "rate", Config.rate + 1)),
@@ -224,6 +283,9 @@ def readers():
         "module": (lambda x: x * module.rate, lambda: setattr(module, "rate", 5.0)),
         "array of a module": (lambda x: x * module.array, lambda: module.array.__setitem__(0, 9.0)),
         "default": (default, lambda: setattr(default, "__defaults__", (3.0,))),
+        "polynomial": (lambda x: x * polynomial(2.0), lambda: polynomial.__setitem__(0, 9.0)),
+        "attribute of an object of NumPy's": (lambda x: x * series.coef[0], lambda: setattr(series, "coef", np.array([9.0]))),
+        "attribute of a function": (lambda x: remembering(x), lambda: setattr(remembering, "scale", 5.0)),
         "partial": (bound, lambda: weights.__setitem__(0, 9.0)),
         "global of an operator": (lambda x: model(x), lambda: set_scale(SCALE + 1)),
         "global of a callable object": (Model(), lambda: set_scale(SCALE + 1)),
@@ -267,6 +329,15 @@ def test_what_a_function_keeps_for_itself_is_noticed_too():
     assert jitted.cache_info()["recorded"] == 2  # its own notes do not count as a change
     lazy.__dict__["gain"] = 5.0
     alike(jitted(V), 5.0 * V)
+
+
+def test_what_a_jitted_function_keeps_of_its_calls_is_not_looked_at():
+    inner = ft.jit(lambda x: x * SCALE)
+    outer = ft.jit(lambda x: inner(x) + 1.0)
+    for x in (V, V[:2], V):
+        alike(outer(V), V * SCALE + 1.0)
+        inner(x)
+    assert outer.cache_info()["recorded"] == 1
 
 
 def test_an_unrelated_attribute_is_not_looked_at():

@@ -56,6 +56,15 @@ def test_a_closed_over_number_that_becomes_minus_zero():
     assert jitted(2.0) == -2.0
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 1.0), (1.0, 1), (1, 1 + 0j), (True, 1), (np.int8(1), 1), (1, np.float32(1))])
+def test_a_closed_over_number_that_becomes_one_of_another_type(before, after):
+    scale = before
+    jitted = ft.jit(lambda x: (x * scale, x * (type(scale) is int)))
+    for scale in (before, before, after):  # noqa: B007
+        for x in (np.arange(3), np.ones(2, np.int8)):
+            alike(jitted(x), jitted.fun(x))
+
+
 @pytest.mark.parametrize("number", [2.0, 3, 1j, True])
 def test_a_python_number_stays_weak_in_a_jitted_function_of_traced_values(number):
     f = ft.jit(lambda x, s: x * s + s)
@@ -277,6 +286,7 @@ def test_a_choice_that_is_not_one_is_kept():
     calls = [np.array([-1.0, 0.0, 2.0]) * s for s in (1, -1, 2, 3)]
     for f in (
         lambda x: np.where(np.array([True, False, True]), x, 0.0),
+        lambda x: np.where(x, x + 1, np.array([2.0, 3.0, 4.0])),
         lambda x: np.where(x > 0, np.array([1.0, 0.0, 1.0]), 0.0) != 0,
         lambda x: np.where(x > 0, 1.0, -0.0) != 0,
         lambda x: (x > 0) | (x < -1),

@@ -170,6 +170,22 @@ def test_donated_arrays_that_may_not_be_written_to_are_copied():
     assert np.all(whole == 1)
 
 
+def test_an_error_on_donated_arrays_is_raised():
+    """The function can't be run in place of the program, as its arguments may have been written to."""
+
+    def f(x):
+        try:
+            return np.linalg.inv(x * 2)
+        except np.linalg.LinAlgError:
+            return x
+
+    jitted = ft.jit(f, donate_argnums=0)
+    jitted(np.eye(2))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        jitted(np.ones((2, 2)))
+    np.testing.assert_array_equal(jitted(np.eye(2)), np.eye(2) / 2)
+
+
 @pytest.mark.parametrize("make", [np.float64, np.array])
 def test_a_donated_number_has_no_room_for_a_result(make):
     jitted = ft.jit(np.sin, donate_argnums=0)

@@ -83,3 +83,13 @@ def test_what_is_held_back_is_bounded():
 def test_second_order():
     w, v, xs = RNG.normal(size=(3, 3)) / 2, RNG.normal(size=(2, 3)), RNG.normal(size=(6, 4, 2))
     ft.check_grads(lambda w, v: recurrent(w, v, xs), w, v, order=2)
+
+
+def test_of_two_precisions():
+    w, x, wide = np.eye(2, dtype=np.float32), np.ones((1, 2), np.float32), np.array([[0.1, 0.2]])
+    g = ft.grad(lambda w: fnp.sum(wide @ w) + fnp.sum(x @ w) + fnp.sum(x @ w))(w)
+    assert g.dtype == np.float32
+    np.testing.assert_allclose(g, [[2.1, 2.1], [2.2, 2.2]], rtol=1e-6)
+    g = ft.grad(lambda w: fnp.sum(x @ w) + fnp.sum(x @ w) + fnp.sum(wide @ w) + fnp.sum(x @ w))(w)
+    assert g.dtype == np.float32
+    np.testing.assert_allclose(g, [[3.1, 3.1], [3.2, 3.2]], rtol=1e-6)

@@ -61,6 +61,50 @@ def test_activations_keep_the_dtype_and_are_finite_to_second_order(name, dtype):
         np.testing.assert_allclose(ft.grad(lambda x: f(x).sum())(middle), differences(lambda x: f(x).sum(), middle, 1e-3), atol=1e-8)
 
 
+DIFFERENTIABLE = {name: f for name, (f, _) in ACTIVATIONS.items()} | {
+    "softmax": nn.softmax,
+    "log_softmax of columns": lambda x: nn.log_softmax(x, 0),
+    "logsumexp": nn.logsumexp,
+    "logsumexp of rows": lambda x: nn.logsumexp(x, -1),
+    "glu": nn.glu,
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_derivatives_to_second_order_and_the_same_bits_compiled(name, rng):
+    f = DIFFERENTIABLE[name]
+    x = rng.normal(size=(2, 4))
+    x[np.abs(x) < 0.05] = 0.3
+    ft.check_grads(f, x, order=2)
+    for dtype in (np.float64, np.float32):
+        x = rng.normal(size=(30, 80)).astype(dtype)
+        square = lambda x: np.sum(f(x) ** 2)
+        for g in (f, ft.vmap(f) if "columns" not in name else f, ft.grad(square), lambda x, s=square: ft.hvp(s, (x,), (x,))):
+            compiled = ft.jit(g)
+            compiled(x)
+            assert np.array_equal(compiled(x), g(x))
+
+
+def test_slopes_of_activations_are_arguments_too(rng):
+    x = rng.normal(size=(2, 4))
+    for f in (nn.leaky_relu, nn.elu, nn.celu):
+        ft.check_grads(f, x, 0.7, order=2)
+        np.testing.assert_array_equal(ft.vmap(f, (None, 0))(x, np.array([0.1, 0.2])), [f(x, 0.1), f(x, 0.2)])
+
+
+def test_third_derivatives_where_the_functions_are_composed_of_kinks():
+    third = ft.grad(ft.grad(ft.grad(nn.sigmoid)))
+    np.testing.assert_allclose(third(0.0), -1 / 8)
+    np.testing.assert_allclose(ft.grad(third)(1.0), (third(1.001) - third(0.999)) / 0.002, rtol=1e-5)
+
+
+def test_large_logits_of_float32_lose_nothing():
+    x = np.float32([10000.0, 10001.0, 10003.0])
+    want = special.log_softmax(x.astype(np.float64))
+    np.testing.assert_allclose(nn.log_softmax(x), want, rtol=1e-6)
+    np.testing.assert_allclose(ft.grad(nn.logsumexp)(x), np.exp(want), rtol=1e-6)
+
+
 def test_gates_and_classes():
     assert nn.swish is nn.silu
     x = np.arange(-6.0, 6.0).reshape(2, 6)
@@ -171,6 +215,9 @@ def test_mistakes_are_named():
             nn.softmax_cross_entropy(np.zeros((2, 3)), np.array(labels))
     with pytest.raises(ValueError, match=r"integers of shape \(2,\) or probabilities of shape \(2, 3\), got int64\[3\]"):
         nn.softmax_cross_entropy(np.zeros((2, 3)), np.array([0, 1, 2]))
+    for call in (lambda: nn.softmax_cross_entropy(np.zeros((2, 3)), np.zeros(2, int), axis=2), lambda: nn.glu(np.zeros((2, 2)), 2)):
+        with pytest.raises(np.exceptions.AxisError, match=r"nn\.\w+: axis 2 is out of bounds for array of dimension 2"):
+            call()
     with pytest.raises(ValueError, match=r"glorot_normal: a weight has an axis.*got \(3,\)(?s:.)*biases"):
         nn.glorot_normal(KEY, (3,))
     with pytest.raises(errors.InputTypeError, match="one key"):

@@ -320,3 +320,13 @@ def test_a_parameter_at_an_end_of_the_range(f, args, wrt, want):
         assert np.isclose(ft.grad(f, wrt)(*args), want, rtol=1e-12)
         ts = tuple(np.float64(k == wrt) for k in range(len(args)))
         assert np.isclose(ft.jvp(lambda x: f(*args[:wrt], x, *args[wrt + 1 :]), (np.float64(args[wrt]),), (ts[wrt],))[1], want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("row", [[1e4, 1e4 + 1, 1e4 + 3], [-np.inf, 0.0, 1.0], [np.inf, 0.0]])
+def test_softmax_of_large_and_infinite_float32_is_scipys_to_the_bit(special, row):
+    x = np.float32(row)
+    for name in ("softmax", "log_softmax"):
+        with np.errstate(invalid="ignore"):
+            want = getattr(sp, name)(x)
+            got = ft.jvp(getattr(special, name), (x,), (np.ones_like(x),))[0]
+        np.testing.assert_array_equal(got, want)

@@ -78,7 +78,9 @@ class Binding:
         """Whether both are one name in one place, by whatever way it was found."""
         if self.get is other.get is _lacks:
             return self.key[0] is other.key[0]
-        return self.get == other.get and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
+        of_class = isinstance(getattr(self.get, "__self__", None), types.MappingProxyType)  # which is another each time
+        there = self.get == other.get or of_class and self.name == other.name
+        return there and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
 
 
 def _unchanged(now: Any, was: Any) -> bool:
@@ -135,11 +137,8 @@ def _is_closed(x: Any) -> bool:
     """Whether an argument is an object with a state that can't be seen."""
     if isinstance(x, (*_ATOMS, *_OPAQUE, type, types.ModuleType)) or callable(x):
         return False
-    return _ours(x) or not (isinstance(getattr(x, "__dict__", None), dict) or _slots(type(x)))
-
-
-def _ours(x: Any) -> bool:
-    return type(x).__module__.startswith(("numpy", "functrace."))
+    seen = isinstance(getattr(x, "__dict__", None), dict) or _slots(type(x))
+    return type(x).__module__.startswith(("numpy", "functrace.")) or not seen
 
 
 @lru_cache(1024)
@@ -222,6 +221,8 @@ class Bindings:
         found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
         if errors.is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
             self._bind(f"the code of {name}", attrgetter("__code__"), f)
+            if vars(f):
+                self.spaces[id(f)] = name, f, set()
             outer, inner, modules = _names_of(f.__code__)
             self.names.update(dict.fromkeys(inner))
             space, known = f.__globals__, vars(builtins)
@@ -269,7 +270,7 @@ class Bindings:
             self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
             found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x))
-        elif _ours(x):  # a function with a rule of its own, or a jitted one
+        elif type(x).__module__.startswith("functrace."):  # a function with a rule of its own, or a jitted one
             inside = getattr(x, "__dict__", {})
             return [self._bind(f"{name}.{k}", inside.__getitem__, k) for k, v in list(inside.items()) if callable(v)]
         inside = getattr(x, "__dict__", None)

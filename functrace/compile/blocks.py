@@ -113,27 +113,31 @@ class Loop:
     def _add(self, index: int, i: Instruction) -> None:
         out = self.kinds[i.out]
         name = i.primitive.name
-        args = [self._arg(a, len(self.kinds[a].shape if name in REDUCTIONS or name in MOVES else out.shape)) for a in i.args]
+        args = [self._arg(a, self._ndim(a, i)) for a in i.args]
         if name in MOVES:  # a view: it keeps the memory of what it shows
             self.names[i.out] = f"v{index}"
             self._write(f"{self.names[i.out]} = {args[0]}.reshape((-1, {', '.join(map(str, out.shape[1:]))}))")
-            if i.out in self.outputs:
-                self._write(f"w{self.outputs.index(i.out)}[lo:hi] = {self.names[i.out]}")
             return
-        for a in {self._shown(a) for a in i.args}:
-            if self.last[a] == index:
-                self._release(a)
+        over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
+        for a in over if name != "sign" else ():  # which, in place, takes NumPy ten times as long where signs can't be guessed
+            self._release(a)
         if i.out in self.group.parts:
             if i in self.parts:
                 self._write(self._part(i, args[0]))
             return
         target = self._target(i.out, index)
         self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
+        for a in over if name == "sign" else ():
+            self._release(a)
         if i.out not in self.last:
             self._release(i.out)
 
     def _write(self, line: str) -> None:
         self.lines.append("    " + line)
+
+    def _ndim(self, a: int, i: Instruction) -> int:
+        """How many axes an argument would have as a row value."""
+        return len(self.kinds[a if i.primitive.name in REDUCTIONS or i.primitive.name in MOVES else i.out].shape)
 
     def _arg(self, a: int, ndim: int) -> str:
         """How a value is written: of an input, and of a constant, that has the group's rows, those of the block."""
@@ -177,9 +181,10 @@ class Loop:
         return self.names[v]
 
     def share(self, v: int, k: int) -> bool:
-        """Put an output where an input lies that nobody needs after the group, if that is read by then; says whether it is."""
+        """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
         made = next(index for index, i in enumerate(self.group.instructions) if i.out == v)
         fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made and k not in self.shared.values()
+        fits = fits and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
         if fits and k in self.inputs:
             self.shared[v] = k
         return fits
@@ -201,7 +206,9 @@ class Loop:
         name = i.primitive.name
         if name == "where":
             dtype = self.kinds[i.out].dtype
-            args = [self.source.name(np.array(c, dtype)) if self._is_number(a, dtype) else x for a, x, c in self._consts(i, args)]
+            for n, a in enumerate(i.args):
+                if a < 0 and dtype.kind == "f" and self.kinds[a].form != ARRAY and self.kinds[a].dtype.kind != "b":
+                    args[n] = self.source.name(np.array(self.program.constant(a), dtype))
             if self.kinds[i.args[0]].form == NUMBER:
                 args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
@@ -222,19 +229,11 @@ class Loop:
         out = "out=" if i.primitive.fun in KEYWORD else ""
         return f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})"
 
-    def _consts(self, i: Instruction, args: list[str]) -> list[tuple[int, str, Any]]:
-        return [(a, x, self.program.constant(a) if a < 0 else None) for a, x in zip(i.args, args)]
-
-    def _is_number(self, a: int, dtype: Any) -> bool:
-        """Whether an argument is a constant number that takes a floating-point dtype."""
-        kind = self.kinds[a]
-        return a < 0 and kind is not None and kind.form != ARRAY and dtype.kind == "f" and kind.dtype.kind != "b"
-
     def _loop(self, block: Callable[..., Any]) -> Callable[..., Any]:
         rows, length, count, scratch_specs, turned = self.rows, self.group.length, self.count, self.scratch, self.turned
         inputs_n, flat = len(self.inputs), self.group.flat
         shape = self.group.shape
-        parts = [(self._part_shape(i), self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
+        parts = [(() if flat else self.kinds[i.out].shape, self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
         parallel = self.parallel
         sets: list[list[Any]] = []
 
@@ -270,7 +269,3 @@ class Loop:
             return results
 
         return run
-
-    def _part_shape(self, i: Instruction) -> tuple[int, ...]:
-        kind = self.kinds[i.out]
-        return () if self.group.flat else kind.shape

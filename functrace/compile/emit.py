@@ -55,10 +55,9 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any]) -> dict[i
             if number or read or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
                 out[i.out] = (i.out,)
             else:
-                args = i.args[:1] if i.primitive.name in VIEWS else i.args
-                out[i.out] = tuple(dict.fromkeys(r for a in args for r in out.get(a, (a,)))) or (i.out,)
+                out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
                 if i.primitive.name not in VIEWS and i.primitive is not ITEM:
-                    out[i.out] = (*out[i.out], i.out)
+                    out[i.out] += (i.out,)
     return out
 
 

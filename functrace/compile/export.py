@@ -195,8 +195,6 @@ def literal(x: Any) -> str:
         return f"np.dtype({x.str!r})"
     if ufunc_name(x):
         return f"np.{ufunc_name(x)}"
-    if type(x) is list:
-        return f"[{', '.join(map(literal, x))}]"
     if type(x) is tuple:
         return _tuple([*map(literal, x)])
     if type(x) is slice:
@@ -230,7 +228,7 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         params = [literal(p) for p in i.params if name not in ("gather", "scatter", "numpy")]
     except errors.UnsupportedError:  # it has functions of its own
         raise _formless(name) from None
-    if name in ("sum", "sum_columns"):
+    if name == "sum":
         x = program.kinds[i.args[0]]
         if (
             x is not None

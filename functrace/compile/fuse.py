@@ -112,23 +112,23 @@ def fuse(program: Program) -> list[Instruction | Group]:
 def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instruction]:
     """The views that others read of what a group makes, taken out of it, so that it need not write them; it keeps those it reads itself."""
     inside = Counter(a for i in group.instructions for a in i.args)
-    base: dict[int, int] = {}
     renamed: dict[int, int] = {}
-    kept, views = [], []
-    for i in group.instructions:
-        if i.primitive.name in MOVES:
-            base[i.out] = base.get(i.args[0], i.args[0])
-            if uses[i.out] > inside[i.out]:
-                views.append(Instruction(i.primitive, i.out, (base[i.out],), i.params))
-                group.made.remove(i.out)
-                if not inside[i.out]:
-                    continue
+    views: list[Instruction] = []
+    for i in reversed(group.instructions):
+        if i.primitive.name in (*MOVES, "broadcast_to") and uses[i.out] > inside[i.out]:
+            views.insert(0, i)
+            group.made.remove(i.out)
+            if inside[i.out]:
                 renamed[i.out] = program.value(program.kinds[i.out])
                 group.made.add(renamed[i.out])
-        args = tuple([renamed.get(a, a) for a in i.args])
-        kept.append(Instruction(i.primitive, renamed.get(i.out, i.out), args, i.params))
+                uses[i.args[0]] += 1
+            else:
+                inside[i.args[0]] -= 1
     if views:
-        group.instructions = kept
+        left = group.made | group.parts | renamed.keys()
+        kept = [i for i in group.instructions if i.out in left]
+        args = [tuple([renamed.get(a, a) for a in i.args]) for i in kept]
+        group.instructions = [Instruction(i.primitive, renamed.get(i.out, i.out), a, i.params) for i, a in zip(kept, args)]
     return views
 
 

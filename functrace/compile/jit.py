@@ -87,7 +87,7 @@ class _Variant:
     def __init__(self, others: Sequence[Any]) -> None:
         self.others = others  # arguments that are neither arrays nor numbers
         self.reason: str | None = None  # why it runs without being compiled
-        self.side_effects: dict[str, Binding] = {}
+        self.side_effects: list[Binding] = []
         self.recorded = 0
         self.clear()
 
@@ -184,7 +184,7 @@ class Jitted(Wrapped[P, R]):
                 else:
                     specs.append((t, _hashable(x)))
                     others.append(x)
-            key = (treedef, tuple(specs), statics)
+            key = (treedef, *map(tuple, treedef.orders.values()), tuple(specs), statics)  # dicts of another order may give other results
             variant = self._variants.get(key)
             if variant is None:
                 with self._lock:
@@ -194,36 +194,38 @@ class Jitted(Wrapped[P, R]):
             if variant.reason is not None:
                 self._counts["eager"] += 1
                 return self._plainly(args, kwargs)  # type: ignore[no-any-return]
+            name = variant.stale()  # before the path is looked up: another thread may record a new one in between
             path = variant.last
-            if path is not None:
-                name = variant.stale()
-                if name is None:
-                    tried: list[_Path] = []
-                    broken: Exception | None = None
-                    why = ""
-                    while path is not None and path not in tried:
-                        try:
-                            out = path.run(inputs) if self.donate_argnums else path.executable(inputs)
-                        except GuardError as failed:
-                            found = errors.describe(failed.found) if isinstance(failed.found, np.ndarray) else repr(failed.found)
-                            why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {found}"
-                            tried.append(path)
-                            path = variant.sibling(path, failed.number, failed.found)
-                            continue
-                        except Exception as error:
-                            broken = error
-                        if broken is not None:
-                            if self.donate_argnums:
-                                raise broken
-                            return self._eager(variant, args, kwargs, f"it catches {broken!r}")  # type: ignore[no-any-return]
-                        variant.last = path
-                        self._counts["hits"] += 1
-                        return tree.built(path.outdef, out)  # type: ignore[no-any-return]
-                else:
-                    variant.clear()
-                    why = f"{name_of(self.fun)}: {name} has changed"
-            else:
+            if path is None:
                 why = f"{name_of(self.fun)}: a new signature, {', '.join(map(errors.describe, leaves))}"
+            elif name is not None:
+                with self._lock:
+                    variant.clear()
+                why = f"{name_of(self.fun)}: {name} has changed"
+            else:
+                tried: list[_Path] = []
+                broken: Exception | None = None
+                why = ""
+                while path is not None and path not in tried:
+                    try:
+                        out = path.run(inputs) if self.donate_argnums else path.executable(inputs)
+                    except GuardError as failed:
+                        found = errors.describe(failed.found) if isinstance(failed.found, np.ndarray) else repr(failed.found)
+                        why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {found}"
+                        tried.append(path)
+                        path = variant.sibling(path, failed.number, failed.found)
+                        continue
+                    except Exception as error:
+                        broken = error
+                    if broken is not None:
+                        if self.donate_argnums:
+                            raise broken
+                        return self._eager(variant, args, kwargs, f"it catches {broken!r}")  # type: ignore[no-any-return]
+                    if tried:
+                        with self._lock:  # the next call begins with it, unless it was forgotten meanwhile
+                            variant.last = path if path in variant.paths else variant.last
+                    self._counts["hits"] += 1
+                    return tree.built(path.outdef, out)  # type: ignore[no-any-return]
             return self._record(variant, leaves, treedef, args, kwargs, others, why)  # type: ignore[no-any-return]
         except Exception as error:
             errors.trim(error)
@@ -312,9 +314,9 @@ class Jitted(Wrapped[P, R]):
 
     def _keep(self, variant: _Variant, captured: Captured, before: Bindings, path: _Path, others: Sequence[Any]) -> None:
         """Add a recorded path, and what is to be looked at before it is replayed."""
-        changed = {b.name: b for b in before.bindings if b.changed()}
+        changed = [b for b in before.bindings if b.changed()]
         bindings = Bindings(self.fun, *others)  # with what it made for itself
-        bindings.bindings = [b for b in bindings.bindings if b.name not in changed]
+        bindings.bindings = [b for b in bindings.bindings if not any(map(b.is_that, changed))]
         if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
         with self._lock:
@@ -369,7 +371,7 @@ class Jitted(Wrapped[P, R]):
 
     def explain(self) -> str:
         """Why the function was recorded, each time; what runs without being compiled; what it does beside returning results."""
-        effects = sorted({name for v in self._variants.values() for name in v.side_effects})
+        effects = sorted({b.name for v in self._variants.values() for b in v.side_effects})
         lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log)]
         return "\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects])
 

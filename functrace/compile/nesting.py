@@ -17,7 +17,7 @@ from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
 from functrace.transforms.control_carry import own
-from functrace.transforms.custom import Call, floats, is_float
+from functrace.transforms.custom import Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
 
@@ -59,7 +59,7 @@ class JitCall(Call):
         """Refuse to run the function once more, for its derivative, where it would be another; what it sets itself does not count."""
         changed = {f"an array that it reads, {errors.describe(w.array)}," for w in arrays if w.changed()}
         if self.bindings.changed():
-            own = [b for made in self.jitted.derived.values() for v in made._variants.values() for b in v.side_effects.values()]
+            own = [b for made in self.jitted.derived.values() for v in made._variants.values() for b in v.side_effects]
             changed |= {b.name for b in self.bindings.bindings if b.changed() and not any(map(b.is_that, own))}
         if changed:
             raise errors.MutatedError(
@@ -78,8 +78,7 @@ class JitCall(Call):
         flat = self._flat(moving)
 
         def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-            out, pullback = vjp(flat(leaves), *(leaves[k] for k in moving))
-            return list(pullback([g if is_float(y) else y for g, y in zip(cts, out)]))
+            return list(vjp(flat(leaves), *(leaves[k] for k in moving))[1](list(cts)))
 
         return replaced([None] * len(leaves), moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), list(cts)))
 
@@ -119,6 +118,6 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     if not (alone and differentiates and inexact) or jitted.static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
         return call(args, kwargs)
-    one = JitCall(jitted.fun, treedef, call, jitted, None, bindings)
+    one = JitCall(jitted.fun, treedef, call, jitted, (*map(tuple, treedef.orders.values()),), bindings)
     out = None if one.refused else one(leaves)
     return call(args, kwargs) if one.refused else out  # a function that draws random numbers, say, would draw others the second time

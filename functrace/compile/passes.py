@@ -19,6 +19,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
+from functrace.ops.activations import COMPOSED
 from functrace.ops.index import getitem
 from functrace.transforms.tracing import replaced
 
@@ -104,13 +105,8 @@ def common(program: Program) -> Program:
 
 def _is(program: Program, k: int, number: float) -> bool:
     """Whether a value is a real constant of which every element is `number`; -0.0 is not 0."""
-    if k >= 0:
-        return False
-    x = program.constant(k)
-    if isinstance(x, np.ndarray):
-        if not x.size or x.strides != (0,) * x.ndim:
-            return False
-        x = x.flat[0]
+    x: Any = program.constant(k) if k < 0 else None
+    x = x.flat[0] if _splat(x) else x
     return isinstance(x, (int, float, np.generic)) and x == number and not np.iscomplexobj(x) and not np.signbit(x)
 
 
@@ -199,19 +195,13 @@ def moves(program: Program) -> Program:
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | int | None:
         if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
             return None
+        before = made.get(i.args[0])
+        if before is not None and before.primitive is i.primitive is not BROADCAST:
+            params = i.params if i.primitive is RESHAPE else (tuple(before.params[0][a] for a in i.params[0]),)
+            i = Instruction(i.primitive, i.out, before.args, params)
         (x,) = i.args
-        before = made.get(x)
-        if before is not None and before.primitive is i.primitive and i.primitive is not BROADCAST:
-            if i.primitive is RESHAPE:
-                i = Instruction(RESHAPE, i.out, before.args, i.params)
-            elif i.primitive is TRANSPOSE:
-                i = Instruction(TRANSPOSE, i.out, before.args, (tuple(before.params[0][a] for a in i.params[0]),))
-        same = x if i.args == (x,) else i.args[0]
-        kind = kinds[same]
-        still = i.primitive in (RESHAPE, BROADCAST) or i.primitive is TRANSPOSE and i.params[0] == tuple(range(len(i.params[0])))
-        if still and same >= 0 and kind is not None and kind == kinds[i.out] and kind.form == ARRAY:
-            return same
-        return i
+        still = i.primitive is not TRANSPOSE or i.params[0] == tuple(range(len(i.params[0])))
+        return x if still and x >= 0 and kinds[x] is not None and kinds[x] == kinds[i.out] else i
 
     return rewritten(program, rule)
 
@@ -251,7 +241,7 @@ def sink(program: Program) -> Program:
 
 
 def _splat(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.ndim > 0 and x.size > 0 and x.strides == (0,) * x.ndim
+    return isinstance(x, np.ndarray) and x.size > 0 and x.strides == (0,) * x.ndim
 
 
 def scalars(program: Program) -> Program:
@@ -322,11 +312,10 @@ def regroup(program: Program) -> Program:
                 a, b = kinds[small], kinds[c]
                 if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:
                     continue
-                shape = np.broadcast_shapes(a.shape, b.shape)
-                if not any(k < 0 and _moderate(program.constant(k)) for k in (small, c)):
-                    continue
-                if Kind(shape, whole.dtype).size < whole.size and a.dtype == b.dtype == whole.dtype and shape:
-                    both = program.value(Kind(shape, whole.dtype))
+                joint = Kind(np.broadcast_shapes(a.shape, b.shape), whole.dtype)
+                moderate = any(k < 0 and _moderate(program.constant(k)) for k in (small, c))
+                if moderate and joint.size < whole.size and a.dtype == b.dtype == whole.dtype and joint.shape:
+                    both = program.value(joint)
                     return Instruction(MULTIPLY, both, (small, c), ()), Instruction(MULTIPLY, i.out, (large, both), ())
         return None
 
@@ -340,13 +329,13 @@ class Lifting:
         return getattr(np, name)
 
     @staticmethod
-    def asarray(x: Any, dtype: Any = None) -> Any:
+    def asarray(x: Any) -> Any:
         """As NumPy's."""
-        return x if isinstance(x, Tracer) and dtype is None else np.asarray(x, dtype)
+        return x if isinstance(x, Tracer) else np.asarray(x)
 
 
 NUMPY = Lifting()
-EXPANDED = frozenset(("contraction", "logaddexp_weight"))
+EXPANDED = COMPOSED.union(("contraction", "logaddexp_weight"))
 
 
 def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMPY) -> Program:

@@ -6,7 +6,7 @@ values and parameters. A guard is an instruction too: it has no result, and says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +61,6 @@ class Instruction:
         self.primitive, self.out, self.args, self.params = primitive, out, args, params
 
 
-def _check(x: Any, read: Callable[[Any], Any], found: Any, _number: int) -> bool:
-    return same(read(x), found)
-
-
 def same(a: Any, b: Any) -> bool:
     """Whether a guard finds what it found before: of one type, and equal, NaN to NaN, each zero to that of its sign."""
     if isinstance(a, np.ndarray):
@@ -73,7 +69,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 NOTHING = -(1 << 60)  # the number of the result of a guard
-GUARD = Primitive("guard", _check, arity=1, constant=True, batch=lambda *_: None)
+GUARD = Primitive("guard", same, arity=1, constant=True, batch=lambda *_: None)
 
 
 class Program:

@@ -15,11 +15,15 @@ _MANY = 2048  # elements from which on it is worth the calls
 
 
 def _as_bits(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The bits of an array of this shape, or of a number; None for what is neither, or of another dtype."""
+    """The bits of an array of this shape that lies in order, or is repeated, or of a number; None for what is neither."""
     if type(x) in (int, float):
         x = np.asarray(x, dtype)
-    elif not isinstance(x, (np.ndarray, np.generic)) or x.dtype != dtype or x.shape and not (x.shape == shape and x.flags.c_contiguous):
+    elif not isinstance(x, (np.ndarray, np.generic)) or x.dtype != dtype or x.shape not in ((), shape):
         return None
+    elif not x.flags.c_contiguous:
+        if 0 not in x.strides:  # NumPy's result lies as x does
+            return None
+        x = np.ascontiguousarray(x)
     return np.asarray(x).view(_BITS[dtype])
 
 

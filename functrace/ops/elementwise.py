@@ -112,7 +112,7 @@ def _weigh(x: Any, y: Any) -> Any:
     tie = (x == y) & np.isinf(x)
     difference = safe(y, tie, 0.0) - safe(x, tie & (x > 0), 0.0)
     small = np.exp(-np.abs(difference))
-    return np.where(difference > 0, small, 1) / (1 + small)
+    return np.maximum(small, -np.sign(difference)) / (1 + small)
 
 
 _weight: Any = undeclared(

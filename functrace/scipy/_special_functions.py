@@ -9,6 +9,7 @@ import numpy as np
 import scipy.special as s
 
 from functrace import errors
+from functrace.ops import activations
 from functrace.ops.create import lift, number
 from functrace.ops.elementwise import safe
 from functrace.ops.kinds import general, negative_axes
@@ -108,12 +109,13 @@ _ROWS = [one(2, 3), one(2, 3, axis=-1), one(2, 3, 2, axis=(0, 1))]
 @_declared("log_softmax", *_ROWS)
 def log_softmax(x: Any, axis: Any = None) -> Any:
     x = as_float(lift(x))
-    return x - logsumexp(x, axis, keepdims=True)
+    return activations.log_softmax(x, negative_axes(axis, x.ndim))
 
 
 @_declared("softmax", *_ROWS)
 def softmax(x: Any, axis: Any = None) -> Any:
-    return np.exp(log_softmax(x, axis))
+    x = as_float(lift(x))
+    return activations.softmax(x, negative_axes(axis, x.ndim), False)
 
 
 if hasattr(s, "softplus"):  # SciPy 1.15

@@ -1,0 +1,127 @@
+"""Activations as ops, for `functrace.nn`: one entry of the tape each, whose rules are stable where their formulas' own are not.
+
+A compiled program has the operations that their functions do in their place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.core.primitive import Rule
+from functrace.ops.create import number
+from functrace.ops.index import selected, where
+from functrace.ops.kinds import Op, general, undeclared
+from functrace.ops.reduce import expand
+
+_GELU, _CUBE = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel 2016
+
+
+def _sigmoid(x: Any) -> Any:
+    z = np.exp(-np.abs(x))
+    return np.maximum(z, np.sign(x)) / (1 + z)
+
+
+def _sigmoid_slope(x: Any) -> Any:
+    z = np.exp(-np.abs(x))
+    return z / np.square(1 + z)
+
+
+def _leaky_relu(x: Any, slope: Any) -> Any:
+    return number(where(x <= 0, slope * x, x))
+
+
+def _elu(x: Any, alpha: Any) -> Any:
+    return number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
+
+
+def _gate(x: Any) -> Any:
+    """What `gelu` multiplies by."""
+    near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
+    return 0.5 * (1 + np.tanh(_GELU * near * (1 + _CUBE * near**2)))
+
+
+def _gelu_slope(t: Any, _ans: Any, x: Any) -> Any:
+    gate, near = _gate(x), np.clip(x, -10, 10)
+    return t * (gate + 2 * _GELU * near * gate * (1 - gate) * (1 + 3 * _CUBE * near**2))
+
+
+_slope: Op = undeclared("sigmoid_slope", _sigmoid_slope, lambda t, ans, x: t * (-ans * np.tanh(0.5 * x)))
+sigmoid: Op = undeclared("sigmoid", _sigmoid, lambda t, _ans, x: t * _slope(x))
+softplus: Op = undeclared("softplus", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(x))
+log_sigmoid: Op = undeclared("log_sigmoid", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(-x))
+silu: Op = undeclared("silu", lambda x: x * _sigmoid(x), lambda t, _ans, x: t * (sigmoid(x) + x * _slope(x)))
+gelu: Op = undeclared("gelu", lambda x: x * _gate(x), _gelu_slope)
+relu: Op = undeclared("relu", lambda x: np.maximum(x, 0), lambda t, ans, _x: selected(ans != 0, t))
+relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambda t, ans, _x: selected((ans != 0) & (ans != 6), t))
+hard_tanh: Op = undeclared("hard_tanh", lambda x: np.minimum(np.maximum(x, -1), 1), lambda t, ans, _x: selected(np.abs(ans) != 1, t))
+leaky_relu: Op = undeclared(
+    "leaky_relu",
+    _leaky_relu,
+    lambda t, _ans, x, slope: t * where(x <= 0, slope, np.ones((), x.dtype)),
+    lambda t, _ans, x, _slope: t * np.minimum(x, 0),
+)
+elu: Op = undeclared(
+    "elu",
+    _elu,
+    lambda t, _ans, x, alpha: t * where(x > 0, np.ones((), x.dtype), alpha * np.exp(where(x > 0, 0, x))),
+    lambda t, _ans, x, _alpha: t * np.expm1(where(x > 0, 0, x)),
+)
+
+
+# Along axes, which are counted from the end
+
+
+def _along(name: str, fun: Op, vjp: Rule, jvp: Rule) -> Op:
+    op: Op = general(name, fun, vjp, jvps=(jvp,), batch=lambda _size, _flags, args, params: op(*args, *params))
+    return op
+
+
+def _shift(x: Any, axis: Any) -> Any:
+    """The largest element; 0 where it is not finite."""
+    top = np.max(x, axis=axis, keepdims=True)
+    return np.where(np.isfinite(top), top, 0)
+
+
+def _softmax(x: Any, axis: Any, empty: bool) -> Any:
+    """With `empty`, 0 where all is -inf, not NaN."""
+    e = np.exp(x - (_shift(x, axis) if empty else np.max(x, axis=axis, keepdims=True)))
+    total = np.sum(e, axis=axis, keepdims=True)
+    return e / (np.where(total == 0, 1, total) if empty else total)
+
+
+def _softmax_rule(t: Any, ans: Any, _x: Any, axis: Any, _empty: bool) -> Any:
+    return ans * (t - np.sum(ans * t, axis=axis, keepdims=True))
+
+
+def _log_softmax(x: Any, axis: Any) -> Any:
+    below = x - _shift(x, axis)
+    return below - np.log(np.sum(np.exp(below), axis=axis, keepdims=True))
+
+
+def _logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    top = _shift(x, axis)
+    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
+    out = np.where(total == 0, -np.inf, np.log(np.where(total == 0, 1, total))) + top
+    return out if keepdims else np.squeeze(out, axis=axis)[()]
+
+
+softmax = _along("softmax", _softmax, _softmax_rule, _softmax_rule)
+log_softmax = _along(
+    "log_softmax",
+    _log_softmax,
+    lambda g, ans, _x, axis: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
+    lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),
+)
+logsumexp = _along(
+    "logsumexp",
+    _logsumexp,
+    lambda g, _ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * softmax(x, axis, True),
+    lambda t, _ans, x, axis, keepdims: np.sum(t * softmax(x, axis, True), axis=axis, keepdims=keepdims),
+)
+
+COMPOSED = frozenset(
+    "sigmoid sigmoid_slope softplus log_sigmoid silu gelu relu relu6 hard_tanh leaky_relu elu softmax log_softmax logsumexp".split()
+)
