@@ -326,9 +326,9 @@ def trim(error: BaseException) -> None:
         seen.add(id(e))
         todo += (e.__cause__, e.__context__)
         links = list(_links(e.__traceback__))
-        if e is error and links and not links[-1][1] and not isinstance(e, FunctraceError):
+        if e is error and not isinstance(e, FunctraceError):
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
-        if e is error and links and links[-1][1] and isinstance(e, (TypeError, AttributeError)) and re.search(_CONTAINER, str(e)):
+        if e is error and links and links[-1][1] and re.search(_CONTAINER, str(e)):
             note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
         if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:
             e.msg += ", which this function of functrace needs: pip install 'functrace[scipy]'"
@@ -359,7 +359,8 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         names = frame.f_locals
         functions = [names.get(k) for k in ("func", "ufunc", "primitive", "op")]
         name = next((n for f in functions if isinstance(n := getattr(f, "__name__", None) or getattr(f, "name", None), str)), None)
-        operands = names.get("args") or names.get("inputs") or [names[k] for k in ("self", "x", "other", "y") if k in names]
+        several = (v for k in ("args", "inputs") if isinstance(v := names.get(k), (tuple, list)) and v)  # not an array of that name
+        operands = next(several, [names[k] for k in ("self", "x", "other", "y") if k in names])
         owner = next((x.owner.what for x in operands if hasattr(type(x), "owner")), "")
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]

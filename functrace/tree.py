@@ -228,7 +228,7 @@ def _build(cls: Any, aux: Any, children: list[Any], order: Any) -> Any:
     if cls is dict or cls is OrderedDict or cls is defaultdict:
         keys, factory = aux
         items = dict(zip(keys, children))
-        ordered = {k: items[k] for k in order} if order is not None else items
+        ordered = {k: items[k] for k in order}
         return defaultdict(factory, ordered) if cls is defaultdict else cls(ordered)  # type: ignore[call-overload]
     if cls is type(None):
         return None

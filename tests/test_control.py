@@ -81,7 +81,8 @@ def several_results(scan, w, x):
 def svd_rules_that_look_at_numbers(scan, w, x):
     def step(c, z):
         u, s, v = np.linalg.svd(A + np.outer(c, w))
-        return np.sin(s * z), (u @ np.diag(s) @ v)[0, 0]
+        r = np.linalg.svd(A + np.outer(w, c))[1]  # whose rule looks at what the body does not
+        return np.sin(s * z + r), (u @ np.diag(s) @ v)[0, 0]
 
     c, y = scan(step, w, x)
     return c.sum() + y.sum()
@@ -210,6 +211,25 @@ def test_a_step_that_does_not_repeat_itself_is_run_by_python():
     assert slope == 1 + 2 + 3 + 4
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda c, x, odd: switch(x.astype(int), [np.sin, np.cos, np.exp][: 2 + odd], c),
+        lambda c, x, odd: scan(lambda a, b: (np.sin(a) + b, None), c, X[:, 0], reverse=bool(odd))[0],
+        lambda c, x, odd: scan(lambda a, _: (np.sin(a), None), c, length=3 + odd)[0],
+        lambda c, x, odd: while_loop(lambda v: v < 10.0 + 10 * odd, lambda v: v * 2, c),
+        lambda c, x, odd: while_loop(lambda v: v < 10.0, lambda v: v * (2 + odd), c),
+    ],
+)
+def test_control_flow_that_is_another_in_the_next_step(inner):
+    def run(w, unroll=1):
+        odd = itertools.cycle((1, 0))
+        return scan(lambda c, x: (c + 0.1 * inner(c, x, next(odd)), None), w, np.arange(4.0), unroll=unroll)[0]
+
+    same(ft.value_and_grad(run)(np.float64(1)), ft.value_and_grad(lambda w: run(w, unroll=True))(np.float64(1)))
+    same(ft.vjp(run, np.float64(1))[0], run(np.float64(1)))
+
+
 class Counted:
     """A body that does something else in each step: its k-th run multiplies by k."""
 
@@ -219,8 +239,14 @@ class Counted:
     def __call__(self, c, x):
         self.k += 1
         k = self.k
-        inner = {"in the closure": lambda u: u * k, "as a default": lambda u, k=k: u * k, "in an object": lambda u: u * self.k}[self.kept]
+        inner = {
+            "in the closure": lambda u: u * k, "as a default": lambda u, k=k: u * k, "in an object": lambda u: u * self.k,
+            "in the object of a method": self.times,
+        }[self.kept]  # fmt: skip
         return self.wrap(inner)(c) * x, c
+
+    def times(self, u):
+        return u * self.k
 
 
 def by_hand(f):
@@ -248,12 +274,13 @@ def test_each_run_of_a_step_that_does_not_repeat_itself_is_one_step(wrap, kept, 
     same(ft.vmap(lambda w: run(w)[0])(np.ones(2)), np.full(2, whole))
 
 
+@pytest.mark.parametrize("kept", ["in an object", "in the object of a method"])
 @pytest.mark.parametrize("wrap", [ft.checkpoint, jit, by_hand])
-def test_a_step_that_can_not_be_run_once_more_is_refused(wrap):
+def test_a_step_that_can_not_be_run_once_more_is_refused(wrap, kept):
     refusals = (ft.errors.ControlFlowError, ft.errors.CheckpointError, ft.errors.MutatedError)
     for start, xs in ((1.0, 0.0), (0.0, 1.0)):
         with pytest.raises(refusals, match=r"(?s)test_control.py.*[Pp]ass"):
-            ft.grad(lambda w: scan(Counted(wrap, "in an object"), start * w + 1.0, xs * w + np.ones(4))[0])(1.0)
+            ft.grad(lambda w: scan(Counted(wrap, kept), start * w + 1.0, xs * w + np.ones(4))[0])(1.0)
 
 
 def test_a_rule_by_hand_that_changes_from_step_to_step_is_seen():
@@ -360,6 +387,7 @@ def test_while_loop_under_every_transform():
     same(ft.grad(lambda a: ft.vmap(newton)(a, x).sum())(a), each(ft.grad(python_newton)))
     same(ft.vmap(ft.vmap(newton), (None, 0))(a, np.stack([x, x])), np.stack([each(python_newton)] * 2))
     same(ft.grad(lambda x: while_loop(lambda v: v < 100.0, lambda v: v * v, x))(200.0), np.float64(1))
+    same(ft.grad(lambda x: while_loop(lambda v: v < 100.0 and v < 1e9, lambda v: v * v, x))(3.0), np.float64(8 * 3**7))
     same(ft.grad(lambda b: while_loop(lambda v: v < 9 * b, lambda v: v * v * b, np.float64(2.0)))(1.5), np.float64(4.0 * 4 * 3 * 1.5**2))
 
 
@@ -394,6 +422,7 @@ def test_map_is_a_loop_over_slices():
         f = functools.partial(map, lambda x: (np.sin(x) * W[0]).sum(), batch_size=size)
         same(f(X), np.sin(X).sum(1) * W[0])
         same(ft.grad(lambda x, f=f: f(x).sum())(X), np.cos(X) * W[0])
+        same(f(X[:0]), np.zeros(0))
 
 
 @pytest.mark.parametrize(
@@ -512,6 +541,9 @@ def test_an_error_that_the_body_catches_in_a_step_is_that_of_the_step(singular):
         (lambda: scan(lambda c, x: (c, x), 0.0, (X, X[:3])), "float64[6,3], float64[3,3]"),
         (lambda: scan(lambda c, x: (c, x), 0.0, X, checkpoint_every=0), "checkpoint_every must be positive"),
         (lambda: scan(lambda c, x: (c, x), "start", X), "the initial carry holds a str"),
+        (lambda: scan(lambda c, x: (c, x), 0.0, (X, 2.0)), "got xs of float64[6,3], float64[] and length=None"),
+        (lambda: scan(lambda c, x, n=itertools.count(): (c, [x] * next(n)), 0.0, X), "every y must have the same structure"),
+        (lambda: scan(lambda c, x: (np.float32(1) if type(c) is float else np.float64(c), x), 1.0, X), "the carry is float32[] before"),
         (lambda: while_loop(lambda x: x < 3, lambda x: (x, x), 1.0), "the body must return a carry like"),
         (lambda: ft.grad(lambda x: while_loop(lambda x: x < 3, lambda x: x * 2, x).sum())(np.ones(2)), "cond_fun must return one boolean"),
         (lambda: cond(X > 0, np.sin, np.cos, X), "pred must be one boolean, got bool[6,3]"),

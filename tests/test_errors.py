@@ -525,8 +525,11 @@ def test_custom_vjp_with_a_wrong_rule():
     for word, bwd in wrong.items():
         f = product(fwd, bwd)
         raises(errors.CustomRuleError, TypeError, "'times'", word, call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False)
-    f = product(lambda x, y: x * y, lambda r, g: (g, g))
-    raises(errors.CustomRuleError, TypeError, "'times'", "(out, residuals)", call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False)
+    for fwd in (lambda x, y: x * y, lambda x, y: (x * y, x, y)):
+        f = product(fwd, lambda r, g: (g, g))
+        raises(
+            errors.CustomRuleError, TypeError, "'times'", "(out, residuals)", call=lambda: ft.grad(lambda x: f(x, x).sum())(X), line=False
+        )
 
 
 @pytest.mark.parametrize("fixed", [(0,), (-3,)])
@@ -540,7 +543,13 @@ def test_custom_vjp_counts_the_arguments_without_a_cotangent(fixed, cotangents, 
 
 
 def test_custom_jvp_with_a_wrong_rule():
-    for rule in (lambda p, t: p[0], lambda p, t: (p[0], np.ones(2)), lambda p, t: (p[0], (t[0], t[0])), lambda p, t: None):
+    for rule in (
+        lambda p, t: p[0],
+        lambda p, t: (p[0], np.ones(2)),
+        lambda p, t: (p[0], (t[0], t[0])),
+        lambda p, t: None,
+        lambda p, t: (*p, *t, 1),
+    ):
         f = ft.custom_jvp(lambda x: x * 1.0)
         f.defjvp(rule)
         for call in (lambda: ft.jvp(f, (X,), (X,)), lambda: ft.grad(lambda x: f(x).sum())(X)):
@@ -635,6 +644,10 @@ def test_vmap_sizes_and_axes():
         errors.BatchError, ValueError, "out_axes", "structure", line=False, call=lambda: ft.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(a)
     )
     raises(errors.BatchError, ValueError, "in_axes", line=False, call=lambda: ft.vmap(loss, in_axes="0")(a))
+    raises(
+        errors.BatchError, ValueError, "some examples give", "TreeDef([*, *]) of shapes [(), ()]", "an array of shape ()",
+        call=lambda: ft.vmap(lambda x: [x, x] if x > 1 else x)(np.arange(3.0)),
+    )  # fmt: skip
 
 
 def test_vmap_out_axes_out_of_range():

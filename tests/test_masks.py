@@ -55,7 +55,30 @@ CASES = {
     "arccos": (lambda x: np.where(abs(x) < 1, np.arccos(x), 0).sum(), [1.0, 0.0], [0, -1], [0, 0]),
     "in a checkpoint": (lambda x: ft.checkpoint(lambda x: np.where(x > 0, np.sqrt(x), 0))(x).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
     "in vmap": (lambda x: ft.vmap(lambda x: np.where(x > 0, np.sqrt(x), 0))(x).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "of a checkpoint": (lambda x: np.where(x > 0, ft.checkpoint(np.sqrt)(x), 0).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "of a jitted function": (lambda x: np.where(x > 0, ROOT(x), 0).sum(), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    "of a scan": (
+        lambda x: np.where(x > 0, ft.scan(lambda c, _: (c + np.sqrt(x), None), 0 * x, length=2)[0], 0).sum(),
+        [0.0, 4.0], [0, 0.5], [0, -1 / 16],
+    ),
+    "in a reversed scan": (
+        lambda x: ft.scan(lambda c, u: (c + np.where(u > 0, np.sqrt(u), 0) * u, None), 0.0, x, reverse=True)[0],
+        [0.0, 4.0, 1.0], [0, 3, 1.5], [0, 3 / 8, 3 / 4],
+    ),
+    "of the results of a reversed scan": (
+        lambda x: np.where(x > 0, ft.scan(lambda c, u: (c, np.sqrt(u)), 0.0, x, reverse=True)[1], 0) @ np.array([1.0, 2.0]),
+        [0.0, 4.0], [0, 0.5], [0, -1 / 16],
+    ),
+    "of a while loop": (
+        lambda x: np.where(x > 0, ft.while_loop(lambda v: v[0] < 2, lambda v: (v[0] + 1, v[1] + np.sqrt(x)), (0, 0 * x))[1], 0).sum(),
+        [0.0, 4.0], [0, 0.5], [0, -1 / 16],
+    ),
+    "of a cond": (
+        lambda x: ft.vmap(lambda x: np.where(x > 0, ft.cond(x > -1, np.sqrt, np.negative, x), 0))(x).sum(),
+        [0.0, 4.0, -2.0], [0, 0.25, 0], [0, -1 / 32, 0],
+    ),
 }  # fmt: skip
+ROOT = ft.jit(np.sqrt)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -725,9 +725,11 @@ def test_a_constant_changed_through_a_view_made_before(size):
     x, w = np.full(size, 3.0), np.full(size, 2.0)
     view = w[:]
     _, pull = ft.vjp(lambda x: (x * w).sum(), x)
+    _, push = ft.linearize(lambda x: (x * w).sum(), x)
     with attempt():
         view[...] = 7.0
     forward_time(lambda: pull(1.0)[0], np.full(size, 2.0), "constant")
+    forward_time(lambda: push(np.ones(size)), 2.0 * size, "constant")
 
 
 @SIZES
@@ -837,6 +839,15 @@ def test_locks_are_given_back():
         ft.grad(lambda x: (x * w).sum() / (1 // 0))(x)
     w[...] = 6.0
     x[...] = 6.0
+
+
+def test_a_leaked_value_keeps_nothing_of_its_run():
+    """Neither what the tape kept, nor the lock on a large argument."""
+    x, leaked = np.full(N, 0.5), []
+    with measured() as m:
+        ft.jvp(lambda y: (leaked.append(np.max(y)), deep_function(y))[1], (x,), (x,))
+    assert m.held < ARRAY // 20, f"{m.held} bytes still held"
+    x[...] = 5.0
 
 
 def test_a_compiled_program_lets_go_of_large_arrays_when_nothing_reads_them_any_more():

@@ -26,6 +26,7 @@ def scaled(x, k=1.0):
         (lambda: ft.implicit_root(np.sin, 1.0, solver=None), "implicit_root: NoneType stands where a function is expected"),
         (lambda: ft.linear_solve(lambda x: x, np.eye(2)), r"linear_solve: b must be a vector of numbers, got float64\[2,2\](?s:.)*vmap"),
         (lambda: ft.linear_solve(lambda x: x, "b"), "linear_solve: b must be a vector of numbers, got str"),
+        (lambda: ft.map(V, np.sin), r"map: float64\[2\] stands where a function is expected(?s:.)*Write map\(f, xs\)"),
         (lambda: ft.tree.map(V, V), r"tree.map: float64\[2\] stands where a function is expected"),
         (lambda: ft.tree.unflatten(V, [1]), r"tree.unflatten: float64\[2\] stands where a structure is expected"),
         (lambda: testing.check_tape(np.sin), "check_tape: ufunc stands where a tape is expected"),
@@ -76,7 +77,7 @@ def test_a_wrong_shape_is_named(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ft.custom_vjp(scaled, None), r"custom_vjp\(scaled\): nondiff_argnums must be an int or a tuple of ints, got None"),
+        (lambda: ft.custom_vjp(scaled, None), r"custom_vjp\(scaled\): nondiff_argnums must be an int or a tuple of ints, got None\.\n"),
         (lambda: ft.custom_jvp(scaled, "x"), r"custom_jvp\(scaled\): nondiff_argnums must be an int or a tuple of ints, got 'x'"),
         (lambda: ft.jit(scaled, static_argnums="k"), r"jit\(scaled\): static_argnums must be.*got 'k'; for a name use static_argnames="),
         (lambda: ft.jit(scaled, static_argnames=1), r"jit\(scaled\): static_argnames must be a string or a tuple of strings, got 1"),

@@ -585,6 +585,11 @@ def test_a_leaked_argument_names_the_call():
     with pytest.raises(errors.LeakedTracerError) as caught:
         box[0] * 2.0
     assert line.split(":")[0] in str(caught.value)
+    ft.grad(lambda x: ft.scan(lambda c, _: (c * x, box.append(c)), x, length=3)[0])(1.0)
+    with pytest.raises(
+        errors.LeakedTracerError, match=f"of scan.* is used after .*\\n.*made at the arguments of the call\n.*used at {__file__}:"
+    ):
+        box[-1] * 2.0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import inspect
+import itertools
 import sys
 import types
 import warnings
@@ -71,6 +72,8 @@ def test_argnames_by_keyword_or_position():
     assert ft.grad(g, 1)(x=1.0, y=3.0) == 10.0
     with pytest.raises(errors.ArgnumsError):
         ft.grad(g, argnames="z")(1.0)  # it has a default, but the call does not pass it
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        ft.grad(g, argnames="y")(y=2.0)
 
 
 def test_argnames_of_functions_with_var_keywords():
@@ -134,6 +137,8 @@ def test_callables_of_every_kind():
     assert ft.vmap(np.sin)(np.zeros(2)).tolist() == [0.0, 0.0]
     assert ft.grad(ft.grad(np.sin))(0.0) == 0.0
     assert ft.trace(np.sin)(0.0).outputs == [0.0]
+    with pytest.raises(ft.errors.NonScalarOutputError, match=r"grad\(Model\): "):
+        ft.grad(m)(X)
 
 
 def test_wrapped_names_and_docstrings():
@@ -319,6 +324,12 @@ def test_integer_leaves_get_zeros():
     # a Python number inside a container is differentiated, ints too: they are weak, as everywhere
     assert np.asarray(g["k"]).dtype == np.float64
     assert g["flag"] == 0.0
+    for jacobian in (ft.jacobian, ft.jacrev, ft.jacfwd):
+        got = jacobian(lambda t: t["w"] * t["n"].sum())(tree)
+        close(got["w"], 3 * np.eye(3))
+        assert {k: (g.shape, g.any()) for k, g in got.items() if k != "w"} == {
+            "n": ((3, 2), False), "k": ((3,), False), "flag": ((3,), False), "i": ((3,), False)
+        }  # fmt: skip
 
 
 def test_python_numbers_count_as_float64():
@@ -351,6 +362,13 @@ def test_gradients_have_the_dtype_of_their_arguments(dtype):
     assert out.dtype == dtype and out == 8.0
 
 
+def test_the_tangent_of_a_broadcast_argument_has_the_shape_and_dtype_of_the_result():
+    wide = np.ones((2, 3))
+    for f in (lambda x: x + wide, lambda x: wide - x, lambda x: np.hypot(x, wide)):
+        out, tangent = ft.jvp(f, (np.ones(3, np.float32),), (np.ones(3, np.float32),))
+        assert tangent.shape == out.shape == (2, 3) and tangent.dtype == out.dtype == np.float64
+
+
 def test_a_result_that_does_not_depend_on_the_argument():
     same(ft.grad(lambda x: 3.0)(X), np.zeros(3))
     same(ft.grad(lambda x: np.float64(3.0))(X), np.zeros(3))
@@ -360,6 +378,9 @@ def test_a_result_that_does_not_depend_on_the_argument():
     same(ft.vjp(lambda x: np.ones(2), X)[1](np.ones(2))[0], np.zeros(3))
     same(ft.hessian(lambda x: x.sum())(X), np.zeros((3, 3)))
     same(ft.vmap(lambda x: 5.0)(X), np.full(3, 5.0))
+    zero = ft.jvp(lambda x: np.float32(3), (X,), (X,))[1]
+    assert type(zero) is np.float32 and zero == 0
+    assert isinstance(ft.grad(lambda x: 3.0)(np.array(2.0)), np.ndarray)
 
 
 # Closed forms
@@ -384,15 +405,17 @@ def test_closed_forms(rng):
 
 
 def test_jacobian_takes_the_cheaper_mode():
-    calls = []
+    modes = []
 
     @ft.custom_vjp
     def f(x):
         return x * 1.0
 
-    f.defvjp(lambda x: (x * 1.0, None), lambda _, g: (calls.append("reverse") or g,))
-    ft.jacobian(lambda x: f(x).sum())(X)
-    assert calls == ["reverse"]
+    f.defvjp(lambda x: (x * 1.0, None), lambda _, g: (modes.append("forward" if np.ndim(ft.value(g)) == 1 else "reverse") or g,))
+    results = (lambda y: y[:2], lambda y: y, lambda y: np.concatenate([y, y]))
+    for transform, out in itertools.product((ft.jacrev, ft.jacfwd, ft.jacobian), results):
+        close(transform(lambda x, out=out: out(f(x)))(X), out(np.eye(3)))
+    assert modes == ["reverse"] * 3 + ["forward"] * 3 + ["reverse", "reverse", "forward"]
 
 
 def test_jacobian_replays_the_tape_not_the_function():
@@ -460,8 +483,12 @@ def test_holomorphic():
     zs = np.array([z, 2 * z])
     for transform in (ft.jacrev, ft.jacfwd, ft.jacobian):
         close(transform(np.sin, holomorphic=True)(zs), np.diag(np.cos(zs)))
-        with pytest.raises(errors.InputTypeError):
-            transform(np.sin)(zs)
+        for f, x in ((np.sin, zs), (np.abs, zs), (lambda x: x * 1j, X)):
+            if transform is ft.jacfwd and x is X:
+                close(transform(f)(x), 1j * np.eye(3))  # a tangent is complex where its value is
+                continue
+            with pytest.raises(errors.InputTypeError):
+                transform(f)(x)
     close(ft.hessian(lambda z: np.sum(z**3), holomorphic=True)(zs), np.diag(6 * zs))
 
 
@@ -666,7 +693,9 @@ def test_stop_gradient_batched_and_nested_vmap():
 
 
 def test_value():
+    plain = np.ones(2)
     assert ft.value(3) == 3
+    assert ft.value(plain) is plain and plain.flags.writeable
     assert ft.grad(lambda x: x * ft.value(x))(3.0) == 3.0
     seen = []
     ft.vmap(lambda x: seen.append(ft.value(x)) or x)(X)
@@ -1183,6 +1212,7 @@ def test_check_grads_warns_on_single_precision():
         lambda x: np.searchsorted(np.arange(3.0), x),
         lambda x: np.partition(x, 1),
         lambda x: ft.cond(x.sum() > 0, np.sin, np.cos, x),
+        lambda x: ft.scan(lambda c, u: (c * u, c[0]), x, np.arange(2.0))[1],
     ],
 )
 def test_an_empty_batch_gives_empty_results(f):

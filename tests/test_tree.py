@@ -169,6 +169,17 @@ def test_dataclasses():
     late = tree.map(lambda x: x * 2, Late(1))
     assert late.a == 2 and late.total == "computedcomputed"
     assert tree.leaves(Box) == [Box], "a class is a leaf, only its instances are containers"
+    with pytest.raises(TypeError, match="a must be a number"):
+        tree.map(str, Checked(1))
+
+
+@dataclasses.dataclass
+class Checked:
+    a: object
+
+    def __post_init__(self):
+        if isinstance(self.a, str):
+            raise TypeError("a must be a number")
 
 
 def test_subclasses_of_containers_keep_their_type_or_are_leaves():

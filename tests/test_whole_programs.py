@@ -164,11 +164,21 @@ def test_a_full_reduction_gives_a_scalar_as_numpys_does(f):
         assert type(got) is np.float64 and got == pytest.approx(f(x), rel=1e-15)
 
 
-def test_verify_asks_for_a_scalar_where_the_function_gives_one():
-    ours = lambda x: np.where(True, np.sum(x), 0.0)
-    traced_only = lambda x: np.sum(x) if isinstance(x, np.ndarray) else ours(x)
-    with pytest.raises(errors.CheckError, match="must be a scalar"):
-        verify(Declared("total", traced_only, np.sum, (Sample(lambda rng: (rng.normal(size=3),)),)))
+@pytest.mark.parametrize(
+    ("traced", "found"),
+    [
+        (lambda x: np.where(True, np.sum(x), 0.0), "value, traced: an array without axes, must be a scalar"),
+        (lambda x: np.sum(x) * 1.001, "value, traced: at"),
+        (lambda x: np.sum(x).astype(np.float32), r"value, traced: float32\(\), must be float64\(\)"),
+        (lambda x: np.sum(x)[None], r"value, traced: has shape \(1,\), must have \(\)"),
+        (lambda x: (np.sum(x), x), "value, traced: 2 results, must be 1"),
+        (lambda x: ft.stop_gradient(np.sum(x)), "order 1: at"),
+    ],
+)
+def test_verify_sees_that_a_function_of_traced_values_is_another(traced, found):
+    function = lambda x: np.sum(x) if isinstance(x, np.ndarray) else traced(x)
+    with pytest.raises(errors.CheckError, match=f"total: .*{found}"):
+        verify(Declared("total", function, np.sum, (Sample(lambda rng: (np.arange(3.0),)),)))
 
 
 # what NumPy and SciPy refuse

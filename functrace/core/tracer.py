@@ -161,7 +161,7 @@ class BatchTracer(Tracer):
         return f"Traced(batch of {self.owner.size}: {str(self.value).strip()}, {errors.describe(self)})"
 
     def __bool__(self) -> bool:
-        return bool(self.owner.agreed(self) if self.size == 1 else np.empty(self.shape))
+        return bool(self.owner.agreed(self))
 
     def __int__(self) -> int:
         return int(self.owner.agreed(self))

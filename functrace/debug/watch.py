@@ -334,8 +334,8 @@ _users = [0]
 _undo: list[Callable[[], Any]] = []
 
 
-def _put(owner: Any, name: str, new: Any, old: Any = None) -> None:
-    old = vars(owner).get(name) if old is None else old
+def _put(owner: Any, name: str, new: Any) -> None:
+    old = vars(owner).get(name)
     setattr(owner, name, new)
     _undo.append(lambda: delattr(owner, name) if old is None else setattr(owner, name, old))
 
@@ -366,7 +366,7 @@ def watched(watch: Watch, masked: bool = False) -> Iterator[Watch]:
     """Tell `watch` of all that runs in this context. `masked`: cotangents that a selection threw away are nothing from the start."""
     torch = sys.modules.get("functrace.torch._watch")
     variables: list[tuple[ContextVar[Any], Any]] = [(_watches, (*_watches.get(), watch)), (by_python, True), (recorder, WatchedTrace)]
-    variables += [(masks.wanted, masked or masks.active())] + ([] if torch is None else [(torch._anomaly, True)])
+    variables += [(masks.wanted, masked or masks.wanted.get())] + ([] if torch is None else [(torch._anomaly, True)])
     tokens = [(variable, variable.set(x)) for variable, x in variables]
     _switch(1)
     try:

@@ -99,8 +99,6 @@ def _parts(graph: Graph, order: Sequence[int], exact: bool) -> list[Part]:
 def _runs(parts: list[Part], numbers: _Numbers) -> list[Part]:
     """With stretches that follow one another and are equal as one part each: at each place the period that covers most."""
     n = len(parts)
-    if n < 2:
-        return parts
     least = np.array([3 if p.kind == "op" else 2 for p in parts])  # two equal ops are told one by one
     keys = np.array([p.key for p in parts])
     cover, period = np.zeros(n, np.int64), np.zeros(n, np.int64)

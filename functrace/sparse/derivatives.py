@@ -56,13 +56,15 @@ class _Products:
         def one(*parts: Any) -> Any:
             return [or_zeros(t, y) for t, y in zip(replay(parts), results)]
 
-        rows = [np.zeros((0, sum(y.size for y in results)), self.dtype)]
+        nothing = np.zeros((len(seeds), sum(y.size for y in results)), self.dtype)
+        if not (givens and results):
+            return nothing
+        rows = [nothing[:0]]
         for start in range(0, len(seeds), _BATCH):
             batch = seeds[start : start + _BATCH]
             parts = [batch[:, a:b].astype(_float(x)).reshape(len(batch), *x.shape) for a, b, x in zip(ends, ends[1:], givens)]
-            outs = vmap(one)(*parts) if parts else []
-            flat = [np.reshape(t, (len(batch), y.size)) for t, y in zip(outs, results)]
-            rows.append(np.concatenate(flat or [np.zeros((len(batch), 0))], axis=1))
+            flat = [np.reshape(t, (len(batch), y.size)) for t, y in zip(vmap(one)(*parts), results)]
+            rows.append(np.concatenate(flat, axis=1))
         return np.concatenate(rows)
 
 

@@ -242,9 +242,7 @@ class Flat:
 
 def _as_scalar(g: Any, x: Any) -> Any:
     """The gradient of a number as a number: on its way through arrays it has become an array without axes."""
-    if isinstance(g, np.generic) or not isinstance(bare(g), np.ndarray) or isinstance(bare(x), np.ndarray):
-        return g
-    return g[()]
+    return g[()] if isinstance(bare(g), np.ndarray) and not isinstance(bare(x), np.ndarray) else g
 
 
 def zeros_like(x: Any) -> Any:

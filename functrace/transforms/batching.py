@@ -62,13 +62,11 @@ def spread(axes: Any, given: Any) -> list[Any] | None:
     return out
 
 
-def _axes(what: str, axes: Any, treedef: Any, given: Any) -> list[Any]:
-    if axes is None or isinstance(axes, (int, np.integer)):
-        return [axes] * treedef.num_leaves
+def _axes(what: str, axes: Any, given: Any) -> list[Any]:
     out = spread(axes, given)
     if out is None:
         raise errors.BatchError(
-            f"{what} = {axes!r} does not fit the structure of what it is for, {treedef!r}.\n"
+            f"{what} = {axes!r} does not fit the structure of what it is for, {tree.structure(given)!r}.\n"
             "  Give an int or None for all of it, or a tuple with an entry for each part, which may be a tree again: "
             "({'w': 0, 'b': None}, 0)."
         )
@@ -121,7 +119,7 @@ def vmap(
             raise errors.BatchError(
                 f"{what}: in_axes has {len(spec)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
             )
-        axes = _axes(f"{what}: in_axes", spec, tree.structure(args), args) + [0] * (len(leaves) - count)
+        axes = _axes(f"{what}: in_axes", spec, args) + [0] * (len(leaves) - count)
         leaves = [x if a is None else lift(plain(x)) for x, a in zip(leaves, axes)]
         size = _size(what, leaves, axes, axis_size, lambda k: _place(f, (args, kwargs), k))
         flags = [a is not None for a in axes]
@@ -147,7 +145,7 @@ def vmap(
         out_def = returns[0][0]
         if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
             return tree.unflatten(out_def, outputs)
-        places = _axes(f"{what}: out_axes", out_axes, out_def, tree.unflatten(out_def, outputs))
+        places = _axes(f"{what}: out_axes", out_axes, tree.unflatten(out_def, outputs))
         if any(a is None and depends for a, (_, depends) in zip(places, results)):
             raise errors.BatchError(
                 f"{what}: out_axes says None for a result that differs between the examples.\n"

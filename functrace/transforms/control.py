@@ -135,7 +135,7 @@ def _scan(
     count = len(carry.leaves)
     body, *others = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
     if body.looked or others:
-        runs = [body, *others] if others and not any(run.looked for run in (body, *others)) else []
+        runs = [] if any(run.looked for run in (body, *others)) else [body, *others]
         state = carry.check(done[0][0]) if done else carry.fresh()
         for k, run, y_def in zip(order[len(done) :], runs, y_defs):
             _check_repeatable(what, run)
@@ -160,7 +160,7 @@ def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], w
     if not body.looked and len(order) > 1:
         state = [x.value if isinstance(x, Tracer) and x.owner.closed else x for x in new[: len(carry.leaves)]]
         second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what)
-        return [second] if not second.looked and second.like(body) else [body, second]
+        return [second] if not second.looked and second.alike(body) else [body, second]
     return [body]
 
 
@@ -184,7 +184,7 @@ def _by_python(carry: Carry, step: Any, order: Sequence[int], done: Sequence[Any
         leaves, structure = tree.flatten(y)
         y_def = structure if y_def is None else y_def
         if structure != y_def:
-            raise errors.ControlFlowError(f"{carry.what}: the steps return {y_def!r} and {structure!r}.")
+            raise errors.ControlFlowError(f"{carry.what}: every y must have the same structure, not {y_def!r} and then {structure!r}.")
         rows[k] = own(leaves)  # a later step may write to it
     if weak:
         rows[order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(rows[order[0]], rows[order[1]])]

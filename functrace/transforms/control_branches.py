@@ -15,6 +15,7 @@ from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.control_carry import NUMBERS, arrays
 from functrace.transforms.control_program import Program, mapped, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
+from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
 
 R = TypeVar("R")
@@ -101,7 +102,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
                 f"  Use cond, switch or np.where inside the branch, too."
             ) from None
-    kinds = [[body.template[i] if i not in body.avals else body.avals[i] for i in body.outputs] for body in programs]
+    kinds = [[body.avals[i] for i in body.outputs] for body in programs]
     for structure, ys in zip(structures, kinds):
         if structure != structures[0] or [errors.describe(y) for y in ys] != [errors.describe(y) for y in kinds[0]]:
             raise errors.ControlFlowError(
@@ -148,7 +149,7 @@ def _results(body: Program, xs: list[Any], own: list[int], wanted: list[int], wh
 class SwitchCall(Call):
     """One of several programs, on the flat list of the index, the constants of each, and the operands of all."""
 
-    what = "switch"
+    what, told_by = "switch", ("programs",)
 
     def __init__(
         self, function: Any, programs: Sequence[Program], counts: Sequence[int], what: str = "switch", names: Sequence[str] = ()
@@ -169,9 +170,6 @@ class SwitchCall(Call):
             Body(title, body, [*["constant"] * count, *operand], numbered("result", len(body.outputs)))
             for title, body, count, operand in zip(titles, self.programs, self.counts, operands)
         ]
-
-    def alike(self, other: Call) -> bool:
-        return isinstance(other, SwitchCall) and all(a.like(b) for a, b in zip(self.programs, other.programs))
 
     def taken(self, index: Any) -> int:
         """The program for an index."""
@@ -198,8 +196,9 @@ class SwitchCall(Call):
             return lambda xs: rule(self.programs[k], xs[:count], own, xs[count:])
 
         with np.errstate(all="ignore"):
-            programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in range(len(self.programs))]
-        if any(body.looked for body in programs):  # at the number of a loop's steps, for one
+            every = [] if masked(more) else range(len(self.programs))
+            programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in every]
+        if not programs or any(body.looked for body in programs):  # at the number of a loop's steps, for one
             return ruled(self.taken(leaves[0]))([*leaves[1:], *more])
         return SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
 

@@ -19,11 +19,11 @@ from functrace.core.forward import tangent
 from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
-from functrace.transforms import masks
 from functrace.transforms.arguments import or_zeros, zeros_like
 from functrace.transforms.control_program import Instruction, Program, mapped, numbered, pulled, recorded, run, settled
 from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
 
 _FEW = 8  # steps from which on a loop is taken apart
@@ -144,14 +144,11 @@ def _closed(body: Program, ins: Sequence[int], outs: Sequence[int]) -> list[int]
 class ScanCall(Call):
     """A loop, on the flat list of constants, carry and sequences; `counts` says how many there are of the first two."""
 
-    what = "scan"
+    what, told_by = "scan", ("counts", "length", "reversed", "body")
 
     def __init__(self, function: Any, body: Program, counts: tuple[int, int], length: int, reverse: bool, at_once: bool) -> None:
         super().__init__(function, None)
         self.body, self.counts, self.length, self.reversed, self.at_once = body, counts, length, reverse, at_once
-
-    def alike(self, other: Call) -> bool:
-        return isinstance(other, ScanCall) and (self.counts, self.length) == (other.counts, other.length) and self.body.like(other.body)
 
     def bodies(self) -> list[Body]:
         """One step."""
@@ -253,7 +250,7 @@ class ScanCall(Call):
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """The cotangents, by a loop that runs the other way."""
-        if masks.active():
+        if masked(gs):
             return self._pull_unrolled(leaves, ans, gs)
         stacks, mine = residuals
         body = self.body
@@ -340,7 +337,7 @@ class ScanCall(Call):
         return jvp(self._at(leaves, which), [leaves[k] for k in which], [ts[k] for k in which])[1]
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        if masks.active():
+        if masked(ts):
             return self._push_unrolled(leaves, ts)
         stacks, mine = residuals
         body = self.body

@@ -23,9 +23,7 @@ from functrace.core.tape import ITEM, TapeTrace, record
 from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
-from functrace.transforms import masks
 from functrace.transforms.arguments import or_zeros
-from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
 by_python: ContextVar[bool] = ContextVar("by_python", default=False)  # set by the debugger: steps and branches one by one
@@ -98,8 +96,7 @@ class Program:
             at = len(self.template) - 1
             self.avals[at] = Aval(x) if hasattr(x, "shape") else None
             if isinstance(x, Tracer):
-                if x.owner.closed:
-                    x.owner.check_open(x)
+                x.owner.check_open(x)
                 places[id(x)] = at
                 self.lifted.append(x)
             return at
@@ -161,7 +158,7 @@ class Program:
 
         return step
 
-    def like(self, other: Program) -> bool:
+    def alike(self, other: Program) -> bool:
         """Whether this is the same program, with the same constants."""
         return (
             [row[:3] for row in self.code] == [row[:3] for row in other.code]
@@ -207,16 +204,12 @@ def mapped(f: Callable[..., Sequence[Any]], xs: Sequence[Any], flags: Sequence[b
 
 
 def pulled(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    """Cotangents of the inputs of a flat function. Unlike `vjp` it does not look at them, unless masks are asked for."""
-    if masks.active():
-        return list(vjp(lambda *xs: list(f(*xs)), *inputs)[1](list(gs)))
+    """Cotangents of the inputs of a flat function. Unlike `vjp` it does not look at them."""
     return [or_zeros(d, x) for d, x in zip(pullback(record(f, inputs, "a body"), gs), inputs)]
 
 
 def pushed(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
     """Tangents of the results of a flat function, as `pulled`."""
-    if masks.active():
-        return jvp(lambda *xs: list(f(*xs)), list(inputs), list(ts))[1]
     tape = record(f, inputs, "a body")
     return [or_zeros(d, y) for d, y in zip(pushforward(tape, ts), tape.outputs)]
 

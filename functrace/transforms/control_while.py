@@ -80,14 +80,11 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
 class WhileCall(Call):
     """A loop with a condition, on the flat list of the constants of the condition, those of the body, and the value."""
 
-    what = "while_loop"
+    what, told_by = "while_loop", ("test", "body")
 
     def __init__(self, function: Any, test: Program, body: Program, counts: tuple[int, int]) -> None:
         super().__init__(function, None)
         self.test, self.body, self.counts = test, body, counts
-
-    def alike(self, other: Call) -> bool:
-        return isinstance(other, WhileCall) and self.test.like(other.test) and self.body.like(other.body)
 
     def bodies(self) -> list[Body]:
         """The condition, and one step."""

@@ -62,16 +62,20 @@ def _lend(x: Any) -> Any:
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:
-    """`f`, with an error if it writes to a traced argument: whoever holds the array would see it in some transforms, and not in others."""
+    """`f`, with an error if it writes to an argument, traced or lent: whoever holds it would see that in some transforms, not in others."""
 
     def run(*args: Any) -> Any:
         before = [(x, x.value, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
-        out = f(*args)
-        if any(x.value is not value or x.slot != slot for x, value, slot in before):
+        try:
+            out, refused = f(*args), None
+        except ValueError as error:
+            if "read-only" not in str(error) or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray)):
+                raise
+            refused = error
+        if refused or any(x.value is not value or x.slot != slot for x, value, slot in before):
             raise errors.CustomRuleError(
-                f"{what} {name_of(function)!r} writes to its argument, an array that the caller still has.\n"
-                "  Write to a copy of it: x = x.copy()."
-            )
+                f"{what} {name_of(function)!r} writes to its argument, which the caller still has.\n  Write to a copy: x = x.copy()."
+            ) from refused
         return out
 
     run.__name__ = name_of(function)
@@ -105,6 +109,8 @@ class Call:
 
     what = "function"
     lends = False  # whether a function of the user's sees the values
+    by_hand = False  # whether its rules are the user's
+    told_by: tuple[str, ...] = ("read",)  # the attributes in which two recordings of it may differ
 
     def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
         self.function, self.f = function, f and _unwritten(self.what, function, f)
@@ -119,7 +125,7 @@ class Call:
             out = self.plain(leaves)
             return tree.map(blank, out) if _newest(given) else out
         for x in leaves:
-            if isinstance(x, Tracer) and x.owner.closed:
+            if isinstance(x, Tracer):
                 x.owner.check_open(x)
         mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
         if isinstance(trace, BatchTrace):
@@ -160,7 +166,7 @@ class Call:
 
     def alike(self, other: Call) -> bool:
         """Whether two recordings of one program made the same call."""
-        return type(self) is type(other) and same(self.read, other.read)
+        return all(same(getattr(self, name), getattr(other, name)) for name in self.told_by)
 
     def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments again, as the user's trees."""
@@ -212,11 +218,10 @@ class Call:
 
 
 def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any) -> list[Any]:
-    """The results of a call's rule; what a masked replay gives it loses its masks on the way."""
-    pairs = [dense(g) for g in given]
-    out = rule(params[0].residuals(params[1], args), args, ans, [g for g, _ in pairs])
-    wraps = [wrap for (g, wrap), before in zip(pairs, given) if g is not before]
-    return [wraps[0](d) for d in out] if wraps else out
+    """The results of a call's rule. Of ours they keep the masks of a masked replay."""
+    call, residuals = params
+    run: Any = lambda gs: rule(call.residuals(residuals, args), args, ans, gs)
+    return dense(run, given) if call.by_hand else run(given)
 
 
 CALL = Primitive(  # params: the call, and its residuals
@@ -339,7 +344,7 @@ class custom_vjp(_Custom[P, R]):
 
 
 class _VjpCall(Call):
-    what, lends = "custom_vjp", True
+    what, lends, by_hand = "custom_vjp", True, True
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
@@ -461,7 +466,7 @@ class custom_jvp(_Custom[P, R]):
 
 
 class _JvpCall(Call):
-    what, lends = "custom_jvp", True
+    what, lends, by_hand = "custom_jvp", True, True
 
     def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
         super().__init__(function, treedef, f)

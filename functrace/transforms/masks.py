@@ -36,6 +36,10 @@ class MaskTracer(Tracer):
     __slots__ = ("live",)
     live: Any
 
+    def kept(self) -> MaskTracer:
+        """Another handle of the same array, as live."""
+        return self.owner.tracer(self.value, self.live)  # type: ignore[no-any-return]
+
 
 class MaskTrace(Trace):
     """One replay with masks."""
@@ -73,17 +77,18 @@ def _marks(live: Any) -> Any:
     return live * (1 + (np.arange(live.size) * _GOLDEN % 1).reshape(live.shape))
 
 
-def dense(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The value of a masked cotangent, for a rule that is not ours, and what makes its results masked again."""
-    if not isinstance(x, MaskTracer):
-        return x, lambda d: d
-    trace = x.owner
-    return x.value, lambda d: None if d is None else trace.tracer(d, np.ones(np.shape(d), bool))
+def dense(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any]) -> list[Any]:
+    """The results of a rule by hand, which gets no masks: they are live all over."""
+    trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
+    if trace is None:
+        return rule(given)
+    out = rule([g.value if isinstance(g, MaskTracer) else g for g in given])
+    return [None if d is None else trace.tracer(d, np.ones(np.shape(d), bool)) for d in out]
 
 
-def active() -> bool:
-    """Whether replays carry masks from the start."""
-    return wanted.get()
+def masked(xs: Sequence[Any]) -> bool:
+    """Whether a rule is given masks."""
+    return any(isinstance(x, MaskTracer) for x in xs)
 
 
 def _finite(results: Sequence[Any]) -> bool:
