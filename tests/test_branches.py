@@ -137,6 +137,23 @@ def test_a_boolean_index_splits_by_the_mask():
     np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: (x[x > 0] ** 2).sum()))(x), np.where(x > 0, 2 * x, 0))
 
 
+def test_so_does_one_of_a_plain_array():
+    x, weights = np.array([[1.0, -1.0, 4.0], [-1.0, 9.0, 16.0], [1.0, -1.0, 9.0]]), np.array([1.0, 2.0, 4.0])
+
+    def f(x):
+        kept = np.zeros(3)
+        kept[x > 0] = 1.0
+        return (x[x > 0] * weights[x > 0]).sum() + (kept * x).sum()
+
+    expected = np.where(x > 0, x * (weights + 1), 0).sum(1)
+    for g in (ft.vmap(f), ft.jit(ft.vmap(f)), ft.vmap(ft.jit(f))):
+        for _ in range(2):
+            np.testing.assert_array_equal(g(x), expected)
+    np.testing.assert_array_equal(ft.vmap(ft.grad(f))(x), np.where(x > 0, weights + 1, 0))
+    with pytest.raises(ft.errors.ConversionError, match="functrace.numpy.take"):
+        ft.vmap(lambda x: weights[np.argsort(x)])(x)
+
+
 SIZED = {  # what NumPy takes plain numbers for, of a vector of 8 and a number that depends on it
     "delete": lambda x, n: np.delete(x, n),
     "delete several": lambda x, n: np.delete(x, [n, 0]),

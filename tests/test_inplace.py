@@ -112,6 +112,9 @@ VIEWS = [
     "a = y[[0, 1]]; a[0] = 5.0",  # a copy
     "a = y[M]; a[0] = 5.0",  # a copy
     "a = y[0, 1]; y[0, 1] = 5.0",  # a scalar
+    "a = y[0, 1]; a += 5.0",
+    "a = y[0, 1, ...]; a += 5.0",
+    "a = y[0, 1, ...]; b = a[None]; b[0] = 5.0",
     "a = y * 1; b = a[0]; b[0] = 2.0",
     "a = y.copy(); a[0] = 2.0",
     "a = y[0].copy(); a[0] = 2.0",
@@ -252,12 +255,25 @@ def test_integer_and_mixed_dtypes():
     np.testing.assert_array_equal(seen[0], plain)
     assert seen[0].dtype == plain.dtype == np.float32
 
+    def g(x, v):
+        y = x + 0
+        y[0] = v
+        return y
+
+    bytes_ = np.ones((2, 3), np.uint8)
+    np.testing.assert_array_equal(ft.vmap(g, in_axes=(0, None))(bytes_, 255), [g(x, 255) for x in bytes_])
+    for v in (256, -1):
+        for f in (g, ft.vmap(g, in_axes=(0, None))):
+            with pytest.raises(OverflowError):
+                f(bytes_, v)
+
 
 @pytest.mark.parametrize(
     "code",
     [
         "y[5] = 1.0", "y[0, 9] = 1.0", "y[0] = [1.0, 2.0]", "y[:2] = y", "y[M[0]] = 1.0", "y += [1.0, 2.0]", "y[0] = 1j", "y += 1j", "y['a'] = 1.0",
-        "y[0, 0, 0] = 1.0", "y[M] = [1.0, 2.0]", "y += np.ones((2, 3, 4))", "y[1.5] = 2.0",
+        "y[0, 0, 0] = 1.0", "y[M] = [1.0, 2.0]", "y += np.ones((2, 3, 4))", "y[1.5] = 2.0", "np.broadcast_to(y, (2, 3, 4))[0] = 1.0",
+        "np.diagonal(y)[0] = 1.0", "np.diagonal(np.zeros_like(y))[0] = 1.0",
     ],
 )  # fmt: skip
 def test_what_numpy_refuses_is_refused(code):
@@ -268,6 +284,7 @@ def test_what_numpy_refuses_is_refused(code):
         ft.grad(lambda x: observed(x, lambda y: program(y * 1.0)))(X)
     kinds = [k for k in (ValueError, IndexError, TypeError) if isinstance(plain.value, k)]
     assert isinstance(traced.value, tuple(kinds)), (traced.value, plain.value)
+    assert ("read-only" in str(plain.value)) == ("read-only: a diagonal or a broadcast view, at <string>:1" in str(traced.value))
 
 
 def test_a_refused_write_changes_nothing():
@@ -406,6 +423,28 @@ def test_at_with_repeated_positions(method):
     gx, gv = ft.grad(f, (0, 1))(x, v)
     np.testing.assert_allclose(gx, differences(lambda x: f(x, v), x), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(gv, differences(lambda v: f(x, v), v), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("at", [np.array([0, 2]), np.array([[0, 0], [2, 1]])], ids=["number", "array"])
+@pytest.mark.parametrize(
+    "key",
+    [lambda i: i, lambda i: (i, slice(1, None)), lambda i: (..., i), lambda i: i if np.ndim(i) else [i, 1]],
+    ids=["row", "part", "column", "list"],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_at_positions_that_differ_between_the_examples(method, key, at):
+    f = lambda x, i: getattr(fnp.at(x)[key(i)], method)(0.83)
+    batch = np.stack([X, X + 0.1])
+    np.testing.assert_allclose(ft.vmap(f)(batch, at), [f(x, i) for x, i in zip(batch, at)])
+    slopes = [ft.grad(lambda x, i=i: np.sum(WEIGHTS[:12].reshape(3, 4) * f(x, i)))(x) for x, i in zip(batch, at)]
+    np.testing.assert_allclose(ft.vmap(ft.grad(lambda x, i: np.sum(WEIGHTS[:12].reshape(3, 4) * f(x, i))))(batch, at), slopes)
+
+    def written(x, i):
+        y = x * 1.0
+        METHODS[method](y, key(i), 0.83)
+        return y
+
+    np.testing.assert_allclose(ft.vmap(written)(batch, at), [written(x, i) for x, i in zip(batch, at)])
 
 
 def test_repeated_positions_of_set_and_augmented_assignment():
@@ -686,6 +725,9 @@ def test_masks_that_differ_in_a_batch():
 
     np.testing.assert_array_equal(ft.vmap(ft.grad(g))(x), ft.vmap(ft.grad(y))(x))
     assert ft.grad(f)(x[0])[1] == 0
+    np.testing.assert_array_equal(ft.vmap(lambda x: fnp.at(x)[x > 1].add(2.0))(x), x + 2.0 * (x > 1))
+    for chosen in (lambda x: x[x > 1], lambda x: np.compress(x > 1, x), lambda x: np.extract(x > 1, x)):
+        np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x, chosen=chosen: np.sum(chosen(x) ** 2)))(x), 2 * x * (x > 1))
 
 
 def test_a_trace_that_an_interrupt_left_open_makes_no_handles():

@@ -263,7 +263,7 @@ def test_einsum_refuses_what_numpy_refuses(call):
     arrays = [np.ones(s) for s in call[1:]]
     with pytest.raises(ValueError):
         np.einsum(call[0], *arrays)
-    with pytest.raises(ValueError, match="ein|index|subscript|dimension|operand"):
+    with pytest.raises(ValueError, match="einstein sum|for collapsing an index|operands could not be broadcast"):
         ft.vjp(lambda *xs: np.einsum(call[0], *xs), *arrays)
 
 

@@ -96,6 +96,8 @@ def test_c_code_that_goes_on_after_our_error_tells_it():
         ft.grad(lambda a: solver(lambda x: x * x, a))(2.0)
 
 
+RELU = np.vectorize(lambda x: x if x > 0 else 0.0)
+NAMES_OF_CLASSES = pytest.mark.skipif(sys.version_info < (3, 11), reason="before that Python's code objects don't say whose they are")
 IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from then on Python puts an error of its own in its place")
 
 
@@ -105,6 +107,7 @@ IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 
         (lambda x: np.arange(0, x, 0.5), "np.linspace"),
         (lambda x: np.full(3, x), "functrace.numpy.full,"),
         (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
+        pytest.param(lambda x: RELU(x), "functrace.numpy.vectorize;", marks=NAMES_OF_CLASSES),
         (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
         pytest.param(lambda x: "%.3f" % x, 'f"{x:.3f}"', marks=IN_PYTHONS_WORDS),  # noqa: UP031
         (lambda x: np.array([x, x]), "np.stack"),

@@ -504,6 +504,26 @@ def test_dtypes_of_summaries_that_are_not_floats_are_numpys():
         ft.grad(lambda x: np.var(x, dtype=int))(X)
 
 
+def test_what_is_not_honoured_is_refused():
+    for keyword, f in (
+        ("where", lambda x: np.clip(x, 0.0, 1.0, where=MASK)),
+        ("order", lambda x: np.sort(x, order="a")),
+        ("order", lambda x: np.argsort(x, order="a")),
+        ("order", lambda x: np.partition(x, 1, order="a")),
+        ("writeable", lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1, writeable=True)),
+    ):
+        with pytest.raises(errors.UnsupportedError, match=f"the keyword {keyword}="):
+            ft.vjp(f, X)
+
+
+@pytest.mark.parametrize("ddof", [1, 2])
+@pytest.mark.parametrize("spread", [np.var, np.std])
+def test_a_spread_without_degrees_of_freedom_has_no_derivative(spread, ddof):
+    f = lambda x: spread(x, ddof=ddof)
+    with np.errstate(invalid="ignore"), pytest.warns(RuntimeWarning, match="Degrees of freedom"):
+        assert np.isnan(ft.grad(f)(np.ones(1))).all() and np.isnan(ft.jvp(f, (np.ones(1),), (np.ones(1),))[1])
+
+
 def test_the_correction_of_a_variance_may_be_traced():
     for f in (
         lambda x, d: np.var(x, axis=1, ddof=d),

@@ -19,9 +19,16 @@ CASES = {
     "a mask of numbers": (lambda x: np.sum(x, where=np.ones(3)), LINE),
     "a mask of another shape": (lambda x: np.sum(x, where=np.ones((2, 3), bool)), LINE),
     "reshape to another size": (np.reshape, X, (4, 2)),
+    "reshape to a size that does not divide": (np.reshape, X, (4, -1)),
+    "reshape to a broken length": (np.reshape, X, (2.5, 3)),
+    "tile by a broken number": (np.tile, X, 2.5),
+    "a broken power of a matrix": (np.linalg.matrix_power, np.eye(2), 2.5),
+    "diagonal beside a broken number": (np.diagonal, X, 0.5),
     "transpose by an axis twice": (np.transpose, X, (0, 0)),
     "no such axis": (np.cumsum, np.float64(2.0), 1),
     "matrix_transpose of a vector": (np.matrix_transpose, LINE),
+    "fliplr of a vector": (np.fliplr, LINE),
+    "flipud of a number": (np.flipud, np.float64(2.0)),
     "diag of three axes": (np.diag, CUBE),
     "diagonal of a vector": (np.diagonal, LINE),
     "squeeze of what is long": (np.squeeze, X, 0),
@@ -65,5 +72,9 @@ def test_numpys_refusals_hold_for_traced_values(case: str) -> None:
     f, x, *rest = CASES[case]
     with pytest.raises(Exception) as plain:
         f(np.array(x), *rest)
-    with pytest.raises(plain.type):
+    with pytest.raises(plain.type) as traced:
         ft.vjp(lambda x: f(x, *rest), x)
+    if case.startswith("reshape"):  # of an example, too
+        with pytest.raises(plain.type) as mapped:
+            ft.vmap(lambda x: f(x, *rest))(np.stack([x, x]))
+        assert str(traced.value) == str(mapped.value) == str(plain.value)

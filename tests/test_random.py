@@ -144,6 +144,10 @@ def test_vectors():
         assert stats.kstest(x[:, k], stats.beta(alpha[k], alpha.sum() - alpha[k]).cdf).pvalue > 1e-3
     tiny = random.dirichlet(KEY, np.full(3, 1e-3), (50,))
     np.testing.assert_allclose(tiny.sum(axis=1), 1.0)
+    several = random.dirichlet(KEY, np.stack([alpha, 100 * alpha]), (N, 2))
+    np.testing.assert_allclose(several.mean(axis=0), [alpha / alpha.sum()] * 2, atol=0.02)
+    assert random.dirichlet(KEY, np.ones((2, 3))).shape == (2, 3)
+    assert random.multivariate_normal(KEY, np.zeros((4, 1, 2)), np.stack([cov] * 3)).shape == (4, 3, 2)
 
 
 def test_randint_is_exact_where_a_multiplication_would_not_be():
@@ -173,6 +177,9 @@ def test_permutation_and_choice_of_arrays():
     shuffled = random.permutation(KEY, x, axis=1)
     assert shuffled.shape == (3, 4) and np.array_equal(np.sort(shuffled, axis=1), x)
     assert random.choice(KEY, x, (2, 5), axis=1).shape == (3, 2, 5)
+    for n in (np.int64(6), np.array(6, np.int32)):
+        assert np.array_equal(random.permutation(KEY, n), random.permutation(KEY, 6))
+        assert np.array_equal(random.choice(KEY, n, (9,)), random.choice(KEY, 6, (9,)))
     assert sorted(random.choice(KEY, 6, (6,), replace=False)) == list(range(6))
     assert set(random.choice(KEY, 4, (200,), p=[0, 1, 0, 1]).tolist()) == {1, 3}
     assert set(random.choice(KEY, 4, (2,), replace=False, p=[0, 1, 0, 1]).tolist()) == {1, 3}
@@ -279,9 +286,12 @@ def test_tiny_parameters_where_most_draws_underflow():
     ):
         f = lambda p, draw=draw: draw(np.full(1000, 1.0) * p).mean()
         np.testing.assert_allclose(ft.grad(f)(p), (f(p * 1.0001) - f(p * 0.9999)) / (p * 0.0002), rtol=1e-4)
+    assert np.isnan(random.gamma(KEY, np.array([-1e-9, -1.0, -2.5]))).all()  # no distribution
 
 
 def test_dtypes_and_shapes():
+    for draw in (random.bits, random.rademacher, random.uniform):
+        assert [draw(KEY, shape).shape for shape in ((), 0, 3, np.array([2, 3]), [2, 0])] == [(), (0,), (3,), (2, 3), (2, 0)]
     for draw in (random.uniform, random.normal, random.exponential, random.gumbel, random.laplace):
         for dtype in (np.float16, np.float32, np.float64):
             x = draw(KEY, (5,), dtype)
@@ -315,6 +325,12 @@ def test_mistakes_are_named():
     for low, high in ((3, 3), (0, 2**63 + 1), (np.array([0, 2]), 1)):
         with pytest.raises(ValueError, match="randint"):
             random.randint(KEY, (2,), low, high)
+    for low, high in ((0, 257), (-1, 9), (np.array([0, 1]), np.array([2, 257])), (np.array([0, -1]), 9)):
+        with pytest.raises(ValueError, match=r"randint: [\s\S]*uint8"):
+            random.randint(KEY, (2,), low, high, np.uint8)
+    for draw, name in ((random.permutation, "x"), (random.choice, "a")):
+        with pytest.raises(errors.InputTypeError, match=rf"{draw.__name__}: {name} must be integer, got float64\[\]"):
+            draw(KEY, 5.0)
     with pytest.raises(errors.InputTypeError, match="maxval must be integer"):
         random.randint(KEY, (2,), 0, 2.5)
     for p in ([0.5], [-1.0, 2.0], [0.0, 0.0]):

@@ -14,7 +14,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import all_axes, layout, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import all_axes, layout, lengths, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, view
 from functrace.ops.kinds import linear
@@ -24,11 +24,6 @@ from functrace.ops.shape import along
 from functrace.pool import zeros
 
 _X = one(2, 3)
-
-
-def concrete_shape(shape: Any) -> tuple[int, ...]:
-    """A shape given as an int or a sequence."""
-    return tuple(int(n) for n in shape) if isinstance(shape, (tuple, list, np.ndarray)) else (int(shape),)
 
 
 def by_position(a: Any, function: Callable[[Any], Any]) -> Any:
@@ -115,9 +110,6 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 @implements(np.matrix_transpose, [_X, one(2, 3, 4)])
 def matrix_transpose(x: Any, /) -> Any:
-    x = lift(x)
-    if len(x.shape) < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(x.shape)}")
     return swapaxes(x, -1, -2)
 
 
@@ -153,17 +145,11 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 @implements(np.fliplr, [_X])
 def fliplr(m: Any) -> Any:
-    m = lift(m)
-    if len(m.shape) < 2:
-        raise ValueError("Input must be >= 2-d.")
     return flip(m, 1)
 
 
 @implements(np.flipud, [_X, one(3)])
 def flipud(m: Any) -> Any:
-    m = lift(m)
-    if len(m.shape) < 1:
-        raise ValueError("Input must be >= 1-d.")
     return flip(m, 0)
 
 
@@ -225,7 +211,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 @implements(np.tile, [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)])
 def tile(A: Any, reps: Any) -> Any:
-    a, times = lift(A), concrete_shape(reps)
+    a, times = lift(A), lengths(reps)
     ndim = max(len(times), len(a.shape))
     times = (1,) * (ndim - len(times)) + times
     sizes = (1,) * (ndim - len(a.shape)) + a.shape
@@ -294,7 +280,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
         order[:2] = 1, 0
     lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
     shape = np.broadcast_shapes(*(x.shape for x in lines))
-    return _tuple_or_list()(x if sparse else np.broadcast_to(x, shape) for x in lines)
+    grids = lines if sparse else [np.broadcast_to(x, shape) for x in lines]
+    return _tuple_or_list()(map(np.copy, grids) if copy else grids)
 
 
 # diagonals and triangles
@@ -317,7 +304,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError("diag requires an array of at least two dimensions")
     if normalize_axis_index(axis1, len(a.shape)) == normalize_axis_index(axis2, len(a.shape)):
         raise ValueError("axis1 and axis2 cannot be the same")
-    offset = int(offset)
+    offset = operator.index(offset)
     return linked(_diagonal(a, offset, axis1, axis2), a, _DIAGONAL, offset, axis1, axis2)
 
 

@@ -18,7 +18,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import dtype_of, lift
-from functrace.ops.functions import kept, picked, refuse, single_axis
+from functrace.ops.functions import kept, on_axis, picked, refuse
 from functrace.ops.kinds import align, batch_by_loop
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS
@@ -205,15 +205,10 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
     """`np.argsort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("argsort", order=(order, None))
     np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
-    a = lift(a)
+    a, axis = on_axis(a, axis, scalars=True)
     if descending:
-        a, axis = (np.reshape(a, -1), -1) if axis is None else (a, axis)
         return a.shape[axis] - 1 - np.flip(argsort(np.flip(a, axis), axis), axis)
-    if axis is None:
-        a, axis = np.reshape(a, -1), -1
-    elif not a.shape:
-        return _reduce.argsort(np.reshape(a, (1,)), 0) if axis in (0, -1) else single_axis(a, axis)
-    return _reduce.argsort(a, single_axis(a, axis))
+    return _reduce.argsort(a, axis)
 
 
 _nanargmax, _nanargmin = _reduce.arg_extreme(np.nanargmax), _reduce.arg_extreme(np.nanargmin)

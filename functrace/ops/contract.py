@@ -53,7 +53,8 @@ def _thin(c: Any, x: Any, g: Any) -> bool:
     """Whether x.T @ g, to be added to c, is better put off."""
     if not (isinstance(x, np.ndarray) and isinstance(g, np.ndarray) and x.ndim == g.ndim == 2 and len(x) < ROWS // 2):
         return False
-    return type(c) is Products or isinstance(c, np.ndarray) and c.dtype is x.dtype is g.dtype
+    held = c.sum if type(c) is Products else c
+    return isinstance(held, np.ndarray) and held.dtype is x.dtype is g.dtype
 
 
 def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: int) -> bool:

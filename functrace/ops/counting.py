@@ -26,8 +26,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
     n = minlength if np.all(x < minlength) else int(np.max(x)) + 1
-    counts = scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n, weights.dtype), weights, x)
-    return counts
+    return scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n, weights.dtype), weights, x)
 
 
 @implements(

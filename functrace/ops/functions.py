@@ -50,6 +50,11 @@ def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
 
 
+def lengths(shape: Any) -> tuple[int, ...]:
+    """A shape given as an integer or a sequence of them."""
+    return tuple(map(operator.index, shape)) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (operator.index(shape),)
+
+
 def with_ones(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
     """A shape, but these axes of length 1."""
     return tuple(1 if k in axes else n for k, n in enumerate(shape))
@@ -166,7 +171,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
     old = a.shape
     if order != "C":
         order = layout(order, len(old))
-    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
+    shape = lengths(shape)
     if shape == old and order == "C":
         return a if not copy else _shape.astype(a, a.dtype)
     size, wanted = math.prod(old), math.prod(shape)

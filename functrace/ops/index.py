@@ -35,12 +35,8 @@ def is_basic(index: Index) -> bool:
 
 
 def _ndim_taken(p: Any) -> int:
-    if p is None or p is Ellipsis or isinstance(p, (bool, np.bool_)):
-        return 0
-    if isinstance(p, (list, np.ndarray)):
-        a = np.asarray(p)
-        return a.ndim if a.dtype == bool else 1
-    return 1
+    a = np.asarray(p)
+    return 0 if p is None or p is Ellipsis else a.ndim if a.dtype == bool else 1
 
 
 def _advanced(p: Any) -> bool:
@@ -177,9 +173,8 @@ def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int
         d = fit(np.array(_written(g, ans, x, v, index)), v)
         cts[j] = d if cts[j] is None else cts[j] + d
     if i >= 0:
-        g = g if out in mine else np.array(g)
+        cts[i] = g = g if out in mine else np.array(g)  # no later entry reads what was written to
         g[index] = 0
-        cts[i] = g if cts[i] is None else cts[i] + g
         mine.add(i)
     return True
 

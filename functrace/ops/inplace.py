@@ -25,6 +25,7 @@ from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
 from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
+from functrace.ops.protocol import as_one
 from functrace.ops.shape import astype
 from functrace.references import IN_SLOT
 
@@ -41,7 +42,7 @@ complex_of = undeclared("complex", _complex, same, lambda t, _ans, _re, _im: t *
 class View:
     """A way in which NumPy lets an array share another's memory: how to read it from its base, and how to write it back.
 
-    `shares` says of a base that lies in memory as NumPy's whether it does, or would be copied.
+    `shares` says of a base whether it does, or is copied.
     """
 
     __slots__ = ("read", "shares", "write")
@@ -50,11 +51,20 @@ class View:
         self.read, self.write, self.shares = read, write, shares
 
 
-INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"))
+def _array(base: Any, *_params: Any) -> bool:
+    """Whether a base has memory to share: NumPy's scalars have none."""
+    return bool(base.shape) or not scalar(base)
+
+
+def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
+    return _array(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
+
+
+INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _array)
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
-RESHAPE = View(shape.reshape, _back, lambda m, shape_: m.flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
-RAVEL = View(shape.reshape, _back, lambda m, _shape: m.flags.c_contiguous)
-FLAT = View(shape.reshape, _back)  # however it lies
+RESHAPE = View(shape.reshape, _back, _reshapes)
+RAVEL = View(shape.reshape, _back, lambda base, _shape: _array(base) and lying(base).flags.c_contiguous)
+FLAT = View(shape.reshape, _back, _array)  # however it lies
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
@@ -121,7 +131,7 @@ def shared(x: Any) -> bool:
     if parent is None:
         return False
     base, how, params = parent
-    if how.shares is not None and not how.shares(lying(base), *params):
+    if how.shares is not None and not how.shares(base, *params):
         x.parent = None
     return x.parent is not None
 
@@ -169,7 +179,7 @@ def write(x: Tracer, new: Any) -> None:
     while shared(chain[-1][0]):
         base, how, params = chain[-1][0].parent
         if how.write is None:
-            raise ValueError(f"assignment destination is read-only: a broadcast view, at {errors.user_line()}")
+            raise ValueError(f"assignment destination is read-only: a diagonal or a broadcast view, at {errors.user_line()}")
         if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
             return
         chain.append((base, how.write(base, chain[-1][1], *params)))
@@ -303,7 +313,9 @@ def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
 
 def in_turn(x: Any, key: Any, op: Callable[..., Any], *values: Any) -> Any:
     """A copy of `x` with `op(element, *values)` at `key`; where a position is repeated, one after the other, as `op.at` does."""
-    positions = np.arange(x.size).reshape(x.shape)[key]
+    if is_basic(_settled(key)):  # no position twice
+        return updated(x, key, op(index(x, key), *values), "set")
+    positions = as_one(index(np.arange(x.size).reshape(x.shape), key))
     values = tuple([np.reshape(np.broadcast_to(v, positions.shape), (positions.size,)) for v in values])
     flat, positions = np.reshape(x, (x.size,)), positions.reshape(-1)
     order = np.argsort(positions, kind="stable")
@@ -378,8 +390,6 @@ class _AtIndex:
         """A copy with `op(element, v)` at the index; where a position is repeated, one after the other, as `op.at` does."""
         if isinstance(self.key, Tracer) and self.key.dtype == bool and not np.ndim(v):
             return np.where(_mask_over(self.key, self.x), op(self.x, v), self.x)
-        if is_basic(self.key):
-            return self.set(op(self.get(), v))
         return in_turn(self.x, self.key, op, v)
 
 

@@ -6,6 +6,7 @@ differentiation of pseudo-inverses and nonlinear least squares problems" (pinv, 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -287,7 +288,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 @implements(np.linalg.matrix_power, [regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)] + [regular((3, 2, 2), n=5)])
 def matrix_power(a: Any, n: Any) -> Any:
     """`np.linalg.matrix_power`, by repeated squaring."""
-    a = lift(a)
+    a, n = lift(a), operator.index(n)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     if n < 0:

@@ -40,8 +40,7 @@ def nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
 ) -> Any:
     """`np.nansum`; the derivative at NaN entries is zero."""
-    a = _filled(lift(a), where, 0.0)[0]
-    return sum_(a, axis, dtype, None, kept(keepdims), None if initial is ABSENT else initial)
+    return sum_(_filled(lift(a), where, 0.0)[0], axis, dtype, None, keepdims, initial)
 
 
 @implements(np.nanprod, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
@@ -55,8 +54,7 @@ def nanprod(
 def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Any:
     a = lift(a)
     filled, chosen = _filled(a, True, fill) if a.dtype.kind in "fc" else (a, np.ones(a.shape, bool))
-    extra = {} if where is True or where is ABSENT else {"where": where}
-    best = function(filled, axis, None, kept(keepdims), None if initial is ABSENT else initial, **extra)
+    best = function(filled, axis, None, keepdims, initial, where is ABSENT or where)
     empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))
     if initial is ABSENT and np.any(value(empty)):
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=4)
@@ -176,4 +174,4 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     nan, high, low = (
         lift(v).astype(x.dtype) for v in (nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
     )
-    return np.where(np.isfinite(x), x, np.where(np.isnan(x), nan, np.where(x > 0, high, low)))
+    return number(np.where(np.isfinite(x), x, np.where(np.isnan(x), nan, np.where(x > 0, high, low))))

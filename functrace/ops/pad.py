@@ -86,10 +86,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         shape = tuple(left + n + right for n, (left, right) in zip(array.shape, widths))
         base = np.pad(np.empty(array.shape, array.dtype), widths, **kwargs) if kwargs else np.zeros(shape, array.dtype)
         return index_set(base, array, tuple(slice(left, left + n) for n, (left, right) in zip(array.shape, widths)))
+    padded = array
     for axis, (left, right) in enumerate(widths):
         if left or right:
-            array = _pad_axis(array, axis, left, right, mode, kwargs)
-    return array
+            padded = _pad_axis(padded, axis, left, right, mode, kwargs)
+    return np.copy(array) if padded is array else padded
 
 
 def _extend(x: Any, places: Any, start: int, axis: int) -> Any:

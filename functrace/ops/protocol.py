@@ -147,10 +147,11 @@ _to_index = (
     "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
     "functrace.numpy.ravel_multi_index((i, j), array.shape)); "
 )
-_instead = {  # of names in the function that asks: what NumPy does in C, where no protocol can say no
+_instead = {  # of names in the function that asks, or of its class: what NumPy does in C, where no protocol can say no
     "dot": "use a @ x for a.dot(x) of a plain array; ",
     "float32": "use x.astype(np.float32) for np.float32(x); ",
     "float64": "use x.astype(float) for np.float64(x); ",
+    "vectorize": "use functrace.numpy.vectorize; ",
 }
 _to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
@@ -159,11 +160,12 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(1)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
-    if _compared(caller):
+    if _compared(caller) or self.dtype == bool:  # a mask: examples of a batch that have another go another way
         return np.asarray(as_one(self))
     if str(caller.f_globals.get("__name__")).startswith("numpy.polynomial"):
         return _refuse(self, "a plain ndarray", "use functrace.numpy.polynomial, which takes traced values")
-    asked = "".join([text for name, text in _instead.items() if name in caller.f_code.co_names])
+    names = (*caller.f_code.co_names, getattr(caller.f_code, "co_qualname", "").partition(".")[0])
+    asked = "".join([text for name, text in _instead.items() if name in names])
     return _refuse(self, "a plain ndarray", asked + (_to_index if self.dtype.kind in "ui" else "") + _to_array)
 
 

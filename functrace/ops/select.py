@@ -12,7 +12,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.arrange import by_position
 from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.functions import all_axes, on_axis, refuse, reshape, single_axis, with_ones
-from functrace.ops.index import index, index_set
+from functrace.ops.index import decided, index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
 from functrace.ops.protocol import as_numbers
@@ -135,7 +135,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     + [Sample(lambda rng: ([0, 1], rng.normal(size=(3, 2))), {"axis": -1}, (1,))],
 )
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    condition = lift(condition)
+    condition = decided(lift(condition))
     if len(condition.shape) != 1:
         raise ValueError("condition must be a 1-d array")
     return take(a, np.flatnonzero(condition), axis)
@@ -143,7 +143,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 @implements(np.extract, [Sample(lambda rng: (np.array([[True, False, True], [False, True, True]]), rng.normal(size=(2, 3))), wrt=(1,))])
 def extract(condition: Any, arr: Any) -> Any:
-    return take(reshape(lift(arr), -1), np.flatnonzero(condition))
+    return compress(reshape(condition, -1), reshape(arr, -1))
 
 
 _WHICH = np.array([[0, 1, 1], [2, 0, 1]])

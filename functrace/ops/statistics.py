@@ -262,7 +262,7 @@ def _weighted(shape: tuple[int, ...], weights: tuple[int, ...], **kwargs: Any) -
     [
         *REDUCED,
         _weighted((2, 3), (2, 3)),
-        _weighted((2, 3), (3,), axis=1),
+        _weighted((2, 3), (3,), axis=1, keepdims=True),
         _weighted((2, 3, 4), (2, 3), axis=(0, 1), keepdims=True),
         _weighted((2, 3), (2,), axis=0, returned=True),
         on(0, returned=True),
@@ -287,11 +287,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
             w = transpose(w, tuple(np.argsort(axes)))
             w = reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
         w, a = (typed(x, dtype) for x in (w, a))
-        scale = (
-            np.sum(w, axis=axes, keepdims=keepdims)
-            if w.shape == a.shape
-            else np.sum(np.broadcast_to(w, a.shape), axis=axes, keepdims=keepdims)
-        )
+        scale = np.sum(np.broadcast_to(w, a.shape), axis=axes, keepdims=keepdims)
         if np.any(value(scale == 0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         out = np.sum(a * w, axis=axes, keepdims=keepdims) / scale
@@ -320,14 +316,14 @@ def clip(
     refuse("clip", where=(where, True))
     low = a_min if a_min is not ABSENT else min
     high = a_max if a_max is not ABSENT else max
-    a = lift(a) if dtype is None else lift(a).astype(dtype)
+    a = unbounded = lift(a) if dtype is None else lift(a).astype(dtype)
     for bound, (op, nearer, end) in zip((low, high), _SIDES):
         if bound is not ABSENT and bound is not None:
             bound = operand(bound)
             if a.dtype.kind in "iu" and isinstance(bare(bound), int):  # Python's, which may be beyond what the dtype can hold
                 bound = nearer(bound, getattr(np.iinfo(a.dtype), end))
             a = op(a, bound)
-    return a
+    return np.copy(a) if a is unbounded else a
 
 
 _SIDES: Any = (maximum, max, "min"), (minimum, min, "max")
@@ -349,8 +345,8 @@ def _rows(x: Any, rowvar: bool, dtype: Any, turned: bool) -> Any:
         one(3, 5, rowvar=False, bias=True),
         one(5),
         each((2, 5), (5,)),
-        one(3, 5, ddof=0, fweights=np.array([1, 2, 1, 3, 1])),
-        one(3, 5, aweights=np.array([0.5, 1.0, 2.0, 1.0, 0.3])),
+        one(3, 5, ddof=0, fweights=np.array([1, 2, 0, 3, 1])),
+        one(3, 5, aweights=np.array([0.5, 0.0, 2.0, 1.0, 0.3])),
     ],
 )
 def cov(

@@ -188,21 +188,20 @@ def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) 
     array([1, 2, 3, 1, 6, 2])
     """
     key, shape = checked("randint", key), drawn_shape("randint", shape, minval, maxval)
-    dtype = np.dtype(dtype)
+    dtype, limits = np.dtype(dtype), np.iinfo(dtype)
     if isinstance(minval, int) and isinstance(maxval, int):
-        limits = np.iinfo(dtype)
-        if not limits.min <= minval < maxval <= limits.max + 1:
-            raise ValueError(
-                f"random.randint: no {dtype} from minval={minval} to below maxval={maxval}.\n  At {errors.user_line()}.\n"
-                f"  The range must not be empty, and lie in that of the dtype."
-            )
+        wrong: Any = not limits.min <= minval < maxval <= limits.max + 1
         low, span = np.full(1, minval % 2**64, WORD), np.full(1, (maxval - minval) % 2**64, WORD)  # a span of 2**64 is 0
     else:
         lows, highs = (integers("randint", name, x) for name, x in (("minval", minval), ("maxval", maxval)))
-        if (highs <= lows).any():
-            raise ValueError(f"random.randint: maxval must be above minval.\n  At {errors.user_line()}.")
+        wrong = ((highs <= lows) | (lows < limits.min) | (highs - 1 > limits.max)).any()
         low = np.reshape(np.broadcast_to(lows.astype(WORD), shape), -1)
         span = np.reshape(np.broadcast_to(highs.astype(WORD), shape), -1) - low
+    if wrong:
+        raise ValueError(
+            f"random.randint: no {dtype} from minval={minval} to below maxval={maxval}.\n  At {errors.user_line()}.\n"
+            "  The range must not be empty, and lie in that of the dtype."
+        )
     first = np.reshape(words(key, shape, 0, NUMBERS), -1)
     high, rest = wide(first, span)
     high = np.where(span == 0, first, high)
@@ -241,7 +240,7 @@ def permutation(key: Key, x: Any, axis: int = 0) -> Any:
     >>> random.permutation(random.key(0), 5)
     array([0, 3, 1, 2, 4])
     """
-    x = np.arange(x) if isinstance(x, int) else lift(x)
+    x = lift(x) if np.ndim(x) else np.arange(integers("permutation", "x", x))
     order = np.argsort(words(checked("permutation", key), (x.shape[axis],), 0, NUMBERS), kind="stable")
     return fnp.take(x, order, axis=axis)
 
@@ -265,7 +264,7 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
     array([0, 0, 0, 0, 2])
     """
     key, shape = checked("choice", key), as_tuple(() if shape is None else shape)
-    a = np.arange(a) if isinstance(a, int) else lift(a)
+    a = lift(a) if np.ndim(a) else np.arange(integers("choice", "a", a))
     n, count = a.shape[axis], math.prod(shape)
     if not n and count:
         raise ValueError(f"random.choice: nothing to choose from: a has length 0 on axis {axis}.\n  At {errors.user_line()}.")
@@ -308,7 +307,7 @@ def multivariate_normal(key: Key, mean: Any, cov: Any, shape: Shape = None, dtyp
     (3, 2)
     """
     mean, cov = lift(mean), lift(cov)
-    if mean.ndim < 1 or cov.ndim < 2 or cov.shape[-2:] != (mean.shape[-1],) * 2:
+    if mean.ndim < 1 or cov.shape[-2:] != (mean.shape[-1],) * 2:
         raise ValueError(
             f"random.multivariate_normal: mean (..., n) and cov (..., n, n), got the shapes {mean.shape} and {cov.shape}.\n"
             f"  At {errors.user_line()}."
@@ -348,7 +347,7 @@ def gamma(key: Key, a: Any, shape: Shape = None, dtype: Any = None) -> Any:
     u = open_uniform(checked("gamma", key), shape)
     special, a = _special(), lift(a).astype(float)
     log_x = (np.log(u) + special.gammaln(a + 1)) / a  # P(a, x) = x^a / Gamma(a + 1) where x is tiny, DLMF 8.7.1
-    tiny = log_x < _TINY
+    tiny = (log_x < _TINY) & (a >= 0)
     return cast(_where(tiny, log_x, special.gammaincinv(np.where(tiny, 1.0, a), u)), dtype)
 
 

@@ -158,7 +158,7 @@ def bits(key: Key, shape: Shape = ()) -> Any:
     >>> random.bits(random.key(0), (2,))
     array([ 259491006799949737, 4754966410622352325], dtype=uint64)
     """
-    return words(checked("bits", key), as_tuple(shape or ()), 0, NUMBERS)
+    return words(checked("bits", key), as_tuple(() if shape is None else shape), 0, NUMBERS)
 
 
 def as_tuple(shape: Any, what: str = "random") -> tuple[int, ...]:
