@@ -16,6 +16,7 @@ from functrace.compile.jit import Jitted, jit
 from functrace.core import tape
 from functrace.core.batch import BatchTrace
 from functrace.debug import checks, debug_infs, debug_nans, explain, profile
+from functrace.debug.values import brief, full, several
 from functrace.errors import NonFiniteError, RuleError
 from functrace.ops.kinds import general
 from functrace.testing import check_grads
@@ -330,6 +331,12 @@ def test_as_a_decorator():
     assert slope(np.ones(2)).tolist() == [1.0, 1.0]
 
 
+def test_of_a_batch_the_example_is_named():
+    says = r"log made a NaN \(1 of 3 elements, the first at \[1\]\)\.\n  At .*, in a batch \(axis 0 is the example\)"
+    with pytest.raises(NonFiniteError, match=says), debug_nans():
+        ft.vmap(np.log)(np.array([1.0, -1.0, 2.0]))
+
+
 def test_what_a_selection_throws_away_is_no_nan():
     with debug_nans():
         assert ft.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0))(0.0) == 0
@@ -481,6 +488,33 @@ def test_explain_sums_up_large_arrays_and_counts_what_is_not_finite():
     assert [back.op.name for back in found.reverse] == ["sum", "tanh"]  # once, though the gradient is not finite
 
 
+VALUES = [  # in a few characters, and in full
+    (np.array([1.5, 2.0]), "[1.5, 2. ]", ""),
+    (np.arange(6), "[0, 1, 2, 3, 4, 5]", ""),
+    (np.ones((1, 2)), "[[1., 1.]]", "[[1., 1.]]"),
+    (np.arange(7), "int64[7] in [0, 6]", "[0, 1, 2, 3, 4, 5, 6]"),
+    (
+        np.array([np.nan, np.inf, -np.inf, 1, 1, 1, 2]),
+        "float64[7] in [1, 2] and 1 nan, 2 inf",
+        "[ nan,  inf, -inf,   1.,   1.,   1.,   2.]",
+    ),
+    (np.full(49, 3.0), "float64[49], all 3", ""),
+    (np.full(49, np.inf), "float64[49] with 49 inf", ""),
+    (np.full(49, 1j), "complex128[49]", ""),
+    (np.full(49, complex(np.nan)), "complex128[49] with 49 nan", ""),
+    (np.arange(49) > 3, "bool[49]", ""),
+    (np.repeat([0.0, 1.0], [32, 96]), "float64[128] in [0, 1]", f"mean 0.75, standard deviation 0.433\n0 ▃{' ' * 30}█ 1"),
+    (np.zeros((0, 3)), "[]", "[]"),
+    (None, "NoneType", ""),
+]
+
+
+@pytest.mark.parametrize(("x", "short", "whole"), VALUES)
+def test_how_values_are_told(x, short, whole):
+    assert (brief(x), full(x)) == (short, whole)
+    assert several((x, None)) == f"{short}, -" if x is not None else several(x) == short
+
+
 def test_explain_names_values_as_the_program_does():
     def f(x):
         for _ in range(3):
@@ -488,6 +522,16 @@ def test_explain_names_values_as_the_program_does():
         return x
 
     assert [step.label for step in explain(f, 1.0).forward] == ["x_1", "x_2", "x_3"]
+
+
+def test_explain_tells_the_parameters_that_say_something():
+    found = explain(lambda x: np.sum(np.max(x, axis=0, keepdims=True).reshape(2, 1)), np.ones((3, 2)))
+    assert [step.call for step in found.forward] == ["max(x, 0, True)", "reshape(%1, (2, 1))", "sum(%2)"]
+
+
+def test_explain_tells_what_a_rule_for_all_arguments_hands_to_each():
+    text = explain(ft.checkpoint(lambda a, b: a * b), 2.0, 3.0).text(lines=False)
+    assert "gets 1. : a += 3., b += 2." in text
 
 
 def test_explain_of_a_constant_has_no_steps():
@@ -540,6 +584,12 @@ def test_profile_of_a_plain_function_runs_its_derivative_too():
     found = profile(lambda x: np.sum(np.exp(x)))(np.ones(100))
     assert found.result == pytest.approx(100 * np.e)
     assert found.total("reverse") > 0
+
+
+def test_profile_of_what_is_not_traced_says_so():
+    found = profile(lambda n: n + 1)(3)
+    assert found.result == 4 and str(found).startswith("Nothing was traced: ")
+    assert found._repr_html_() == f"<p>{found}</p>"
 
 
 def test_profile_sees_batches():
@@ -614,6 +664,17 @@ def test_a_context_can_be_entered_again():
         with context, pytest.raises(NonFiniteError):
             ft.grad(np.log)(-1.0)
     assert np.isnan(ft.grad(lambda x: x * np.nan)(1.0))
+
+
+def test_a_context_inside_a_call_sees_no_leak_in_what_that_call_still_needs():
+    def f(x):
+        with checks():
+            y = np.sin(x) * x
+        return y * 2
+
+    with checks():
+        assert ft.grad(f)(0.0) == 0.0
+        assert ft.vmap(f)(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
 def test_checks_find_a_rule_of_the_wrong_dtype():

@@ -369,6 +369,36 @@ def test_calls_become_boxes_and_repeated_calls_one():
     assert [b.text[0] for b in two.boxes if b.kind == "fold"] == ["layer() × 2"]
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_what_is_repeated_is_told_to_the_last_time(times):
+    def f(x):
+        for _ in range(times):
+            x = np.sin(x)
+            x = np.exp(-x)
+            x = np.tanh(x)
+        return x
+
+    graph = ft.draw(f, 1.0, fold=True).graph
+    assert [b.text[:5] for b in graph.boxes if b.kind == "fold"] == [[f"× {times}", "sin", "negative", "exp", "tanh"]]
+
+
+@pytest.mark.parametrize(("long", "short", "folded"), [(10, 5, ["× 10", "× 5"]), (12, 3, ["× 12"])])
+def test_only_short_repeats_are_opened_again_where_there_is_room(long, short, folded):
+    def f(x):
+        for _ in range(long):
+            x = np.sin(x)
+            x = np.exp(x)
+            x = np.tanh(x)
+        for _ in range(short):
+            x = np.cos(x)
+            x = np.sqrt(x)
+        return x
+
+    graph = ft.draw(f, 1.0).graph
+    assert [b.text[0] for b in graph.boxes if b.kind == "fold"] == folded
+    assert sum(b.count for b in graph.boxes if b.like is not None) == 3 * long + 2 * short
+
+
 def test_small_graphs_are_not_folded():
     assert all(b.kind != "fold" for b in ft.draw(network, params(3), X, X).graph.boxes)
 

@@ -201,11 +201,11 @@ def test_the_dtype_stays(make, dtype, rate):
     params = {"w": START.astype(dtype), "s": dtype(1.0)}
     optimizer = optim.chain(optim.clip_by_global_norm(np.float64(10.0)), make(rate))
     state = optimizer.init(params)
-    for _ in range(2):
-        updates, new = optimizer.update(params, state, params)
+    for kind in (dtype, dtype, np.float64, np.int64):  # gradients may be of another
+        updates, new = optimizer.update(ft.tree.map(lambda x, kind=kind: x.astype(kind), params), state, params)
         assert [x.dtype for x in ft.tree.leaves(new)] == [x.dtype for x in ft.tree.leaves(state)]
         params, state = optim.apply_updates(params, updates), new
-        assert all(x.dtype == dtype for x in ft.tree.leaves((params, updates)))
+        assert all(x.dtype == dtype for x in ft.tree.leaves((params, updates) if kind is dtype else params))
     assert isinstance(params["s"], dtype)
 
 
@@ -312,6 +312,35 @@ def test_a_schedule_of_no_steps_is_refused(make):
         make()
 
 
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (optim.constant, {"value": 1.0}),
+        (optim.linear, {"init_value": 1.0, "end_value": 0.0, "transition_steps": 4, "transition_begin": 1}),
+        (optim.exponential_decay, {"init_value": 1.0, "transition_steps": 4, "decay_rate": 0.5, "end_value": 0.1}),
+        (optim.cosine_decay, {"init_value": 1.0, "decay_steps": 4, "alpha": 0.1, "exponent": 1.0}),
+        (optim.warmup_cosine, {"init_value": 0.0, "peak_value": 1.0, "warmup_steps": 2, "decay_steps": 4, "end_value": 0.1}),
+    ],
+)
+def test_what_schedules_are_made_of_are_numbers(make, given):
+    assert np.ndim(make(**given)(3)) == 0
+    for name in given:
+        for wrong in ("1", np.ones(2), 1j):
+            with pytest.raises(errors.InputTypeError, match=f"{make.__name__}: {name} must be a number, got"):
+                make(**{**given, name: wrong})
+
+
+def test_momentum_is_any_number():
+    plain = lambda decay: run(optim.sgd(0.05, decay), START)
+    np.testing.assert_array_equal(plain(0.0), plain(None))
+    decays = np.array([0.0, 0.9, 1.0])
+    by_trace = np.stack([run(optim.chain(optim.trace(decay), optim.scale(-0.05)), START) for decay in decays])
+    np.testing.assert_allclose([plain(decay) for decay in decays.tolist()], by_trace)
+    np.testing.assert_allclose(ft.vmap(plain)(decays), by_trace)
+    cost = lambda decay: loss(plain(decay))
+    np.testing.assert_allclose(ft.grad(cost)(0.0), differences(cost, 0.0), rtol=1e-6)
+
+
 def test_mistakes_are_named():
     optimizer = optim.adam(0.1)
     state = optimizer.init({"w": START})
@@ -371,6 +400,8 @@ def test_minimize_passes_on_arguments_and_keeps_dtypes():
     assert result.x["w"].dtype == np.float32
     np.testing.assert_allclose(result.x["w"], [1.0, 2.0], atol=1e-5)
     assert not optim.lbfgs(rosenbrock, {"a": -1.2, "rest": [np.ones(2)]}, maxiter=2).success
+    rough, exact = (optim.lbfgs(rosenbrock, {"a": -1.2, "rest": [np.ones(2)]}, tol=tol) for tol in (1.0, 1e-12))
+    assert rough.success and rough.nit < exact.nit and rough.fun > exact.fun
 
 
 def test_minimize_within_bounds():

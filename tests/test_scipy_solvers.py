@@ -95,6 +95,9 @@ DATA = np.array([1.0, 1.3, 2.0, 2.6])
 CURVE = lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y
 
 
+HALLEY = {"method": "halley", "x0": 1.0, "fprime": lambda x: 3 * x**2 + 1, "fprime2": lambda x: 6 * x, "xtol": 1e-14}
+
+
 @pytest.mark.parametrize(
     "f, args",
     [
@@ -103,6 +106,7 @@ CURVE = lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y
         (lambda o, p: o.fsolve(lambda x: x**3 + x - p, np.ones(2), xtol=1e-12), (P,)),
         (lambda o, p: o.newton(lambda x: x**3 + x - p, 1.0, tol=1e-14), (1.3,)),
         (lambda o, p: o.root_scalar(lambda x: x**3 + x - p, bracket=(0, 3), xtol=1e-14).root, (1.3,)),
+        (lambda o, p: o.root_scalar(lambda x: x**3 + x - p, **HALLEY).root, (1.3,)),
         (lambda o, p: o.brentq(lambda x: x**3 + x - p, 0.0, 3.0, xtol=1e-14), (1.3,)),
         (lambda o, p: o.minimize(BOWL, np.zeros(2), (p,), jac=SLOPE, tol=1e-12).x, (P,)),
         (lambda o, p: o.minimize(BOWL, np.zeros(2), (p,), jac=SLOPE, tol=1e-12).fun, (P,)),
@@ -110,6 +114,8 @@ CURVE = lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y
         (lambda o, p: o.fminbound(lambda x: (x - p) ** 2 + x**4, 0.0, 2.0, xtol=1e-12), (1.4,)),
         (lambda o, y: o.least_squares(CURVE, np.array([1.0, 0.2]), args=(y,), xtol=1e-15, ftol=1e-15, gtol=1e-15).x, (DATA,)),
         (lambda o, y: o.isotonic_regression(y).x, (np.array([1.0, 3.0, 2.5, 4.0, 3.0]),)),
+        (lambda o, y, w: o.isotonic_regression(y, weights=w).x, (np.array([1.0, 3.0, 2.5, 4.0, 3.0]), np.array([1.0, 2.0, 0.5, 3.0, 1.0]))),
+        (lambda o, y: o.isotonic_regression(y, increasing=False).x, (np.array([1.0, 3.0, 2.5, 1.0, 2.0]),)),
     ],
 )
 def test_solutions_are_scipys_and_differentiated_to_second_order(f, args):
@@ -162,6 +168,8 @@ def test_curve_fit_in_data_and_sigma():
 
 def test_what_has_no_solution_or_no_rule_raises():
     o = module("optimize")
+    with pytest.raises(AttributeError, match="weights"):  # as many as blocks, which the values decide
+        ft.grad(lambda y: o.isotonic_regression(y).weights.sum())(np.array([1.0, 3.0, 2.5]))
     with pytest.raises(ArithmeticError, match="no solution"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         ft.grad(lambda p: o.root(lambda x: x**2 + p, np.ones(1)).x[0])(1.0)

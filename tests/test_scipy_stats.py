@@ -183,6 +183,14 @@ def test_gaussian_kde(stats, bandwidth):
     check_grads(ours, data, points, weights)
 
 
+def test_gaussian_kde_takes_points_of_the_datas_dimension(stats):
+    data = np.random.default_rng(1).normal(size=(2, 8))
+    assert np.allclose(stats.gaussian_kde(data)([0.2, 0.5]), theirs.gaussian_kde(data)([0.2, 0.5]))
+    for kde in (stats.gaussian_kde, theirs.gaussian_kde):
+        with pytest.raises(ValueError, match="points have dimension 3, dataset has dimension 2"):
+            kde(data)(np.ones((3, 4)))
+
+
 def test_scipys_own_methods_work_after_install(stats):
     import functrace.scipy as fsp
 

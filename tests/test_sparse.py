@@ -133,6 +133,7 @@ CASES = {
     "sort": lambda x: np.sort(-x) ** 2,
     "norms": lambda x: np.linalg.norm(x.reshape(6, 4), axis=1),
     "determinants": lambda x: np.linalg.det(x.reshape(6, 2, 2) + np.eye(2)),
+    "a determinant": lambda x: np.linalg.det(fnp.concatenate([x, x[:1] * 2]).reshape(5, 5) + np.eye(5)),
     "solve": lambda x: np.linalg.solve(BLOCKS, x.reshape(6, 4)),
     "cumsum": lambda x: np.cumsum(x)[:9],
     "take": lambda x: x[[3, 3, 0]] * x[np.array([1, 2, 3])],
@@ -221,6 +222,10 @@ def test_scalars_trees_and_several_arguments():
     hessian = ft.sparse_hessian(lambda p: p["a"] ** 2 * np.sum(p["b"]))({"a": 2.0, "b": np.ones(2)})
     assert hessian.toarray().tolist() == [[4.0, 4.0, 4.0], [4.0, 0.0, 0.0], [4.0, 0.0, 0.0]]
     assert ft.sparse_jacobian(lambda x: x * 2)(np.zeros(0)).shape == (0, 0)
+    for nothing in ({}, {"n": np.arange(3)}, np.ones(0)):
+        assert ft.sparse_jacobian(lambda x: np.ones(3))(nothing).shape == (3, 0)
+        assert ft.sparse_jacobian(lambda x: {})(nothing).shape == (0, 0)
+    assert ft.sparse_jacobian(lambda x: {})(np.ones(3)).shape == (0, 3)
     assert ft.sparse_hessian(lambda x: np.sum(x))(np.ones(3)).nnz == 0
 
 

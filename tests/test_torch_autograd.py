@@ -65,15 +65,16 @@ def test_function_with_only_a_jvp_is_transposed():
         @staticmethod
         def forward(ctx, x):
             ctx.save_for_forward(x)
-            return x.sin()
+            ctx.set_materialize_grads(False)
+            return x.sin(), x * 2
 
         @staticmethod
         def jvp(ctx, t):
             (x,) = ctx.saved_tensors
-            return t * x.cos()
+            return t * x.cos(), t * 2
 
     x = leaf(0.5, 1.0)
-    Sine.apply(x).sum().backward()
+    Sine.apply(x)[0].sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), np.cos([0.5, 1.0]))
 
 
@@ -207,7 +208,14 @@ def test_forward_mode_agrees_with_reverse_mode():
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(f(forward_ad.make_dual(x, t))).tangent
     expected = torch.autograd.functional.jacobian(f, x) @ t
+    with pytest.raises(AssertionError, match='strategy to be either "forward-mode" or "reverse-mode"'):
+        torch.autograd.functional.jacobian(f, x, strategy="forward")
     np.testing.assert_allclose(tangent.numpy(), expected.numpy(), rtol=1e-12)
+    with forward_ad.dual_level():
+        y = forward_ad.make_dual(x, t) ** 2
+        x.add_(1)  # after which the tangent of y can't be found any more
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            forward_ad.unpack_dual(y)
 
 
 def test_forward_mode_does_not_lose_tangents_silently():
@@ -252,6 +260,20 @@ def test_create_graph_leaks_nothing_with_the_collector_off():
         gc.enable()
 
 
+def test_what_one_should_not_do_with_functions_is_said():
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        Cube()
+    y = Cube.apply(leaf(1.0))
+    with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+        assert len(y.grad_fn.saved_variables) == 2
+
+
+def test_batched_gradients_with_none_for_one_of_the_results():
+    x = leaf(1.0, 2.0)
+    (g,) = torch.autograd.grad([x * x, (x * 3).sum()], x, [torch.eye(2, dtype=torch.float64), None], is_grads_batched=True)
+    assert g.tolist() == [[5.0, 3.0], [3.0, 7.0]]
+
+
 def test_gradient_of_a_leaf_that_is_gone_is_dropped():
     def value():
         x = leaf(1.0, 2.0)
@@ -275,3 +297,51 @@ def test_gradgradcheck_finds_a_wrong_second_derivative():
     x = leaf(1.0, 2.0)
     assert gradcheck(Wrong.apply, x)
     assert not gradgradcheck(Wrong.apply, x, raise_exception=False)
+
+    class Cut(Wrong):
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g.detach() * 2 * x
+
+    assert not gradgradcheck(Cut.apply, x, raise_exception=False)  # the gradient of the gradients that come in counts too
+    assert gradgradcheck(Cut.apply, x, torch.ones(2, dtype=torch.float64))
+
+
+def test_gradcheck_finds_a_wrong_jvp_a_wrong_batch_and_nan():
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2, x > 0
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_non_differentiable(output[1])
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return Doubled.apply(g)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * factor, None
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return x * factor, 0
+
+    x = leaf(1.0, 2.0)
+    for factor in (2, 3):
+        for kind in ("forward_ad", "batched_grad"):
+            assert gradcheck(Wrong.apply, x, raise_exception=False, **{f"check_{kind}": True}) == (factor == 2)
+    assert not gradcheck(lambda x: x * float("nan"), x, raise_exception=False)
+    assert gradcheck(lambda x, y: x.sum() + y, (leaf(), x))

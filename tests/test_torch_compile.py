@@ -1,6 +1,8 @@
 """`torch.compile`: what comes out is what the function gives, whatever it does and whoever calls it."""
 
+import copy
 import functools
+import math
 
 import pytest
 
@@ -71,12 +73,148 @@ def test_gradients_and_random_numbers_are_the_functions_own():
     assert all(torch.equal(compiled(torch.zeros(3)), p) for p in plain)
 
 
-def test_side_effects_happen_at_each_call():
-    compiled = torch.compile(seen)
-    del SEEN[:]
+def plain(x, k=2):
+    return torch.sin(x) * len([math.pi, k]) + math.sqrt(4.0)
+
+
+def from_names(x):
+    return sine(x) + abs(-1.0)
+
+
+sine, set_default = torch.sin, torch.set_default_dtype
+
+
+@pytest.mark.parametrize("function", [plain, from_names, scaled, lambda x: plain(x) * 2])
+def test_what_is_pure_becomes_a_program(function):
+    compiled, x = torch.compile(function), torch.ones(2)
+    assert torch.equal(compiled(x), compiled(x))
+    assert None not in compiled.programs.values() and len(compiled.programs) == 1
+
+
+CALLS = 0
+
+
+def counted(x):
+    global CALLS  # noqa: PLW0603 (what is looked at)
+    CALLS += 1
+    return x * 2
+
+
+def nested(x):
+    return (lambda t: SEEN.append(1) or t * 2)(x)
+
+
+def kept(x, seen=SEEN):
+    seen.append(1)
+    return x * 2
+
+
+def wide(x):
+    set_default(torch.float64)
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    "function, argument, effect",
+    [
+        (seen, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
+        (nested, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
+        (kept, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
+        (wide, torch.ones(1), lambda _: (torch.get_default_dtype(), set_default(torch.float32))[0]),
+        (lambda xs: xs.append(xs[0]) or xs[0] * 2, [torch.ones(1)], len),
+        (lambda xs: xs.reverse() or xs[0] * 2, [torch.ones(1), torch.zeros(1)], lambda xs: xs[0].item()),
+        (lambda xs: xs.update(b=xs["a"]) or xs["a"] * 2, {"a": torch.ones(1)}, len),
+        (lambda xs: xs.update(a=xs["a"] * 2) or xs["a"] * 2, {"a": torch.ones(1)}, lambda xs: xs["a"].item()),
+    ],
+)
+def test_side_effects_happen_at_each_call(function, argument, effect):
+    compiled = torch.compile(function)
+    for _ in range(3):
+        given, same = copy.copy(argument), copy.copy(argument)
+        function(same)
+        expected = effect(same)
+        compiled(given)
+        assert effect(given) == expected
+
+
+def counter():
+    n = 0
+
+    def count(x):
+        nonlocal n
+        n += 1
+        return x * n
+
+    return count
+
+
+def test_variables_outside_are_written_at_each_call():
+    compiled, before = torch.compile(counted), CALLS
     for _ in range(3):
         compiled(torch.ones(1))
-    assert len(SEEN) == 3
+    assert before + 3 == CALLS
+    compiled = torch.compile(counter())
+    assert [compiled(torch.ones(1)).item() for _ in range(3)] == [1, 2, 3]
+
+
+WEIGHT = torch.ones(3, requires_grad=True)
+
+
+def overwritten(x):
+    x[0] = 5.0
+    return x * 2
+
+
+def added(x):
+    x += 1
+    return x * 2
+
+
+def power(x, n=3):
+    return x if n == 0 else x * power(x, n - 1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        overwritten,
+        added,
+        power,
+        lambda x: x,
+        lambda x: x[1:],
+        lambda x: x * WEIGHT,
+        lambda x: x * torch.ones(3, requires_grad=True),
+        lambda x: x * x.sum().item(),
+        lambda x: torch.nn.functional.gumbel_softmax(x, -1),
+        lambda x: x.to(x.dtype),
+    ],
+)
+def test_results_are_views_or_need_gradients_as_the_functions_do(function):
+    compiled = torch.compile(function)
+    for k in range(3):
+        inputs, outs = [torch.arange(3.0) * (k + 1) for _ in range(2)], []
+        for f, x in zip((function, compiled), inputs):
+            torch.manual_seed(k)
+            outs.append(f(x))
+        assert torch.equal(*outs) and outs[0].requires_grad == outs[1].requires_grad
+        for out in outs:
+            out.detach()[0] = 9.0
+        assert torch.equal(*inputs)
+
+
+def test_results_that_are_no_tensors():
+    compiled = torch.compile(lambda x: (x * 2, x.dtype, len(x)))
+    for _ in range(2):
+        assert compiled(torch.ones(2))[1:] == (torch.float32, 2)
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+def test_results_keep_their_class():
+    compiled = torch.compile(lambda x: x.as_subclass(Marked) * 2)
+    assert [type(compiled(torch.ones(1))) for _ in range(2)] == [Marked, Marked]
 
 
 class Counting(nn.Module):

@@ -229,3 +229,14 @@ def test_defaults_and_kinds():
     assert torch.histogram(torch.tensor([1.0, 2.0])).hist.shape == (100,)
     flags = torch.tensor([True, False])
     assert torch.conj_physical(flags).tolist() == [True, False] and torch.conj_physical(flags).dtype == torch.bool
+
+
+def test_whether_a_matrix_is_singular_is_decided_in_its_own_precision():
+    columns, rows = np.random.default_rng(19).integers(1, 9, (2, 300, 3)).astype(np.float32) / np.float32(10)
+    for a in np.einsum("ki,kj->kij", columns, rows):
+        try:
+            np.linalg.inv(a)
+        except np.linalg.LinAlgError:
+            assert torch.linalg.inv_ex(torch.tensor(a)).info > 0
+        else:
+            assert torch.linalg.inv_ex(torch.tensor(a)).info == 0

@@ -19,6 +19,22 @@ def second(x):
     return ft.jacobian(ft.grad(lambda a: np.tanh(a) @ a * np.exp(-np.sum(a**2))))(x)
 
 
+@pytest.mark.parametrize(
+    "part", [lambda s: s.view(1), lambda s: s[None], lambda s: s[...], lambda s: s.reshape(1, 1)[0], lambda s: s.expand(1)]
+)
+def test_a_write_through_a_view_reaches_a_tensor_without_axes(part):
+    def f(x):
+        s = x.sum()
+        w, v = s[None], part(s)
+        v.mul_(2)
+        w += 1
+        return s * v.sum() + w.sum()  # with s = 2 x.sum() + 1: s^2 + s
+
+    x = torch.ones(3, dtype=torch.float64)
+    assert f(x) == vmap(f)(x[None]).item() == jvp(f, (x,), (x,))[0] == 56
+    assert grad(f)(x).tolist() == vmap(grad(f))(x[None])[0].tolist() == [30.0] * 3
+
+
 @pytest.mark.parametrize("outer", [jacfwd, jacrev])
 @pytest.mark.parametrize("inner", [jacfwd, jacrev, grad])
 def test_second_derivatives_by_every_pair_of_modes(outer, inner):
@@ -148,6 +164,33 @@ def test_custom_functions_keep_their_backward_in_functraces_transforms():
     x = np.array([1.2, 2.0])
     np.testing.assert_allclose(ft.grad(lambda a: Straight.apply(torch.as_tensor(a)).sum().numpy())(x), [5.0, 5.0])
     assert grad(lambda t: Straight.apply(t).sum())(torch.tensor(x)).tolist() == [5.0, 5.0]
+
+    class Picked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, index, scale):
+            ctx.save_for_backward(index)
+            return x[index] * scale
+
+        @staticmethod
+        def backward(ctx, g):
+            return g[torch.argsort(ctx.saved_tensors[0])] * 7, None, None
+
+    def picked(a):
+        return (Picked.apply(torch.as_tensor(a), torch.tensor([1, 0]), 3.0) * torch.tensor([1.0, 2.0])).sum().numpy()
+
+    np.testing.assert_allclose(ft.grad(picked)(x), [14.0, 7.0])
+
+
+def test_vmap_hands_on_what_no_example_changes():
+    y = (w := torch.ones(2, requires_grad=True)) * 2
+    _, out = vmap(lambda x: (x, y), out_dims=(0, None))(torch.ones(3))
+    (out * 3).sum().backward()
+    assert w.grad.tolist() == [6.0, 6.0]  # not once for each example
+    a, b = vmap(lambda x: (x * 2, y), out_dims=(0, None), chunk_size=2)(torch.arange(3.0))
+    assert a.tolist() == [0.0, 2.0, 4.0] and b.tolist() == [2.0, 2.0]
+    outer, inner = torch.arange(3.0), torch.arange(2.0)
+    a, b = vmap(lambda u: vmap(lambda v: (v * u, u * 2), out_dims=(0, None))(inner))(outer)  # the same in the inner batch only
+    assert a.tolist() == [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]] and b.tolist() == [0.0, 2.0, 4.0]
 
 
 def test_backward_inside_functraces_transforms():

@@ -176,8 +176,17 @@ def test_the_machine_has_no_accelerator():
         lambda: torch.tril_indices(2, 2, device="cuda"),
         lambda: torch.randperm(2, device="cuda"),
         lambda: torch.as_tensor(torch.ones(1), device="cuda"),
+        lambda: torch.zeros_like(torch.ones(1), device="cuda"),
+        lambda: torch.full_like(torch.ones(1), 2.0, device="cuda"),
+        lambda: torch.full((1,), 2.0, device="cuda"),
     ):
         with pytest.raises(RuntimeError, match="only the CPU"):
+            use()
+
+
+def test_a_dtype_that_numpy_has_not_says_so():
+    for use in (lambda: torch.ones(1, dtype=torch.bfloat16), lambda: torch.ones(1).to(torch.bfloat16)):
+        with pytest.raises(NotImplementedError, match="no such tensors, since NumPy has no such type: use torch.float32"):
             use()
 
 

@@ -66,7 +66,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     if op.view:
         return viewed(op, inputs[0], arrays, ans, params, grad)
     t = new(Tensor)
-    t._a = ans = owned(ans, arrays)
+    t._a = ans = owned(ans, arrays, op.lies)
     t._ver = [0]
     t._rg = False
     if grad and ans.dtype.kind in "fc":
@@ -129,7 +129,7 @@ def _several(
         for t in tensors:
             t._origin, t._op = t._origin or "multi", op.name
     else:
-        tensors = [wrap(owned(a, arrays)) for a in ans]
+        tensors = [wrap(owned(a, arrays, op.lies)) for a in ans]
     floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"] if grad else ()
     if floating:
         answers = tuple(t._a for t in tensors)

@@ -90,7 +90,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     if id(self) not in memo:
-        t = memo[id(self)] = wrap(self._a.copy(), type(self))
+        t = memo[id(self)] = wrap(self._a.copy("K"), type(self))
         t._rg = self._rg
         t._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         t.__dict__.update(copy.deepcopy({k: x for k, x in self.__dict__.items() if k[0] != "_"}, memo))
@@ -170,7 +170,7 @@ METHODS: dict[str, Any] = {
     "__array_function__": _array_function,
     "__init_subclass__": classmethod(_init_subclass),
     "__torch_function__": classmethod(_torch_function),
-    "__reversed__": lambda self: self.flip(0) if self._a.ndim else self,
+    "__reversed__": lambda self: self.flip(0),
     "as_subclass": _as_subclass,
     "cuda": _cuda,
     "xpu": _cuda,

@@ -62,14 +62,14 @@ def leading_failure(a: Any, why: str) -> int:
     """The number of the first leading minor, or pivot, of a matrix for which a decomposition fails, 0 if none."""
     if "positive" in why:
         return next((k for k in range(1, len(a) + 1) if not _definite(a[:k, :k])), 0)
-    a = np.array(a, np.complex128 if a.dtype.kind == "c" else np.float64)
+    exact, a = a, np.array(a, np.complex128 if a.dtype.kind == "c" else np.float64)
     for k in range(len(a)):  # elimination with row exchanges, as LAPACK does it
         p = k + int(np.argmax(np.abs(a[k:, k])))
         if a[p, k] == 0:
             return k + 1
         a[[k, p]] = a[[p, k]]
         a[k + 1 :] -= np.outer(a[k + 1 :, k] / a[k, k], a[k])
-    return 0
+    return 0 if np.linalg.slogdet(exact)[0] else len(a)  # which was zero in its own precision
 
 
 def _definite(a: Any) -> bool:
@@ -117,14 +117,14 @@ def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
 
 def bound(
     name: str, node: str, fun: Callable[..., Any], *rules: Callable[..., Any], operands: int = 1, floating: bool = False,
-    constant: str = "", fields: str = "", flat: bool = False,
+    constant: str = "", fields: str = "", flat: bool = False, lies: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The function of tensors called `name`, made of `fun`, whose parameter names are PyTorch's.
 
     The first `operands` arguments are promoted to one dtype, where `floating` integers to the default one. An int or tuple
     called `dim` counts from the front when `fun` gets it. `fields` names the results. A `constant` has no derivative:
     "zero" gives results that do not require grad, "none" ones whose `backward` raises. The `rules` of the first arguments, if they are
-    stated, spare the trace where no others need a gradient; `flat` is as in `Op`.
+    stated, spare the trace where no others need a gradient; `flat` and `lies` are as in `Op`.
     """
     names = fun.__code__.co_varnames[: fun.__code__.co_argcount]
     defaults = fun.__defaults__ or ()
@@ -171,12 +171,12 @@ def bound(
             which = [k for k, t in enumerate(inputs) if t._rg]
             grad = bool(which and not constant and recording())
             direct = 0  # how many arrays there are, if the rules are for them
-            if rules and grad and not lifted and which[-1] < len(rules) and spots[-1] == (len(spots) - 1, -1):
+            if grad and not lifted and which[-1] < len(rules) and spots[-1] == (len(spots) - 1, -1):
                 fit = [type(a) is np.ndarray and a.dtype in (F32, F64) and target in (a.dtype, None) for a in arrays[: len(rules)]]
                 direct = 0 if False in fit else len(spots)
             if (along, direct) not in rows:
                 row = [*rules, *(None,) * direct][:direct] or None
-                rows[along, direct] = Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat)
+                rows[along, direct] = Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat, lies=lies)
             op = rows[along, direct]
             many = [op.many] if direct else []
 
@@ -210,7 +210,7 @@ def bound(
             elif grad:
                 results = pull_node(op, op.node, whole, inputs, arrays, which, False)
             else:
-                results = tuple(wrap(owned(x, arrays)) for x in whole(*arrays))
+                results = tuple(wrap(owned(x, arrays, lies)) for x in whole(*arrays))
                 if which and constant == "none" and recording():
                     results = tuple(call(underivable(name), (t, *inputs), ()) for t in results)
             if many[0] and not kind:

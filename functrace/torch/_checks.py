@@ -167,9 +167,10 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
 @check_of(
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
     "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
+    "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex",
 )  # fmt: skip
 def _square(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
-    shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").replace("inverse", "inv")
+    shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").removesuffix("_ex").replace("inverse", "inv")
     if len(shape) < 2:
         wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import level
-from functrace.torch import _dtypes, _inplace, _leaves
+from functrace.torch import _dtypes, _inplace
 from functrace.torch._apply import call
 from functrace.torch._contact import BatchTracer, Tracer
 from functrace.torch._dtypes import device_of, numpy_dtype, to_shape
 from functrace.torch._index import stack
+from functrace.torch._layout import formatted, like
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
 from functrace.torch._shape import FILL
@@ -25,14 +26,14 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, mismatch
 
 
-def finish(a: Any, requires_grad: bool) -> Any:
-    t = wrap(a)
+def finish(a: Any, requires_grad: bool, options: Any = None) -> Any:
+    t = wrap(formatted(a, options.get("memory_format")) if options else a)
     if requires_grad:
         t._set_requires_grad(True, "Only Tensors of floating point and complex dtype can require gradients")
     return t
 
 
-_LAYOUT = frozenset(("layout", "pin_memory", "memory_format"))  # options that change nothing here
+_LAYOUT = frozenset(("layout", "pin_memory", "memory_format"))
 
 
 def keywords(name: str, options: dict[str, Any]) -> None:
@@ -238,19 +239,19 @@ def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
             keywords(name, options)
         d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
         a = fun(shape_of(name, shape, size), d)
-        return finish(a, requires_grad) if out is None else written(out, a)
+        return finish(a, requires_grad, options) if out is None else written(out, a)
 
-    def like(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
+    def as_another(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
         device_of(device)
         if options:
             keywords(f"{name}_like", options)
         if not isinstance(input, Tensor):
             raise bad_argument(f"{name}_like", "input", 1, input)
         d = numpy_dtype(dtype, input.dtype, f"{name}_like")
-        return finish(each(input._a, _leaves.like(input._a, lambda shape: make(shape, d))), requires_grad)
+        return finish(each(input._a, like(input._a, lambda shape: make(shape, d))), requires_grad, options)
 
-    plain.__name__, like.__name__ = name, f"{name}_like"
-    return plain, like
+    plain.__name__, as_another.__name__ = name, f"{name}_like"
+    return plain, as_another
 
 
 zeros, zeros_like = makers("zeros", np.zeros)
@@ -280,7 +281,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: 
     keywords("full_like", options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     held = _dtypes.held(value, numpy_dtype(dtype, input.dtype))
-    return finish(each(input._a, _leaves.like(input._a, lambda shape: np.full(shape, held))), requires_grad)
+    return finish(each(input._a, like(input._a, lambda shape: np.full(shape, held))), requires_grad, options)
 
 
 @creates

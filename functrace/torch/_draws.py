@@ -15,7 +15,7 @@ from functrace.torch._checks import c_name, fits
 from functrace.torch._contact import alike
 from functrace.torch._create import creates, empty, empty_like, keywords, makers, shape_of
 from functrace.torch._dtypes import numpy_dtype
-from functrace.torch._leaves import like
+from functrace.torch._layout import like
 from functrace.torch._limits import refuse
 from functrace.torch._modes import no_grad, recording
 from functrace.torch._nodes import Op, same

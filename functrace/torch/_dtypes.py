@@ -408,15 +408,6 @@ class layout:
 
     __module__ = "torch"
 
-    def __repr__(self) -> str:
-        return "torch.strided"
-
-
-class memory_format:
-    """How a dense tensor's axes lie in memory."""
-
-    __module__ = "torch"
-
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -424,7 +415,13 @@ class memory_format:
         return f"torch.{self.name}"
 
 
-strided = layout()
+class memory_format(layout):
+    """How a dense tensor's axes lie in memory."""
+
+    __module__ = "torch"
+
+
+strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 CPU = device()

@@ -112,7 +112,7 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
         return column.write(a.item())
     depth = len(shape)
     if not a.size:  # a summary of no items
-        return "[" * depth + "..." + "]" * depth
+        return "[...]"
     per_line = max(1, (OPTIONS.linewidth - (indent + depth - 1)) // (column.width + 2))
     cells = [column.write(v) for v in a.ravel().tolist()]
     rows = []
@@ -148,6 +148,8 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
             suffixes.append(f"dtype={kind}")
     else:
         text = _body(a, indent)
+        if not OPTIONS.edgeitems:
+            suffixes.append(f"size={tuple(a.shape)}")
         if kind not in (default, _dtypes.default_complex(), _dtypes.int64, _dtypes.bool_):
             suffixes.append(f"dtype={kind}")
     if grad_fn:
@@ -156,8 +158,6 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
         suffixes.append("requires_grad=True")
     if tangent:
         suffixes.append(f"tangent={tangent}")
-    if a.size > OPTIONS.threshold and not OPTIONS.edgeitems:
-        suffixes.insert(0, f"size={tuple(a.shape)}")
     out = prefix + text
     column = len(out) - out.rfind("\n") + 1
     for suffix in suffixes:

@@ -13,12 +13,13 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer
 from functrace.torch._dtypes import Size
+from functrace.torch._layout import as_image, channels_last, in_order
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
-from functrace.torch._tensor import Tensor, in_order, wrap
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, check_expands, inplace, opened, type_name, written_to
 
 _BOUND = (int, type(None))
@@ -114,12 +115,9 @@ def _check_arrays(x: Any, index: Sequence[Any]) -> None:
             k, place = k + p.ndim, place + p.ndim
         else:
             n = x._a.shape[k]
-            if isinstance(p, Tracer):
-                k, place = k + 1, place + 1
-                continue
-            bad = p[(p < -n) | (p >= n)] if p.size else p
-            if bad.size:
-                raise IndexError(f"index {bad.flat[0]} is out of bounds for dimension {place} with size {n}")
+            bad: Any = p[(p < -n) | (p >= n)] if isinstance(p, np.ndarray) else ()
+            if len(bad):
+                raise IndexError(f"index {bad[0]} is out of bounds for dimension {place} with size {n}")
             k, place = k + 1, place + 1
 
 
@@ -235,8 +233,6 @@ def _constant(x: Any, value: Any) -> Any:
         kind = type(value)
         name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
         raise TypeError(f"can't assign a {name} to a torch.{x.dtype.storage}")
-    if x._a.dtype.kind in "iu" and isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("Overflow when unpacking long long")
     return wrap(_dtypes.held(value, x._a.dtype))
 
 
@@ -247,21 +243,15 @@ public(setitem, "__setitem__", torch=False)
 # joining
 
 
-def _cat(*args: Any) -> Any:
-    *arrays, k = args
-    return in_order(np.concatenate(arrays, axis=k))
-
-
-def _stack(*args: Any) -> Any:
-    *arrays, k = args
-    return in_order(np.stack(arrays, axis=k))
+def _joined(a: Any, *arrays: Any) -> Any:
+    return as_image(a, arrays[0]) if a.ndim == 4 and all(map(channels_last, arrays)) else in_order(a)
 
 
 def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], n: int) -> Op:
     def rule(k: int) -> Any:
         return lambda g, _r, *_rest: part(k, g, *_rest)
 
-    return Op(node, fun, [rule(k) for k in range(n)], "Slice", frees=False)
+    return Op(node, lambda *args: fun(args[:-1], axis=args[-1]), [rule(k) for k in range(n)], "Slice", frees=False, lies=_joined)
 
 
 def _cat_part(k: int, g: Any, *rest: Any) -> Any:
@@ -280,7 +270,7 @@ _joins: dict[tuple[str, int], Op] = {}
 def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
     found = _joins.get((node, len(tensors)))
     if found is None:
-        fun, part = (_cat, _cat_part) if node == "Cat" else (_stack, _stack_part)
+        fun, part = (np.concatenate, _cat_part) if node == "Cat" else (np.stack, _stack_part)
         found = _joins[node, len(tensors)] = _variadic(node, fun, part, len(tensors))
     if any(x._a.dtype is not tensors[0]._a.dtype for x in tensors):
         kind = _dtypes.result_type(*tensors)

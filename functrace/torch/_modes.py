@@ -127,22 +127,16 @@ class _Mode:
             def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 inner = function(*args, **kwargs)
                 send, given = inner.send, None
-                try:
-                    while True:
-                        with self.clone():
-                            try:
-                                item = send(given)
-                            except StopIteration as stop:
-                                return stop.value
-                        try:
-                            send, given = inner.send, (yield item)
-                        except GeneratorExit:
-                            raise
-                        except BaseException as error:
-                            send, given = inner.throw, error
-                finally:
+                while True:
                     with self.clone():
-                        inner.close()
+                        try:
+                            item = send(given)
+                        except StopIteration as stop:
+                            return stop.value
+                    try:
+                        send, given = inner.send, (yield item)
+                    except BaseException as error:  # that it is closed, too
+                        send, given = inner.throw, error
 
             return generator  # type: ignore[return-value]
         if inspect.iscoroutinefunction(function):

@@ -15,6 +15,7 @@ from functrace.torch._contact import Tracer, complex_of, on_diagonal, vjp
 from functrace.torch._dtypes import Size, to_shape
 from functrace.torch._engine import node_class
 from functrace.torch._index import cat
+from functrace.torch._layout import in_order
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -116,8 +117,10 @@ def _unrepeat(g: Any, _r: Any, _x: Any, sizes: tuple[int, ...]) -> Any:
     return np.reshape(np.sum(np.reshape(g, tuple(n for pair in zip(*pairs) for n in pair)), axis=tuple(range(0, 2 * ndim, 2))), _x.shape)
 
 
-_ROLL = Op("Roll", np.roll, [lambda g, _r, _x, shifts, dims: np.roll(g, np.negative(shifts), dims)], "Roll", frees=False, flat=True)
-_REPEAT = Op("Repeat", np.tile, [_unrepeat], "SumBackward1", frees=False, flat=True)
+_ROLL = Op(
+    "Roll", np.roll, [lambda g, _r, _x, shifts, dims: np.roll(g, np.negative(shifts), dims)], "Roll", frees=False, flat=True, lies=in_order
+)
+_REPEAT = Op("Repeat", np.tile, [_unrepeat], "SumBackward1", frees=False, flat=True, lies=in_order)
 public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims == () else dims)), "roll")
 public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
 public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")

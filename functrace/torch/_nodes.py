@@ -43,6 +43,7 @@ class Op:
     - `flat`: its gradient depends piecewise constantly on the arguments, so that there is no second derivative.
     - `algebra`: the rules are made of operators and ufuncs, so under `create_graph` they are applied to tensors as they stand,
       each step an operation as in PyTorch.
+    - `lies`: how its result lies in memory, a function of `_layout`; None is as NumPy made it.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class Op:
         many: bool = False,
         flat: bool = False,
         algebra: bool = False,
+        lies: Callable[..., Any] | None = None,
     ) -> None:
         self.name = node if "Backward" in node else node + "Backward0"
         self.fun, self.rules, self.view, self.many, self.flat = fun, None if rules is None else tuple(rules), view, many, flat
-        self.algebra = algebra
+        self.algebra, self.lies = algebra, lies
         seconds = (second,) * max(1, len(rules or ())) if isinstance(second, str) else second
         self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
         if self.rules is None:
@@ -414,7 +416,7 @@ def pull_node(
     node.number = next_number()
     tensors = []
     for k, r in enumerate(answers):
-        t = wrap(owned(r, arrays))
+        t = wrap(owned(r, arrays, op.lies))
         if t._a.dtype.kind in "fc" and (made or depends[k]):
             t._rg, t._edge = True, (node, k)
         tensors.append(t)

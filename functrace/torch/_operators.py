@@ -129,13 +129,12 @@ def _pow(self: Any, exponent: Any) -> Any:
 
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """`input` to the power `exponent`; either may be a number."""
-    if not isinstance(input, Tensor):
-        if not isinstance(exponent, Tensor):
-            raise bad_argument("pow", "input", 1, input)
-        return _rpow(exponent, input)
-    result = _pow(input, exponent)
+    if isinstance(input, Tensor):
+        result, wrong = _pow(input, exponent), ("exponent", 2, exponent)
+    else:
+        result, wrong = _rpow(exponent, input) if isinstance(exponent, Tensor) else NotImplemented, ("input", 1, input)
     if result is NotImplemented:
-        raise bad_argument("pow", "exponent", 2, exponent)
+        raise bad_argument("pow", *wrong)
     return result if out is None else written_to("pow", out, result)
 
 

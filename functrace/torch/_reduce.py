@@ -13,6 +13,7 @@ from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, index_add, on_diagonal
+from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._results import result_class
@@ -44,8 +45,8 @@ def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> A
     return SUM.vjps[0](g, _r, _x, axes, keepdim) / _count(_x, axes)
 
 
-_SUMS = [Op(f"SumBackward{k}", SUM.fun, SUM.vjps, "Expand", frees=False) for k in (0, 1)]
-_MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False) for k in (0, 1)]
+_SUMS = [Op(f"SumBackward{k}", SUM.fun, SUM.vjps, "Expand", frees=False, lies=in_order) for k in (0, 1)]
+_MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False, lies=in_order) for k in (0, 1)]
 
 
 def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
@@ -65,7 +66,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
     return (
         Op(f"{name}Backward1", pick, [whole], flat=True),
         Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
-        Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True),
+        Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True, lies=in_order),
     )
 
 
@@ -165,7 +166,7 @@ def _plain_reduction(name: str, fun: Any) -> None:
         else:
             if dim is not None:
                 dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
-            result = wrap(fun(a, axis=dim, keepdims=keepdim))
+            result = wrap(in_order(fun(a, axis=dim, keepdims=keepdim)))
         return result if out is None else written_to(name, out, result)
 
     function.__name__ = name
@@ -179,7 +180,7 @@ def _truth(fun: Any) -> Any:
 
 for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.any), "all": _truth(np.all)}.items():
     _plain_reduction(_name, _fun)
-public(lambda input, dim=None: wrap(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim))), "count_nonzero")
+public(lambda input, dim=None: wrap(in_order(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim)))), "count_nonzero")
 
 
 def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
@@ -206,8 +207,8 @@ def _unstd(g: Any, r: Any, x: Any, axes: tuple[int, ...], correction: float, kee
     return _unvariance(scale, None, x, axes, correction, keepdim)
 
 
-_VAR = Op("Var", _variance, [_unvariance])
-_STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd])
+_VAR = Op("Var", _variance, [_unvariance], lies=in_order)
+_STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd], lies=in_order)
 
 
 def _spread(name: str, op: Op) -> None:
@@ -229,7 +230,7 @@ def _with_mean(name: str, fun: Any, rule: Any) -> Op:
     def pull(g: Any, _r: Any, x: Any, axes: tuple[int, ...], c: float, keepdim: bool) -> Any:
         return rule(g[0], fun(x, axes, c, keepdim), x, axes, c, keepdim) + _unmean(g[1], None, x, axes, keepdim)
 
-    return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), _average(x, axes, keepdim)), [pull], many=True)
+    return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), _average(x, axes, keepdim)), [pull], many=True, lies=in_order)
 
 
 _spread("var", _VAR)
@@ -275,7 +276,7 @@ def _turned(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-_NORM = Op("LinalgVectorNorm", array_norm, [_unnorm])
+_NORM = Op("LinalgVectorNorm", array_norm, [_unnorm], lies=in_order)
 
 
 @public
@@ -303,6 +304,7 @@ _LOGSUMEXP = Op(
     "Logsumexp",
     _logsumexp,
     [lambda g, r, x, axes, keepdim: restored(g, x.ndim, axes, keepdim) * np.exp(x - restored(r, x.ndim, axes, keepdim))],
+    lies=in_order,
 )
 
 
@@ -319,13 +321,8 @@ def _top(x: Any, axes: Any) -> Any:
     return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
 
 
-def less(x: Any, y: Any) -> Any:
-    """x - y in order in memory, as PyTorch's results are of what begins with that."""
-    return np.subtract(x, y, order="C") if type(x) is np.ndarray else x - y
-
-
 def _softmax(x: Any, k: int) -> Any:
-    d = less(x, _top(x, k))
+    d = x - _top(x, k)
     if type(d) is np.ndarray:
         np.exp(d, out=d)
         return np.divide(d, np.add.reduce(d, axis=k, keepdims=True), out=d)
@@ -334,7 +331,7 @@ def _softmax(x: Any, k: int) -> Any:
 
 
 def _log_softmax(x: Any, k: int) -> Any:
-    d = less(x, _top(x, k))
+    d = x - _top(x, k)
     if type(d) is np.ndarray:
         d -= np.log(np.add.reduce(np.exp(d), axis=k, keepdims=True))
         return d
@@ -355,8 +352,8 @@ def _unlog_softmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     return g - d * np.sum(g, axis=k, keepdims=True)
 
 
-_SOFTMAX = Op("Softmax", _softmax, [_unsoftmax], "SoftmaxBackwardDataBackward0")
-_LOG_SOFTMAX = Op("LogSoftmax", _log_softmax, [_unlog_softmax], "LogSoftmaxBackwardDataBackward0")
+_SOFTMAX = Op("Softmax", _softmax, [_unsoftmax], "SoftmaxBackwardDataBackward0", lies=in_order)
+_LOG_SOFTMAX = Op("LogSoftmax", _log_softmax, [_unlog_softmax], "LogSoftmaxBackwardDataBackward0", lies=in_order)
 
 
 def _soft(name: str, op: Op) -> Callable[..., Any]:
@@ -380,11 +377,14 @@ def _unprod(g: Any, _r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
     return PROD.vjps[0](np.squeeze(g, k) if keepdim else g, None, x, k)
 
 
-_PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod]) for k in (0, 1)]
-_CUMSUM = Op("Cumsum", CUMSUM.fun, CUMSUM.vjps, frees=False, flat=True)
-_CUMPROD = Op("Cumprod", CUMPROD.fun, CUMPROD.vjps)
+_PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod], lies=in_order) for k in (0, 1)]
+_CUMSUM = Op("Cumsum", CUMSUM.fun, CUMSUM.vjps, frees=False, flat=True, lies=in_order)
+_CUMPROD = Op("Cumprod", CUMPROD.fun, CUMPROD.vjps, lies=in_order)
 _FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
-_TRI = {n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize()) for n, f in (("tril", np.tril), ("triu", np.triu))}
+_TRI = {
+    n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize(), lies=in_order)
+    for n, f in (("tril", np.tril), ("triu", np.triu))
+}
 _TRACE = Op("Trace", np.trace, [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)], "View", frees=False, flat=True)
 _DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), [lambda g, _r, _x, k: on_diagonal(g, k, _x.shape)], flat=True)
 _DIAGONAL.rename("DiagonalBackward0_copy")

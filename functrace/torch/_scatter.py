@@ -13,6 +13,7 @@ from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import index_add, index_set, on_diagonal, read, stop_gradient, unread, unset
 from functrace.torch._dtypes import held, long, result_type
+from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import key_along
@@ -78,7 +79,7 @@ def _writing(node: str, write: Callable[..., Any]) -> Op:
 
     added = [same, lambda g, _r, _x, _v, key: read(g, key)]
     rules = added if write is index_add else [lambda g, _r, _x, _v, key: index_set(g, np.zeros((), g.dtype), key), unset]
-    return Op(node, fun, rules, frees=True, flat=True)
+    return Op(node, fun, rules, frees=True, flat=True, lies=in_order)
 
 
 _SCATTER, _SCATTER_ADD = _writing("Scatter", index_set), _writing("ScatterAdd", index_add)
@@ -231,6 +232,11 @@ bind(
         "diag_embed": ("DiagEmbed", _diag_embed, lambda g, _r, _x, offset, i, j: np.diagonal(g, offset, i, j)),
         "diagflat": ("DiagEmbed", lambda input, offset=0: np.diagflat(input, offset)),
         "repeat_interleave": ("View", _repeat_interleave),
+    },
+    lies=in_order,
+)
+bind(
+    {
         "rot90": ("Rot90", _rot90, lambda g, _r, _x, k, dims: _rot90(g, -k, dims)),
         "fliplr": ("Flip", lambda input: np.fliplr(input), lambda g, _r, _x: np.fliplr(g)),
         "flipud": ("Flip", lambda input: np.flipud(input), lambda g, _r, _x: np.flipud(g)),
@@ -272,7 +278,7 @@ def _untake(g: Any, _r: Any, _x: Any, index: Any) -> Any:
     return np.reshape(index_add(np.zeros(math.prod(_x.shape), g.dtype), g, index), _x.shape)
 
 
-_TAKE = Op("Take", lambda x, index: read(np.ravel(x), index), [_untake], "Put", frees=True, flat=True)
+_TAKE = Op("Take", lambda x, index: read(np.ravel(x), index), [_untake], "Put", frees=True, flat=True, lies=in_order)
 bind(
     {
         "combinations": ("Stack", _combinations),

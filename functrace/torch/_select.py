@@ -13,13 +13,14 @@ from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, planned, read, unread
 from functrace.torch._dtypes import B
+from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public
 from functrace.torch._reduce import key_along, put_in_order, unpick
 from functrace.torch._results import result_class
-from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, picked, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, inplace, mismatch, written_to
 
@@ -195,12 +196,12 @@ def _summed(*given: Any) -> Any:
     left, arrow, right = equation.replace(" ", "").partition("->")
     total = planned if len(arrays) > 1 and max(a.size for a in arrays) > _MANY else np.einsum
     if not arrow or "..." in right or "..." not in left:
-        return total(equation, *arrays, order="C")
-    whole = total(f"{left}->...{right}", *arrays, order="C")
+        return total(equation, *arrays)
+    whole = total(f"{left}->...{right}", *arrays)
     return np.sum(whole, axis=tuple(range(whole.ndim - len(right))))
 
 
-_EINSUM = Op("View", _summed)
+_EINSUM = Op("View", _summed, lies=in_order)
 
 
 def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -214,9 +215,8 @@ def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # choosing
 
-_AT = Op("Gather", read, [unread], frees=True, flat=True)
-
-_INDEX_AT = Op("IndexSelect", picked, [unread], frees=True, flat=True)
+_AT = Op("Gather", read, [unread], frees=True, flat=True, lies=in_order)
+_INDEX_AT = Op("IndexSelect", read, [unread], frees=True, flat=True, lies=in_order)
 
 
 def _unselect(g: Any, _r: Any, _x: Any, m: Any) -> Any:
@@ -246,7 +246,7 @@ _WHERE = Op(
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
     if input is None:
-        return tuple(wrap(i) for i in np.nonzero(np.atleast_1d(need("where", condition, "condition")._a)))
+        return tuple(wrap(in_order(i)) for i in np.nonzero(np.atleast_1d(need("where", condition, "condition")._a)))
     need("where", condition, "condition")
     for k, x in enumerate((input, other)):
         if not isinstance(x, (Tensor, *SCALARS)):
@@ -326,8 +326,9 @@ _MASKED_FILL = Op(
     [lambda g, _r, _x, m, _v: chosen(~m, g)],
     "MaskedFill",
     frees=True,
+    lies=in_order,
 )
-_MASKED_FILL1 = Op("MaskedFillBackward1", lambda x, v, m: np.where(m, v.astype(x.dtype), x))
+_MASKED_FILL1 = Op("MaskedFillBackward1", lambda x, v, m: np.where(m, v.astype(x.dtype), x), lies=in_order)
 
 
 @public
@@ -459,11 +460,6 @@ public(lambda self: int(self._a.ndim), "dim", "ndimension", torch=False)
 public(lambda input: input._a.dtype.kind == "f", "is_floating_point")
 public(lambda input: input._a.dtype.kind == "c", "is_complex")
 public(lambda self: int(self._a.itemsize), "element_size", torch=False)
-public(
-    lambda self, memory_format=_dtypes.contiguous_format: memory_format is _dtypes.contiguous_format and bool(self._a.flags.c_contiguous),
-    "is_contiguous",
-    torch=False,
-)
 public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
 public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(np.argwhere(input._a)), "nonzero")
 public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength)), "bincount")

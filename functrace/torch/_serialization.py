@@ -99,7 +99,7 @@ class _Pickler(pickle.Pickler):
             return globals()[_OURS + obj.name], ()
         if isinstance(obj, (_dtypes.Size, _dtypes.device)):
             return globals()[_OURS + type(obj).__name__], obj.__reduce__()[1]
-        if not isinstance(obj, Tensor):
+        if not isinstance(obj, Tensor) or type(obj).__name__ == "UninitializedParameter":
             return NotImplemented
         if isinstance(obj._a, Tracer):
             raise RuntimeError("torch.save: a tensor of a running transform can't be saved; save what the transform returns.")
@@ -116,11 +116,12 @@ def memory(a: Any) -> tuple[Any, int, tuple[int, ...]]:
     root = a
     while isinstance(root.base, np.ndarray) and root.base.dtype == a.dtype:
         root = root.base
-    dense = root.flags.c_contiguous or root.flags.f_contiguous
-    if not dense or any(s < 0 or s % a.itemsize for s in a.strides) or not a.size:
+    flat = root.ravel("K")
+    if not np.may_share_memory(flat, root) or any(s < 0 or s % a.itemsize for s in a.strides) or not a.size:
         a = root = np.ascontiguousarray(a).reshape(a.shape)
+        flat = a.ravel()
     offset = (a.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // a.itemsize
-    return root.ravel("K"), offset, tuple(s // a.itemsize for s in a.strides)
+    return flat, offset, tuple(s // a.itemsize for s in a.strides)
 
 
 def save(obj: Any, f: Any, pickle_module: Any = pickle, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True) -> None:

@@ -14,9 +14,10 @@ from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
+from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import public, zero
-from functrace.torch._tensor import Tensor, in_order, wrap
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, bad_argument, check_expands, expanded, inplace
 
 
@@ -53,17 +54,11 @@ def _laid(a: Any, made: Any) -> Any:
 
 
 EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
-
-
-def picked(x: Any, key: Any) -> Any:
-    """What arrays pick, laid out in order, so that it can be viewed: NumPy lays the picked axes out first."""
-    return in_order(read(x, key))
-
-
-INDEX = Op("Index", picked, [unread], "IndexPut", frees=True)
+INDEX = Op("Index", read, [unread], "IndexPut", frees=True, lies=in_order)  # NumPy lays the picked axes out first
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
+_FORMATTED = Op("Clone", formatted, [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
-TO = Op("ToCopy", lambda a, d: _laid(a, cast(a, d)), [same], "ToCopy")
+TO = Op("ToCopy", lambda a, d, *form: formatted(_laid(a, cast(a, d)), *form) if form else _laid(a, cast(a, d)), [same], "ToCopy")
 COPY = Op(
     "CopyBackwards", lambda a, v: cast(v if v.shape == a.shape else np.broadcast_to(v, a.shape), a.dtype), [zero, same], ("Zero", "Copy")
 )
@@ -407,22 +402,33 @@ def unbind(input: Any, dim: int = 0) -> Any:
 @public
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy, through which gradients flow."""
-    return call(CLONE, (need("clone", input),))
+    x = need("clone", input)
+    return call(CLONE, (x,)) if memory_format in AS_IT_IS else call(_FORMATTED, (x,), (memory_format,))
 
 
-def contiguous(self: Any, memory_format: Any = None) -> Any:
-    """Itself, or a copy whose elements lie in order."""
-    return self if isinstance(self._a, Tracer) or self._a.flags.c_contiguous else call(_CONTIGUOUS, (self,))
+def is_contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> bool:
+    """Whether the elements lie in order, that of a memory format. Those of a traced value lie as is wanted."""
+    a = self._a
+    if isinstance(a, Tracer):
+        return True
+    if memory_format is _dtypes.channels_last:
+        return a.ndim == 4 and bool(a.transpose(0, 2, 3, 1).flags.c_contiguous)
+    return bool(a.flags.c_contiguous)
 
 
-_CONTIGUOUS = Op("Clone", lambda a: np.array(a, order="C"), [same], "Clone")
+def contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> Any:
+    """Itself, or a copy whose elements lie in order, that of a memory format."""
+    return self if is_contiguous(self, memory_format) else call(_FORMATTED, (self,), (memory_format,))
+
+
+public(is_contiguous, torch=False)
 public(contiguous, torch=False)
 
 
 def to(
     self: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
 ) -> Any:
-    """With another dtype (or the dtype of another tensor); the device can only be the CPU. Itself if nothing changes."""
+    """With another dtype (or that of another tensor), or in a memory format; the device can only be the CPU. Itself if nothing changes."""
     for x in args:
         if isinstance(x, (_dtypes.dtype, type)):
             dtype = x
@@ -435,9 +441,11 @@ def to(
     _dtypes.device_of(device)
     if dtype is not None and not isinstance(dtype, _dtypes.dtype):
         dtype = _dtypes.of(_dtypes.numpy_dtype(dtype, None, "to"))
-    if (dtype is None or dtype.np == self._a.dtype) and not copy:
+    same_dtype = dtype is None or dtype.np == self._a.dtype
+    if same_dtype and not copy and (memory_format in AS_IT_IS or channels_last(self._a) == (memory_format is _dtypes.channels_last)):
         return self
-    return call(TO, (self,), ((dtype or self.dtype).np,))
+    d = (dtype or self.dtype).np
+    return call(TO, (self,), (d, memory_format) if memory_format else (d,))
 
 
 public(to, torch=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import FUNCTIONS, public
@@ -231,10 +232,12 @@ bind(
     },
     fields="values indices",
     flat=True,
+    lies=in_order,
 )
 bind(
     {"aminmax": ("Aminmax", lambda input, dim=None, keepdim=False: tuple(f(input, axis=dim, keepdims=keepdim) for f in (np.min, np.max)))},
     fields="min max",
+    lies=in_order,
 )
 bind(
     {
@@ -246,9 +249,10 @@ bind(
         "diff": ("Sub", _diff),
         "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),
         "pdist": ("Pdist", _pdist),
-    }
+    },
+    lies=in_order,
 )
-bind({"nansum": ("Nansum", _nansum, _unnansum)}, flat=True)
+bind({"nansum": ("Nansum", _nansum, _unnansum)}, flat=True, lies=in_order)
 public(lambda input: FUNCTIONS["sort"](input, 0)[0], "msort")
 bind(
     {
@@ -257,6 +261,7 @@ bind(
         "corrcoef": ("ClampBackward1", _corrcoef),
     },
     floating=True,
+    lies=in_order,
 )
 bind(
     {
@@ -265,6 +270,7 @@ bind(
     },
     operands=2,
     floating=True,
+    lies=in_order,
 )
 bind(
     {
@@ -272,6 +278,7 @@ bind(
         "cdist": ("Cdist", _cdist),
     },
     operands=2,
+    lies=in_order,
 )
 bind(
     {

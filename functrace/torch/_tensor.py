@@ -25,7 +25,7 @@ from functrace.torch import _dtypes, _format, _modes
 from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, linked, stop_gradient, value
 from functrace.torch._dtypes import Size
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
-from functrace.torch._leaves import is_its_own, laid_out
+from functrace.torch._layout import in_order, is_its_own, laid_out
 from functrace.torch._modes import recording
 
 if TYPE_CHECKING:
@@ -460,18 +460,15 @@ def settled(a: Any) -> Any:
     return np.asarray(a)
 
 
-def owned(ans: Any, arrays: Sequence[Any]) -> Any:
-    """A result in memory of its own: none but a view may share its argument's."""
+def owned(ans: Any, arrays: Sequence[Any], lies: Callable[..., Any] | None = None) -> Any:
+    """A result in memory of its own: none but a view may share its argument's. How it `lies` is one of the functions of `_layout`."""
     if type(ans) is np.ndarray:
+        if lies is not None and (lies is not in_order or not ans.flags.c_contiguous):
+            ans = lies(ans, *arrays)
         for a in arrays:
             if a is ans or (ans.base is not None and type(a) is np.ndarray and np.may_share_memory(a, ans)):
-                return ans.copy()
+                return ans.copy("K")
     return ans
-
-
-def in_order(a: Any) -> Any:
-    """An array, or a copy whose elements lie in order."""
-    return np.ascontiguousarray(a) if type(a) is np.ndarray and not a.flags.c_contiguous else a
 
 
 def wrap(a: Any, cls: type[Tensor] = Tensor) -> Any:

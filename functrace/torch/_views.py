@@ -35,7 +35,7 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
         t._origin, t._op = "multi", x._op
     elif not recording() or base is not None and x._origin == "no_grad":
         t._origin = "no_grad"
-    if a.__class__ is not np.ndarray and isinstance(a, Tracer) and not _shares(a, x._a):
+    if a.__class__ is not np.ndarray and isinstance(a, Tracer) and not (x._a.shape and _shares(a, x._a)):  # NumPy's scalars have no views
         linked(a, x._a, _traced_view(t))
     return t
 

@@ -11,6 +11,7 @@ from functrace.torch._bind import bind, bound
 from functrace.torch._border import trimmed
 from functrace.torch._create import creates
 from functrace.torch._dtypes import numpy_dtype
+from functrace.torch._layout import in_order
 from functrace.torch._missing import missing
 from functrace.torch._tensor import Tensor
 
@@ -44,12 +45,12 @@ _space: dict[str, Any] = {}
 _rows: dict[str, Any] = {f"{kind}fft": (node, _one(getattr(np.fft, f"{kind}fft"))) for kind, node in _NODES.items()}
 _rows |= {f"{kind}fft2": (node, _many(_ALL[kind], (-2, -1))) for kind, node in _NODES.items()}
 _rows |= {f"{kind}fftn": (node, _many(_ALL[kind])) for kind, node in _NODES.items()}
-bind(_rows, space=_space, prefix="fft_", floating=True)
+bind(_rows, space=_space, prefix="fft_", floating=True, lies=in_order)
 
 
 def _of_any(name: str) -> Callable[..., Any]:
     """A transform of complex numbers, by another node for real ones."""
-    whole, real = _space[name], bound(f"fft_{name}", "FftR2C", _rows[name][1], floating=True)
+    whole, real = _space[name], bound(f"fft_{name}", "FftR2C", _rows[name][1], floating=True, lies=in_order)
 
     def function(input: Any, *args: Any, **named: Any) -> Any:
         is_real = isinstance(input, Tensor) and input._a.dtype.kind != "c"
@@ -67,6 +68,7 @@ bind(
     },
     space=_space,
     prefix="fft_",
+    lies=in_order,
 )
 
 

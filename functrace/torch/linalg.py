@@ -14,6 +14,7 @@ from functrace.torch._border import trimmed
 from functrace.torch._contact import DET, INV, Primitive
 from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
+from functrace.torch._layout import in_order
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._reduce import vector_norm
@@ -44,8 +45,6 @@ def _tried(fun: Callable[[Any], Any], A: Any, check_errors: bool) -> tuple[Any, 
             raise
         info = [leading_failure(a, str(error)) for a in np.reshape(value(A), (-1, *A.shape[-2:]))]
         failed = np.reshape(np.array(info, np.int32), A.shape[:-2])
-        if not failed.any():
-            raise
         found = fun(np.where(failed[..., None, None] > 0, np.eye(A.shape[-1], dtype=A.dtype), A))  # the others as they are alone
         wide = np.reshape(failed, (*failed.shape, *(1,) * (2 - (found.ndim < A.ndim))))
         return np.where(wide > 0, np.nan, found), failed
@@ -65,12 +64,12 @@ def _triangle(A: Any, upper: bool, unit: bool) -> Any:
     return part + np.eye(A.shape[-1], dtype=A.dtype) if unit else part
 
 
-def _solve_triangular(A: Any, B: Any, upper: Any = None, left: bool = True, unitriangular: bool = False) -> Any:
+def _solve_triangular(A: Any, B: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     return _solve_matrices("solve_triangular", _triangle(A, upper, unitriangular), B, left)
 
 
 def _solve(A: Any, B: Any, left: bool = True) -> Any:
-    vector = B.ndim == 1 or (B.shape == A.shape[:-1] and B.ndim < A.ndim)
+    vector = B.ndim == 1 or B.shape == A.shape[:-1]
     x = _solve_matrices("solve", A, B[..., None] if vector else B, left)
     return x[..., 0] if vector else x
 
@@ -199,7 +198,7 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = F
 def _lstsq(A: Any, B: Any, rcond: Any = None, driver: Any = None) -> Any:
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    vector = B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]
+    vector = B.shape == A.shape[:-1]
     b = B[..., None] if vector else B
     n, none = A.shape[-1], np.zeros(0, A.real.dtype)
     x = _pinv(A, None if driver == "gels" else rcond) @ b
@@ -427,9 +426,9 @@ _NAMED: dict[str, Any] = {
     },
     "U S Vh": {"svd": ("LinalgSvd", _svd)},
 }
-bind(_TABLE, space=_space, prefix="linalg_")
+bind(_TABLE, space=_space, prefix="linalg_", lies=in_order)
 for _fields, _group in _NAMED.items():
-    bind(_group, space=_space, prefix="linalg_", fields=_fields)
+    bind(_group, space=_space, prefix="linalg_", fields=_fields, lies=in_order)
 bind({"matrix_rank": ("MatrixRank", _matrix_rank)}, space=_space, prefix="linalg_", constant="zero")
 _vecdot = guarded("linalg_vecdot", lambda x, y, *, dim=-1: (x.conj() * y).sum(dim))
 _space |= {"LinAlgError": LinAlgError, "matmul": matmul, "vecdot": taking_out("linalg_vecdot", _vecdot)}
@@ -465,14 +464,15 @@ bind(
         "addbmm": ("Addbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, np.sum(batch1 @ batch2, axis=0), beta, alpha)),
         "cholesky_solve": ("CholeskySolve", _cholesky_solve),
         "lu_solve": ("LinalgLuSolve", lambda b, LU_data, LU_pivots: _lu_solve(LU_data, LU_pivots, b)),
-    }
+    },
+    lies=in_order,
 )
 bind({"inner": ("View", lambda input, other: np.inner(input, other))}, operands=2)
 bind({"kron": ("UnsafeView", lambda input, other: np.kron(input, other))}, operands=2)
 bind({"addr": ("Addr", lambda input, vec1, vec2, beta=1, alpha=1: _added(input, np.outer(vec1, vec2), beta, alpha))}, operands=3)
 bind({"tensordot": ("View", _tensordot)}, method=False)
 bind(_NAMED["sign logabsdet"], fields="sign logabsdet")
-bind({"svd": ("LinalgSvd", _old_svd)}, fields="U S V")
+bind({"svd": ("LinalgSvd", _old_svd)}, fields="U S V", lies=in_order)
 bind({"qr": ("LinalgQr", lambda input, some=True: _qr(input, "reduced" if some else "complete"))}, fields="Q R")
 bind({"triangular_solve": ("TriangularSolve", _triangular)}, fields="solution cloned_coefficient")
 bind({"lu_unpack": ("LuUnpack", _unpack)}, fields="P L U", method=False)

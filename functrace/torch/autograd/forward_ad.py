@@ -106,7 +106,7 @@ def _duals(tensor: Any, level: Any) -> tuple[list[Any], bool]:
     seen, found, outside = set(stack), [], False
     while stack:
         node = stack.pop()
-        if isinstance(node, Dual) and (level is None or node.level is level):
+        if isinstance(node, Dual) and node.level is level:
             found.append(node)
             outside |= node.edges[0] is not None
             continue

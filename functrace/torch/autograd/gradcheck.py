@@ -101,7 +101,7 @@ def _check(
 
 
 def _compare(j: int, k: int, want: Any, got: Any, atol: float, rtol: float, what: str = "") -> None:
-    if not np.allclose(got, want, rtol, atol, equal_nan=True):
+    if not np.allclose(got, want, rtol, atol):
         raise GradcheckError(
             f"{what}Jacobian mismatch for output {j} with respect to input {k},\nnumerical:{wrap(want)!r}\nanalytical:{wrap(got)!r}\n"
         )
@@ -125,8 +125,7 @@ def _differences(func: Any, inputs: Sequence[Any], k: int, eps: float) -> list[A
                 ends.append(_outputs(func, inputs))
             x._a[place] = before
             rows.append([((p - m) / (2 * eps)).ravel() if p.dtype.kind in "fc" else np.zeros(p.size) for p, m in zip(*ends)])
-    count = len(_outputs(func, inputs))
-    return [np.array([row[j] for row in rows]) if rows else np.zeros((0, 0)) for j in range(count)]
+    return [np.array([row[j] for row in rows]).reshape(len(rows), a.size) for j, a in enumerate(_outputs(func, inputs))]
 
 
 def _projected(d: Any, unit: complex, complex_input: bool) -> Any:

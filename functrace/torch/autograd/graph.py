@@ -90,7 +90,6 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
 
     lock, seen = Lock(), {}  # type: ignore[var-annotated]
-    nodes = [t._edge[0] if t._rg else None for t in tensors]
 
     def one(k: int, g: Any) -> None:
         run = current_run()
@@ -110,7 +109,8 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
         if ready:
             fn(g if mode == "any" else row)
 
-    handles = [t.register_hook(functools.partial(one, k)) for k, t in enumerate(tensors) if t._rg]
+    handles = [t.register_hook(functools.partial(one, k)) for k, t in enumerate(tensors)]
+    nodes = [t._edge[0] for t in tensors]
     return _Handles(handles)
 
 

@@ -9,7 +9,7 @@ from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.discrete import Categorical
-from functrace.torch.distributions.distribution import Distribution, summed
+from functrace.torch.distributions.distribution import Distribution, fits, summed
 from functrace.torch.distributions.transforms import ComposeTransform, Rising, Transform
 
 T: Any = FUNCTIONS
@@ -63,7 +63,12 @@ class MixtureSameFamily(Distribution):
         if not isinstance(mixture, Categorical):
             raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(parts, Distribution):
-            raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
+        if not fits(mixture.batch_shape, parts.batch_shape[:-1]):
+            raise ValueError(
+                f"`mixture_distribution.batch_shape` ({mixture.batch_shape}) is not compatible with "
+                f"`component_distribution.batch_shape`({parts.batch_shape[:-1]})"
+            )
         if mixture.logits.shape[-1] != parts.batch_shape[-1]:
             raise ValueError(
                 f"`mixture_distribution component` ({mixture.logits.shape[-1]}) does not equal "

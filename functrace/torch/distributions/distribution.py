@@ -162,9 +162,8 @@ class Distribution:
         if value.shape[value.ndim - n :] != self._event_shape:
             raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
         wanted = self._batch_shape + self._event_shape
-        for i, j in zip(reversed(value.shape), reversed(wanted)):
-            if 1 not in (i, j) and i != j:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {wanted}.")
+        if not fits(value.shape, wanted):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {wanted}.")
         support = self.support
         if support is not None and not bool(support.check(value).all()):
             raise ValueError(
@@ -175,6 +174,11 @@ class Distribution:
     def __repr__(self) -> str:
         shown = [(k, self.__dict__[k]) for k in self.arg_constraints if k in self.__dict__]
         return f"{type(self).__name__}({', '.join(f'{k}: {v if v.numel() == 1 else v.size()}' for k, v in shown)})"
+
+
+def fits(x: Any, y: Any) -> bool:
+    """Whether two shapes can be broadcast together."""
+    return all(i == j or 1 in (i, j) for i, j in zip(reversed(x), reversed(y)))
 
 
 def summed(x: Any, n: int) -> Any:

@@ -163,8 +163,7 @@ class MultivariateNormal(Covariant):
             raise ValueError("loc must be at least one-dimensional.")
         matrix = self._take(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         if matrix.dim() < 2:
-            more = "" if self._given == "precision_matrix" else ", with optional leading batch dimensions"
-            raise ValueError(f"{self._given} must be at least two-dimensional{more}")
+            raise ValueError(f"{self._given} must be at least two-dimensional, with optional leading batch dimensions")
         batch = T["broadcast_shapes"](matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(*batch, loc.shape[-1])
         setattr(self, self._given, matrix.expand(*batch, *matrix.shape[-2:]))

@@ -74,7 +74,7 @@ class Transform:
         return id(self) if type(self).__init__ is not Transform.__init__ else ()
 
     def __call__(self, x: Any) -> Any:
-        if self._cache_size and x is self._kept[0]:
+        if x is self._kept[0]:
             return self._kept[1]
         y = self._call(x)
         if self._cache_size:
@@ -85,7 +85,7 @@ class Transform:
         raise NotImplementedError
 
     def _back(self, y: Any) -> Any:
-        if self._cache_size and y is self._kept[1]:
+        if y is self._kept[1]:
             return self._kept[0]
         x = self._inverse(y)
         if self._cache_size:
@@ -478,7 +478,7 @@ def _onto(constraint: Any, simplex: Any) -> Any:
     if constraint is constraints.real:
         return identity_transform
     if low is None and high is None:
-        raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
+        raise NotImplementedError(f"Cannot transform {constraint!r} constraints")
     if low is None:
         return ComposeTransform([ExpTransform(), AffineTransform(high, -1)])
     if high is None:

@@ -89,6 +89,15 @@ def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0
 
 
 def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False) -> Any:
+    apart = lambda x, y: (x - y + eps).norm(p, -1)
+    return _triplet_by(anchor, positive, negative, distance_function=apart, margin=margin, swap=swap)
+
+
+def _triplet_by(
+    anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False
+) -> Any:
+    if distance_function is None:
+        return _triplet(anchor, positive, negative, margin, swap=swap)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     a, b, c = (x._a.ndim for x in (anchor, positive, negative))
@@ -97,19 +106,6 @@ def _triplet(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: 
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
             f"{a}D, positive {b}D, and negative {c}D inputs"
         )
-
-    def apart(x: Any, y: Any) -> Any:
-        return (x - y + eps).norm(p, -1)
-
-    far = apart(anchor, negative)
-    return (margin + apart(anchor, positive) - (far.minimum(apart(positive, negative)) if swap else far)).clamp_min(0)
-
-
-def _triplet_by(
-    anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False
-) -> Any:
-    if distance_function is None:
-        return _triplet(anchor, positive, negative, margin, swap=swap)
     far = distance_function(anchor, negative)
     far = far.minimum(distance_function(positive, negative)) if swap else far
     return (margin + distance_function(anchor, positive) - far).clamp_min(0)

@@ -13,10 +13,9 @@ from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import BatchTracer
 from functrace.torch._dtypes import float32
-from functrace.torch._leaves import like
+from functrace.torch._layout import as_image, in_order, like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
-from functrace.torch._reduce import less
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn._padding import pad
 from functrace.torch.nn._pooling import avg_pool2d
@@ -34,7 +33,7 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
 def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     """The array with mean 0 and variance 1 over some axes, the factor that made it so, and what mean and variance were."""
     mean = _mean(x, axes)
-    d = less(x, mean)
+    d = x - mean
     variance = _mean(d * d, axes)
     factor = 1 / np.sqrt(variance + x.dtype.type(eps))
     return d * factor, factor, mean, variance
@@ -52,10 +51,7 @@ def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[
 
 def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, _ = _standardised(x, view, axes, eps, made)
-    y = y * w.reshape(across) if w is not None else y.copy() if made else y  # what was made is not given away
-    if b is not None:
-        y = np.add(y, b.reshape(across), out=y) if type(y) is type(b) is np.ndarray else y + b.reshape(across)
-    return y.reshape(x.shape)
+    return _affine(y.copy() if made and w is None else y, w, b, across).reshape(x.shape)  # what was made is not given away
 
 
 def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
@@ -93,12 +89,19 @@ def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, 
 
 
 _NORMS = {
-    name: Op(f"Native{name}Norm", _normal, [_unnormal, _unscale, _unshift], f"Native{name}NormBackward", frees=True)
+    name: Op(
+        f"Native{name}Norm",
+        _normal,
+        [_unnormal, _unscale, _unshift],
+        f"Native{name}NormBackward",
+        frees=True,
+        lies=in_order if name == "Layer" else as_image,
+    )
     for name in ("Batch", "Layer", "Group")
 }
 _FIXED = Op(  # by statistics that are given
     "NativeBatchNorm",
-    lambda x, w, b, mean, factor: _affine(less(x, mean) * factor, w, b),
+    lambda x, w, b, mean, factor: _affine((x - mean) * factor, w, b, factor.shape),
     [
         lambda g, _r, _x, w, _b, _mean, factor: g * (factor if w is None else factor * w.reshape(factor.shape)),
         lambda g, _r, x, _w, _b, mean, factor: _gathered(g * ((x - mean) * factor), factor.shape, _w.shape),
@@ -106,13 +109,16 @@ _FIXED = Op(  # by statistics that are given
     ],
     "NativeBatchNormBackward",
     frees=True,
+    lies=as_image,
 )
 
 
-def _affine(y: Any, w: Any, b: Any) -> Any:
-    across = (1, -1, *(1,) * (len(y.shape) - 2))
+def _affine(y: Any, w: Any, b: Any, across: Any) -> Any:
     y = y if w is None else y * w.reshape(across)
-    return y if b is None else y + b.reshape(across)
+    if b is None:
+        return y
+    b = b.reshape(across)
+    return np.add(y, b, out=y) if type(y) is type(b) is np.ndarray else y + b
 
 
 def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:

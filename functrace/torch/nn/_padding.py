@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._contact import read, unread
+from functrace.torch._layout import as_image
 from functrace.torch._nodes import Op
 from functrace.torch.nn._windows import filled
 
@@ -26,9 +27,7 @@ def _border_index(mode: str, n: int, lo: int, hi: int) -> Any:
 def _constant_pad(x: Any, pads: Any, value: Any) -> Any:
     grown = tuple((max(a, 0), max(b, 0)) for a, b in pads)
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads))
-    if not any(map(any, grown)):
-        return x[cut] * 1
-    return filled(x[cut], grown, value) if isinstance(x, np.ndarray) else np.pad(x[cut], grown, constant_values=value)
+    return filled(x[cut], grown, value) if any(map(any, grown)) else x[cut] * 1
 
 
 _CONSTANT_PAD = Op(
@@ -37,6 +36,7 @@ _CONSTANT_PAD = Op(
     [lambda g, _r, _x, pads, _value: _constant_pad(g, tuple((-a, -b) for a, b in pads), 0)],
     "ConstantPadNd",
     frees=False,
+    lies=as_image,
 )
 
 
@@ -44,7 +44,7 @@ def _unpad(g: Any, _r: Any, x: Any, index: Any) -> Any:
     return unread(g, _r, x, index)
 
 
-_BORDERS = {mode: [Op(f"{title}Pad{d}D", read, [_unpad], f"{title}Pad{d}DBackward") for d in (1, 2, 3)]
+_BORDERS = {mode: [Op(f"{title}Pad{d}D", read, [_unpad], f"{title}Pad{d}DBackward", lies=as_image) for d in (1, 2, 3)]
             for mode, title in (("reflect", "Reflection"), ("replicate", "Replication"), ("circular", "Circular"))}  # fmt: skip
 
 

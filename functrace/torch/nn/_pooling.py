@@ -13,6 +13,7 @@ from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import alike, index_add, index_set, value
 from functrace.torch._draws import rand
+from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
@@ -47,14 +48,8 @@ def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilat
     return kernel, stride, dilation, tuple(pads)
 
 
-def _lowest(dtype: Any) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-
-
 def _bordered(x: Any, pads: Pads) -> Any:
-    if isinstance(x, np.ndarray):
-        return filled(x, pads, _lowest(x.dtype))
-    return np.pad(x, ((0, 0),) * (len(x.shape) - len(pads)) + pads, constant_values=_lowest(x.dtype)) if any(map(any, pads)) else x
+    return filled(x, pads, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
 
 
 def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
@@ -81,7 +76,8 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
 
 
 _MAX_POOL = {
-    d: Op(f"MaxPool{d}DWithIndices", _max_pool, [_unmax_pool], f"MaxPool{d}DWithIndicesBackward", frees=True, flat=True) for d in (2, 3)
+    d: Op(f"MaxPool{d}DWithIndices", _max_pool, [_unmax_pool], f"MaxPool{d}DWithIndicesBackward", frees=True, flat=True, lies=as_image)
+    for d in (2, 3)
 }
 
 
@@ -130,8 +126,8 @@ def _max_pool_of(d: int) -> Any:
         geometry = _pool_geometry(input, d, kernel_size, stride, padding, dilation, ceil_mode)
         out = call(_MAX_POOL[d], (input,), geometry)
         if out._rg and type(out._a) is np.ndarray:  # the rule looks into the result; users may write to it, as by relu_
-            out._a, out._ver = np.copy(out._a), [0]
-        return (out, wrap(_positions(input._a, *geometry))) if return_indices else out
+            out._a, out._ver = out._a.copy("K"), [0]
+        return (out, wrap(as_image(_positions(input._a, *geometry), input._a))) if return_indices else out
 
     return max_pool
 
@@ -155,7 +151,7 @@ def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation:
     return overlap(g, _x.shape[-d:], kernel, stride, dilation, pads)
 
 
-_AVG_POOL = {d: Op(f"AvgPool{d}D", _average, [_unaverage], f"AvgPool{d}DBackward", frees=True) for d in (2, 3)}
+_AVG_POOL = {d: Op(f"AvgPool{d}D", _average, [_unaverage], f"AvgPool{d}DBackward", frees=True, lies=as_image) for d in (2, 3)}
 
 
 def _avg_pool_of(d: int) -> Any:
@@ -231,8 +227,8 @@ def _by_terms(x: Any, m: Any) -> Any:
 
 def mapped(node: str) -> Op:
     """A row that applies a constant matrix along each of the last axes."""
-    back = lambda g, _r, _x, maps: _along(g, [m.T for m in maps])
-    return Op(node, _along, [back], node + "Backward", frees=True)
+    back = lambda g, _r, _x, maps: in_order(_along(g, [m.T for m in maps]))
+    return Op(node, _along, [back], node + "Backward", frees=True, lies=as_image)
 
 
 def _bins(n: int, out: int) -> list[tuple[int, int]]:
@@ -285,7 +281,7 @@ def _unpicked(g: Any, _r: Any, x: Any, found: Any, d: int) -> Any:
 
 
 def _picking(name: str) -> dict[int, Op]:
-    return {d: Op(f"{name}MaxPool{d}D", _picked, [_unpicked], f"{name}MaxPool{d}DBackward") for d in (2, 3)}
+    return {d: Op(f"{name}MaxPool{d}D", _picked, [_unpicked], f"{name}MaxPool{d}DBackward", lies=as_image) for d in (2, 3)}
 
 
 _ADAPTIVE_MAX, _FRACTIONAL_MAX = _picking("Adaptive"), _picking("Fractional")
@@ -307,7 +303,7 @@ def _adaptive_max(d: int) -> Any:
         best = np.argmax(rows, axis=-1)
         found = np.take_along_axis(np.broadcast_to(flat, rows.shape), best[..., None], -1)[..., 0]
         values = call(_ADAPTIVE_MAX[d], (input,), (found, d))
-        return (values, wrap(found)) if return_indices else values
+        return (values, wrap(as_image(found, input._a))) if return_indices else values
 
     return adaptive_max_pool
 
@@ -376,7 +372,7 @@ def _unpooled(x: Any, found: Any, shape: Sizes, d: int) -> Any:
     return np.reshape(out, shape)
 
 
-_UNPOOL = {d: Op(node, _unpooled) for d, node in ((1, "SqueezeBackward1"), (2, "MaxUnpool2D"), (3, "MaxUnpool3D"))}
+_UNPOOL = {d: Op(node, _unpooled, lies=as_image) for d, node in ((1, "SqueezeBackward1"), (2, "MaxUnpool2D"), (3, "MaxUnpool3D"))}
 
 
 def _max_unpool(d: int) -> Any:

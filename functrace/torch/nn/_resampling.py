@@ -15,6 +15,7 @@ from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import index_add, read, stop_gradient, unread, vjp
 from functrace.torch._create import spaced
+from functrace.torch._layout import as_image, in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
@@ -74,7 +75,7 @@ _UPSAMPLE = {
 }
 _UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa") for mode in ("bilinear", "bicubic")})
 _NEAREST = {
-    mode: {d: Op(f"Upsample{node}{d}D", read, [unread], f"Upsample{node}{d}DBackward") for d in (1, 2, 3)}
+    mode: {d: Op(f"Upsample{node}{d}D", read, [unread], f"Upsample{node}{d}DBackward", lies=as_image) for d in (1, 2, 3)}
     for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
 }
 
@@ -262,7 +263,7 @@ def _unsee(g: Any, _r: Any, _x: Any, grid: Any, how: Sequence[Any], made: Any) -
     pixels = n * math.prod(sizes)
     places = corner + pixels * np.arange(channels).reshape(-1, *(1,) * len(corner.shape))
     whole = index_add(np.zeros(channels * pixels, g.dtype), np.ravel(np.swapaxes(g, 0, 1)[:, None] * share), np.ravel(places))
-    return np.swapaxes(np.reshape(whole, (channels, n, *sizes)), 0, 1)
+    return in_order(np.swapaxes(np.reshape(whole, (channels, n, *sizes)), 0, 1))
 
 
 def _ungrid(g: Any, _r: Any, x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
@@ -270,7 +271,9 @@ def _ungrid(g: Any, _r: Any, x: Any, grid: Any, how: Sequence[Any], made: Any) -
     return pull(np.sum(_seen(x, corner) * np.swapaxes(g, 0, 1)[:, None], axis=0))[0]
 
 
-_GRID_SAMPLE = {d: Op(f"GridSampler{d}D", _grid_sample, [_unsee, _ungrid], f"GridSampler{d}DBackward", frees=True) for d in (2, 3)}
+_GRID_SAMPLE = {
+    d: Op(f"GridSampler{d}D", _grid_sample, [_unsee, _ungrid], f"GridSampler{d}DBackward", frees=True, lies=in_order) for d in (2, 3)
+}
 
 
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:

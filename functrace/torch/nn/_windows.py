@@ -16,6 +16,7 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import linear
+from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 
 Sizes = tuple[int, ...]
@@ -27,6 +28,8 @@ def filled(x: Any, pads: Pads, value: float = 0) -> Any:
     if not any(map(any, pads)):
         return x
     lead = x.ndim - len(pads)
+    if not isinstance(x, np.ndarray):
+        return np.pad(x, ((0, 0),) * lead + pads, constant_values=value)
     out: Any = np.full((*x.shape[:lead], *(n + a + b for n, (a, b) in zip(x.shape[lead:], pads))), value, x.dtype)
     out[(..., *(slice(a, a + n) for n, (a, _) in zip(x.shape[lead:], pads)))] = x
     return out
@@ -110,12 +113,12 @@ def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
     """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
     stride, dilation, pads, groups = geometry
     c = windows(x, kernel, stride, dilation, pads)
-    return np.reshape(c, (x.shape[0], groups, -1, math.prod(c.shape[-len(kernel) :])))
+    return c.reshape(x.shape[0], groups, -1, math.prod(c.shape[-len(kernel) :]))
 
 
 def _rows(g: Any, groups: int) -> Any:
     """Channels by groups and places: (examples, groups, channels of one, places)."""
-    return np.reshape(g, (g.shape[0], groups, g.shape[1] // groups, -1))
+    return g.reshape(g.shape[0], groups, g.shape[1] // groups, -1)
 
 
 def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
@@ -126,9 +129,15 @@ def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
         some = max(1, _AT_ONCE // max(1, x.shape[1] * math.prod((*kernel, *sizes))))
         if len(x) > some:
             return np.concatenate([_convolve(x[k : k + some], w, b, geometry) for k in range(0, len(x), some)])
-    y = np.matmul(np.reshape(w, (groups, w.shape[0] // groups, -1)), _columns(x, kernel, geometry))
-    y = np.reshape(y, (x.shape[0], w.shape[0], *sizes))
-    return y if b is None else y + np.reshape(b, (-1, *(1,) * len(kernel)))
+    y = np.matmul(w.reshape(groups, w.shape[0] // groups, -1), _columns(x, kernel, geometry))
+    return _biased(y.reshape(x.shape[0], w.shape[0], *sizes), b)
+
+
+def _biased(y: Any, b: Any) -> Any:
+    if b is None:
+        return y
+    b = b.reshape(-1, *(1,) * (len(y.shape) - 2))
+    return np.add(y, b, out=y) if type(y) is type(b) is np.ndarray else y + b
 
 
 def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
@@ -164,10 +173,11 @@ _CONVOLUTION = Op(
     ],
     "ConvolutionBackward",
     frees=True,
+    lies=as_image,
 )
 _TRANSPOSED = Op(
     "Convolution",
-    lambda x, w, b, sizes, geometry: _spread(x, w, sizes, geometry) + (0 if b is None else np.reshape(b, (-1, *(1,) * (len(w.shape) - 2)))),
+    lambda x, w, b, sizes, geometry: _biased(_spread(x, w, sizes, geometry), b),
     [
         lambda g, _r, _x, w, _b, _sizes, geometry: _convolve(g, w, None, geometry),
         lambda g, _r, x, _w, _b, _sizes, geometry: _weigh(g, x, _w.shape[2:], geometry),
@@ -175,6 +185,7 @@ _TRANSPOSED = Op(
     ],
     "ConvolutionBackward",
     frees=True,
+    lies=as_image,
 )
 
 
@@ -307,8 +318,17 @@ def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes,
     return overlap(np.reshape(c, (c.shape[0], -1, *kernel, *out)), sizes, kernel, stride, dilation, pads)
 
 
-_IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True)
+_IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True, lies=in_order)
 _COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", frees=True)
+
+
+def _geometry(shape: Sizes, kernel: Any, stride: Any, dilation: Any, padding: Any) -> tuple[Sizes, Sizes, Sizes, Pads, Sizes]:
+    """What is given for each axis, and how many windows there are."""
+    kernel, stride, dilation = (each(x, 2) for x in (kernel, stride, dilation))
+    if min(*kernel, *stride, *dilation) < 1:
+        raise RuntimeError(f"kernel_size={kernel}, stride={stride} and dilation={dilation} should be greater than zero")
+    pads = tuple((p, p) for p in each(padding, 2))
+    return kernel, stride, dilation, pads, lengths([n + a + b for n, (a, b) in zip(shape, pads)], kernel, stride, dilation)
 
 
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
@@ -317,9 +337,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
         return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
     if input._a.ndim != 4:
         raise RuntimeError(f"Input Error: Only 3D or 4D (batch) tensors expected, but got {input._a.ndim}D: {list(input.shape)}")
-    pads = tuple((p, p) for p in each(padding, 2))
-    kernel, steps, gaps = each(kernel_size, 2), each(stride, 2), each(dilation, 2)
-    places = lengths([n + a + b for n, (a, b) in zip(input._a.shape[2:], pads)], kernel, steps, gaps)
+    kernel, steps, gaps, pads, places = _geometry(input._a.shape[2:], kernel_size, stride, dilation, padding)
     if min(places) < 1:
         raise RuntimeError(
             f"Given input with spatial size {tuple(input._a.shape[2:])}, kernel_size={kernel}, dilation={gaps}, "
@@ -333,9 +351,10 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     """The transpose of `unfold`: columns added up where they came from."""
     if input._a.ndim == 2:
         return fold(input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
-    sizes, kernel, steps, gaps = (each(x, 2) for x in (output_size, kernel_size, stride, dilation))
-    pads = tuple((p, p) for p in each(padding, 2))
-    places = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, steps, gaps)
+    if input._a.ndim != 3:
+        raise RuntimeError(f"fold(): Expected 2D or 3D (batch mode) tensor for input, but got: {list(input.shape)}")
+    sizes = each(output_size, 2)
+    kernel, steps, gaps, pads, places = _geometry(sizes, kernel_size, stride, dilation, padding)
     if input._a.shape[1] % math.prod(kernel):
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "

@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
+from functrace.torch._layout import as_image, in_order
 from functrace.torch._limits import LIMITS, limited
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
@@ -66,7 +67,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     return out if bias is None else out + bias
 
 
-_BILINEAR = Op("Trilinear", lambda x, y, w: np.einsum("ni,kij,nj->nk", x, w, y))
+_BILINEAR = Op("Trilinear", lambda x, y, w: np.einsum("ni,kij,nj->nk", x, w, y), lies=in_order)
 
 
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
@@ -128,10 +129,15 @@ def _channels_shuffled(x: Any, groups: int) -> Any:
     return np.reshape(np.swapaxes(np.reshape(x, (n, groups, c // groups, *rest)), 1, 2), x.shape)
 
 
-_SHUFFLE = Op("PixelShuffle", _shuffled, [lambda g, _r, _x, r: _unshuffled(g, r)], "PixelUnshuffle", frees=False)
-_UNSHUFFLE = Op("PixelUnshuffle", _unshuffled, [lambda g, _r, _x, r: _shuffled(g, r)], "PixelShuffle", frees=False)
+_SHUFFLE = Op("PixelShuffle", _shuffled, [lambda g, _r, _x, r: _unshuffled(g, r)], "PixelUnshuffle", frees=False, lies=as_image)
+_UNSHUFFLE = Op("PixelUnshuffle", _unshuffled, [lambda g, _r, _x, r: _shuffled(g, r)], "PixelShuffle", frees=False, lies=as_image)
 _CHANNELS = Op(
-    "ChannelShuffle", _channels_shuffled, [lambda g, _r, _x, k: _channels_shuffled(g, _x.shape[1] // k)], "ChannelShuffle", frees=False
+    "ChannelShuffle",
+    _channels_shuffled,
+    [lambda g, _r, _x, k: _channels_shuffled(g, _x.shape[1] // k)],
+    "ChannelShuffle",
+    frees=False,
+    lies=as_image,
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
-from functrace.torch._leaves import forget
+from functrace.torch._layout import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import type_name
@@ -296,15 +296,21 @@ class Module(Pickled, Hooked):
                 self._buffers[name] = fn(t)
         return self
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_options: Any) -> Self:
-        """Convert floating-point parameters and buffers, in place, to a dtype; the device can only be the CPU."""
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Self:
+        """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; the device can
+        only be the CPU.
+        """
         for x in args:
             dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
             device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
         _dtypes.device_of(device)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
-        return self if dtype is None else self._apply(lambda t: t.to(dtype) if t._a.dtype.kind in "fc" else t)
+
+        def convert(t: Any) -> Any:
+            return t.to(dtype=dtype if t._a.dtype.kind in "fc" else None, memory_format=memory_format if t._a.ndim == 4 else None)
+
+        return self if dtype is None and memory_format is None else self._apply(convert)
 
     def float(self) -> Self:
         """Floating-point parameters and buffers as float32."""

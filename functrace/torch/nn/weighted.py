@@ -51,7 +51,10 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = empty(num_parameters, dtype=dtype, device=device)
-        self.weight._a[...] = init
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        init.constant_(self.weight, self.init)
 
     def forward(self, input: Any) -> Any:
         return F.prelu(input, self.weight)

@@ -193,12 +193,12 @@ class LBFGS(Optimizer):
             return first
         memory, loss_before = _Memory(s), s.get("prev_loss")
         d, g_before = (None if s.get(k) is None else s[k]._a for k in ("d", "prev_flat_grad"))
-        t = None if s.get("t") is None else number(s["t"])
+        t = number(s.get("t"))
         iterations = 0
         while iterations < o["max_iter"]:
             iterations += 1
             s["n_iter"] += 1
-            if s["n_iter"] == 1 or d is None or t is None:
+            if d is None:
                 d, memory = -g, _Memory({})
             else:
                 memory.learn(g - g_before, d * d.dtype.type(t), o["history_size"])

@@ -360,9 +360,8 @@ class SequentialLR(LRScheduler):
 
     def step(self, epoch: int | None = None) -> None:
         self.last_epoch += 1
-        k = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[k]
-        if k > 0 and self._milestones[k - 1] == self.last_epoch:
+        scheduler = self._schedulers[bisect_right(self._milestones, self.last_epoch)]
+        if self.last_epoch in self._milestones:
             scheduler._go_to(0)
         else:
             scheduler.step()

@@ -18,10 +18,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _decaying(decay: float) -> float:
+def _decaying(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
-    return decay
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
@@ -158,13 +157,8 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self.anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[float]:
-        step = self._step_count - 1
-        if not self.anneal_epochs:
-            step = max(1, step)
-        before, now = (
-            self._share(max(0, step - 1) if self.anneal_epochs else 0),
-            self._share(max(1, step) if not self.anneal_epochs else step),
-        )
+        step = max(self._step_count - 1, not self.anneal_epochs)
+        before, now = self._share(step - 1), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:
             start = group["lr"] if before == 1 else (group["lr"] - before * group["swa_lr"]) / (1 - before)

@@ -105,8 +105,10 @@ def _up_to(spec: TreeSpec, tree: Any) -> list[Any]:
     if spec.type is None:
         return [tree]
     node = _node(tree)
-    if node is None or node[0] is not spec.type or len(node[1]) != len(spec.children_specs):
+    if node is None or node[0] is not spec.type:
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
+    if len(node[1]) != len(spec.children_specs):
+        raise ValueError(f"Node arity mismatch; expected {len(spec.children_specs)}, but got {len(node[1])}.")
     children: Sequence[Any] = [tree[k] for k in spec.context] if spec.type in (dict, OrderedDict) else node[1]
     return [x for s, c in zip(spec.children_specs, children) for x in _up_to(s, c)]
 

@@ -149,7 +149,6 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
 
         return run
 
-    place = 0
     for place in range(0, size * (segments - 1), size or 1):
         input = checkpoint(chain(place, place + size), input, use_reentrant=use_reentrant, **kwargs)
     return chain(size * (segments - 1), len(steps))(input)
