@@ -225,7 +225,9 @@ class gaussian_kde:
         """The logarithm of the density at points, one in each column."""
         points = np.atleast_2d(as_float(points))
         if points.shape[0] != self.d:
-            points = np.reshape(points, (self.d, -1))
+            if points.shape != (1, self.d):
+                raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {self.d}")
+            points = np.reshape(points, (self.d, 1))
         factor = np.linalg.cholesky(self.covariance)
         gaps = np.linalg.solve(factor, np.reshape(self.dataset[:, :, None] - points[:, None, :], (self.d, -1)))
         energy = -np.reshape(np.sum(gaps**2, axis=0), (self.n, -1)) / 2 + np.log(self.weights)[:, None]

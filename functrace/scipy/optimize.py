@@ -150,6 +150,7 @@ def root_scalar(
 
     def solver(g: Any, x: Any) -> Any:
         slope = None if bracket is not None else lambda y: grad(g)(float(y))
+        kwargs.update({"fprime2": lambda y: grad(grad(g))(float(y))} if method == "halley" else {})
         found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **kwargs)
         if not found.converged:
             raise ArithmeticError(f"root_scalar: {found.flag}")
@@ -434,7 +435,7 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
 
     which = opaque(block, y, w)
     same = which[:, None] == which
-    return _scipy.OptimizeResult(x=(same @ (w * y)) / (same @ w), weights=same @ w)
+    return _scipy.OptimizeResult(x=(same @ (w * y)) / (same @ w))
 
 
 @_declared("linear_sum_assignment", one(3, 3), constant=True)
