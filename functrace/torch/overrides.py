@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
+from functrace.errors import trim
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
@@ -65,20 +66,22 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
-        if _inside.get():
-            return function(*args, **kwargs)
-        types = _overriding((*args, *kwargs.values()))
-        if not types:
-            return function(*args, **kwargs)
-        for cls in types:
-            out = cls.__torch_function__(asking, tuple(types), args, kwargs or None)
-            if out is not NotImplemented:
-                return out
-        name = getattr(function, "__name__", "function")
-        raise TypeError(
-            f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
-            + "\n".join(f"  - tensor subclass {cls}" for cls in types)
-        )
+        try:
+            types = [] if _inside.get() else _overriding((*args, *kwargs.values()))
+            for cls in types:
+                out = cls.__torch_function__(asking, tuple(types), args, kwargs or None)
+                if out is not NotImplemented:
+                    return out
+            if not types:
+                return function(*args, **kwargs)
+            name = getattr(function, "__name__", "function")
+            raise TypeError(
+                f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
+                + "\n".join(f"  - tensor subclass {cls}" for cls in types)
+            )
+        except Exception as error:
+            trim(error)
+            raise
 
     asking.overridable = True  # type: ignore[attr-defined]
     return asking
