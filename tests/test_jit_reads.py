@@ -727,6 +727,15 @@ def test_an_attribute_is_noticed_to_change_however_it_is_read(name, cls):
     alike(jitted(X), X * 3.0)
 
 
+def test_what_a_library_holds_behind_a_function_leaves_room_for_the_programs_own(monkeypatch):
+    monkeypatch.setattr(copy, "dispatch_table", {type(f"C{k}", (), {}): functools.partial(int, k) for k in range(3000)})
+    model = Box()
+    jitted = jit(lambda x: x * vars(doubled(model))[WORD])
+    for w in (1.0, 2.0):
+        model.w = w
+        alike(jitted(X), X * w)
+
+
 def test_an_attribute_that_a_library_reads_is_noticed_to_change(tmp_path, monkeypatch):
     folder = tmp_path / "site-packages"
     folder.mkdir()

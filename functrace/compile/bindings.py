@@ -183,11 +183,14 @@ class Bindings:
             name, x = todo.pop()
             if isinstance(x, Tracer) and not x.owner.closed:
                 self.traced = True
-            if callable(x) and getattr(x, "__name__", None) in _ANY:  # by another name
+            anything = callable(x) and getattr(x, "__name__", None) in _ANY  # by another name
+            if anything:
                 self.names[x.__name__] = None
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
             seen.add(id(x))
+            if anything and getattr(x, "__module__", "") in sys.stdlib_module_names:  # all that it reads: not the library behind it too
+                continue
             if isinstance(x, np.ndarray):
                 self.arrays[id(x)] = (name, x)
                 if x.dtype == object:
