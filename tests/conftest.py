@@ -67,16 +67,19 @@ def _state():
         "sys.getrecursionlimit()": sys.getrecursionlimit(),
         "np.random's global state": _random_state(),
         "sys.settrace": type(sys.gettrace()),  # coverage sets another of its own after a test that is not measured
-        "number of threads": sum(not t.name.startswith("functrace-") for t in threading.enumerate()),
     }
 
 
 @pytest.fixture(autouse=True)
 def no_global_state_leaks():
-    before = _state()
+    before, threads = _state(), threading.enumerate()
     yield
     after = _state()
     changed = [name for name in before if before[name] != after[name]]
+    for thread in threading.enumerate():
+        if thread not in threads and not thread.name.startswith("functrace-"):
+            thread.join(1.0)  # one that has done its work may not have ended
+            changed += [f"the threads: {thread.name} goes on"] * thread.is_alive()
     if changed:
         np.seterr(**before["np.geterr()"])
         sys.setrecursionlimit(before["sys.getrecursionlimit()"])
