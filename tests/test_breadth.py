@@ -390,6 +390,7 @@ def test_vectorize_r_c_and_ndenumerate():
     x = np.array([0.4, -1.3, 2.2])
     relu = fnp.vectorize(lambda a, b: a * b if a > 0 else 0.0)
     same(ft.grad(lambda x: relu(x, 2.0).sum())(x), [2, 0, 2])
+    assert ft.vjp(fnp.vectorize(np.sin, otypes=[float]), x[:0])[0].shape == (0,)
     np.testing.assert_array_equal(relu(x, 2.0), np.vectorize(lambda a, b: a * b if a > 0 else 0.0)(x, 2.0))
     ft.check_grads(lambda x: fnp.vectorize(lambda a: (a * a, np.sin(a)))(x), x)
     ft.check_grads(lambda x: fnp.vectorize(np.dot, signature="(n),(n)->()")(np.stack([x, x**2]), x), x)

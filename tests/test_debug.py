@@ -504,6 +504,7 @@ VALUES = [  # in a few characters, and in full
     (np.full(49, complex(np.nan)), "complex128[49] with 49 nan", ""),
     (np.arange(49) > 3, "bool[49]", ""),
     (np.repeat([0.0, 1.0], [32, 96]), "float64[128] in [0, 1]", f"mean 0.75, standard deviation 0.433\n0 ▃{' ' * 30}█ 1"),
+    (1 + np.arange(128) // 64 * 2.0**-49, "float64[128] in [1, 1]", f"mean 1, standard deviation 8.882e-16\n1 █{' ' * 30}█ 1"),
     (np.zeros((0, 3)), "[]", "[]"),
     (None, "NoneType", ""),
 ]

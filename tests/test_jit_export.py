@@ -178,6 +178,8 @@ LOOKS = {
     "complex": (lambda x: x * complex(x[0]).real, (V + 2,), (V + 3,)),
     "float": (lambda x: x * float(x[0]), (V + 2,), (V + 3,)),
     "mask": (lambda x: x[x > 0], (V,), (-V,)),
+    "slice": (lambda x: x[np.argmax(x) :] * 2, (V,), (-V,)),
+    "slices": (lambda x: x[None, : np.argmax(x)] * 2, (V[::-1].copy(),), (V,)),
     "text": (lambda x, i: x * {"1": 2.0, "2": 3.0}[str(i)], (V, 1), (V, 2)),
     "places": (lambda x: np.flatnonzero(x > 0) * 2, (V,), (-V,)),
     "round": (lambda x, y: x * round(y), (V, 2.2), (V, 3.3)),
@@ -185,12 +187,15 @@ LOOKS = {
 }
 
 
-@pytest.mark.parametrize("name", LOOKS)
-def test_the_source_and_the_file_check_what_python_looked_at(name):
+# the replay of a tape finds other places by itself
+@pytest.mark.parametrize(
+    ("name", "traced"), [(name, traced) for name in LOOKS for traced in (False, True) if not traced or name != "places"]
+)
+def test_the_source_and_the_file_check_what_python_looked_at(name, traced):
     f, args, others = LOOKS[name]
     jitted = ft.jit(f)
     wanted = jitted(*args)
-    (program,) = jitted.programs()
+    (program,) = [ft.trace(f)(*args)] if traced else jitted.programs()
     namespace, file = {}, io.BytesIO()
     exec(to_python(program), namespace)
     ft.save(file, program)

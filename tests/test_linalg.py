@@ -155,6 +155,14 @@ def test_phases_of_complex_vectors_are_those_returned(shape):
     check_grads(lambda x: list(np.linalg.svd(x, full_matrices=False)), complex_matrix(*shape), order=1, step=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("p", [None, "fro", "nuc", 1])
+def test_the_condition_of_a_complex_matrix_is_real(p):
+    x = complex_matrix(3, 3)
+    found = ft.vjp(lambda x: np.linalg.cond(x, p), x)[0]
+    assert found.dtype == float and found == pytest.approx(np.linalg.cond(x, p).real)
+    check_grads(lambda x: np.linalg.cond(x, p), x, order=1, step=1e-4, rtol=1e-4)
+
+
 def test_null_pairs():
     a = np.diag([2.0, 1.0, 0.0, 0.0])
     g = ft.grad(lambda x: np.sum(np.linalg.svd(x)[1] ** 2))(a)

@@ -121,3 +121,12 @@ def test_rotations_between_two_at_constant_speed(transform):
     assert np.allclose(between(transform.Rotation, 0.3).as_matrix(), theirs.as_matrix())
     rate = ft.jacfwd(lambda t: between(transform.Rotation, t).as_matrix())(0.3)
     assert np.isclose(np.linalg.norm(rate) / np.sqrt(2), (Theirs.from_rotvec(a).inv() * Theirs.from_rotvec(b)).magnitude())
+
+
+@pytest.mark.parametrize("seq", ["xxy", "xYz", "xy", "xyw"])
+def test_axes_that_are_none_raise_both_ways(transform, seq):
+    with pytest.raises(ValueError, match="3 axes from"):
+        ft.grad(lambda v: transform.Rotation.from_rotvec(v).as_euler(seq)[0])(V)
+    if seq != "xy":
+        with pytest.raises(ValueError, match="3 axes from"):
+            transform.Rotation.from_euler(seq, [0.1, 0.2, 0.3])

@@ -324,7 +324,7 @@ CONDITIONS = ["not-a-knot", "natural", "clamped", ((1, 0.3), (2, -0.4)), ("not-a
         (lambda m, x, y: m.PchipInterpolator(x, y), (X, Y), Q),
         (lambda m, x, y: m.PchipInterpolator(x, y), (X, np.sort(Y)), Q),
         *((lambda m, x, y, k=k: m.Akima1DInterpolator(x, y, method=k), (X, Y), INSIDE) for k in ("akima", "makima")),
-        *((lambda m, x, y, k=k: m.make_interp_spline(x, y, k), (X, Y), INSIDE) for k in (1, 2, 3, 4, 5)),
+        *((lambda m, x, y, k=k: m.make_interp_spline(x, y, k), (X, Y), INSIDE) for k in (0, 1, 2, 3, 4, 5)),
         *((lambda m, x, y, bc=bc: m.make_interp_spline(x, y, bc_type=bc), (X, Y), INSIDE) for bc in ("natural", "clamped")),
         (lambda m, x, y: m.make_interp_spline(x, y).antiderivative(2), (X, Y), INSIDE),
         *((lambda m, x, y, k=k: m.InterpolatedUnivariateSpline(x, y, k=k), (X, Y), Q) for k in (1, 2, 3, 4)),

@@ -258,3 +258,37 @@ def test_a_t_test_has_its_degrees_of_freedom(stats, x, equal_var):
 def test_a_method_without_a_rule_names_the_remedy(stats, call, words):
     with pytest.raises(errors.UnsupportedError, match=words):
         ft.grad(lambda k: call(stats, k))(0.5)
+
+
+def traced(f, x):
+    """`f(x)` by functrace's own rules, and its gradient."""
+    return ft.value_and_grad(lambda v: np.sum(f(v)))(np.asarray(x, float))
+
+
+def test_laws_of_counts_and_matrices_by_their_names(stats):
+    x, concentration, wide = np.array([1, 3, 2]), np.array([1.0, 2.0, 0.5]), np.arange(24.0).reshape(4, 2, 3) / 10
+    value, slope = traced(lambda a: stats.dirichlet_multinomial.logpmf(x, a, 6), concentration)
+    f = lambda a: theirs.dirichlet_multinomial.logpmf(x, a, 6)
+    assert np.isclose(value, f(concentration))
+    assert np.allclose(slope, [(f(concentration + d) - f(concentration - d)) / 2e-6 for d in 1e-6 * np.eye(3)])
+    many = ft.jvp(lambda x: stats.matrix_normal.logpdf(x, np.zeros((2, 3))), (wide,), (wide,))[0]  # not their sum
+    assert np.allclose(many, theirs.matrix_normal.logpdf(wide, np.zeros((2, 3))))
+    for law in ("wishart", "invwishart"):
+        with pytest.raises(ValueError, match="not met"):
+            traced(lambda c: getattr(stats, law).logpdf(c, 0.7, np.eye(2)), np.eye(2))
+
+
+def test_summaries_at_the_ends_of_what_they_take(stats):
+    for mean in (stats.hmean, lambda x: stats.pmean(x, 2)):
+        assert np.isnan(traced(mean, [1.0, -1.0, 2.0])[0])
+        assert np.isfinite(traced(mean, [1.0, 0.5, 2.0])[0])
+    for same in (0.7, 2.0):  # the mean resultant length is a bit more than 1
+        spread, slope = traced(stats.circstd, np.full(7, same))
+        assert spread < 1e-6 and np.isfinite(slope).all()
+    assert np.array_equal(traced(lambda u: stats.energy_distance(u, np.arange(4.0)), np.arange(4.0))[1], np.zeros(4))
+
+
+@pytest.mark.parametrize("name", ["boxcox", "yeojohnson"])
+def test_a_transform_without_its_parameter_says_that_it_is_wanted(stats, name):
+    with pytest.raises(errors.UnsupportedError, match="Pass lmbda"):
+        traced(lambda x: getattr(stats, name)(x)[0], [1.0, 2.0, 3.0])

@@ -175,3 +175,9 @@ def test_a_program_without_a_derivative_raises(optimize, c, rows, limits):
 def test_minimize_from_a_dict_names_what_takes_one(optimize):
     with pytest.raises(errors.InputTypeError, match="scipy_objective"):
         optimize.minimize(lambda p: p["a"] ** 2, {"a": 1.0})
+
+
+def test_a_numerators_first_coefficient_is_differentiated_at_zero(signal):
+    response = lambda m: lambda num: m.freqresp((num, [1.0, 0.4, 2.0]), [0.7])[1].real.sum() + m.tf2ss(num, [1.0, 0.4, 2.0])[2].sum()
+    wanted = [response(ss)(d + 1) - response(ss)(np.ones(3)) for d in np.eye(3)]  # it is linear
+    assert np.allclose(ft.grad(response(signal))(np.array([0.0, 0.0, 1.5])), wanted)

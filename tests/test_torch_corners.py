@@ -3,7 +3,10 @@
 import collections
 import collections.abc
 import importlib
+import io
 import math
+import pickle
+import re
 import types
 
 import numpy as np
@@ -240,3 +243,45 @@ def test_whether_a_matrix_is_singular_is_decided_in_its_own_precision():
             assert torch.linalg.inv_ex(torch.tensor(a)).info > 0
         else:
             assert torch.linalg.inv_ex(torch.tensor(a)).info == 0
+
+
+def test_arguments_that_pytorch_refuses_are_refused():
+    one, two = torch.ones(2, 3), torch.ones(3, 2, dtype=torch.float64)
+    spectrum = torch.stft(torch.arange(16.0), 8, hop_length=2, return_complex=True)
+    for call, words in (
+        (lambda: torch.addmm(torch.ones(2), one.double(), two), "self and mat2 must have the same dtype, but got Float and Double"),
+        (lambda: torch.addbmm(torch.ones(2, 2), one.double()[None], two[None].float()), "mat1 and mat2 must have the same dtype"),
+        (lambda: torch.baddbmm(torch.ones(1, 2, 2), one[None], two[None]), "got: input float, batch1: float, batch2: double"),
+        (lambda: torch.nn.functional.linear(one, one, torch.ones(2, dtype=torch.float64)), "self and mat2 must have the same dtype"),
+        (lambda: torch.quantile(torch.ones(3), torch.tensor([[0.5]])), "q must be a scalar or 1D"),
+        (lambda: +torch.tensor([True]), "on a bool tensor is not supported"),
+        (lambda: torch.poisson(torch.tensor([math.nan])), "expected rate to be non-negative"),
+        (lambda: torch.stft(torch.ones(16), 4, hop_length=0, return_complex=True), "expected hop_length > 0"),
+        (
+            lambda: torch.stft(torch.ones(16), 4, window=torch.ones(1), return_complex=True),
+            "1D window tensor of size equal to win_length=4",
+        ),
+        (lambda: torch.stft(torch.ones(16), 40, return_complex=True), "expected 0 < n_fft < 32"),
+        (lambda: torch.istft(spectrum, 6, 2), "frequency dimension of the input tensor to be 4, but got 5"),
+        (lambda: torch.istft(spectrum.real, 8, 2), "istft requires a complex-valued input"),
+    ):
+        with pytest.raises(RuntimeError, match=re.escape(words)):
+            call()
+    assert torch.binomial(torch.tensor([2.0]), torch.tensor([math.nan])).isnan().all()
+
+
+def test_resize_reads_memory_and_tensordot_takes_axes_in_a_tensor():
+    x = torch.arange(6.0).reshape(2, 3).t()
+    assert x.resize_(2, 3).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=torch.tensor([[1], [0]])).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_a_whole_module_is_loaded_once_its_class_is_allowed():
+    file = io.BytesIO()
+    torch.save(torch.nn.Linear(1, 1), file)
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match=r"torch\.nn\.modules\.linear\.Linear was not an allowed global"):
+        torch.load(file)
+    file.seek(0)
+    with torch.serialization.safe_globals([torch.nn.Linear]):
+        assert isinstance(torch.load(file), torch.nn.Linear)

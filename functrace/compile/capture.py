@@ -196,16 +196,6 @@ class Capture(ProgramTrace):
         self.kinds[k] = kind_of(x)
         return k
 
-    def plain(self, p: Any) -> Any:
-        """A parameter without tracers: what an op takes as a parameter is part of the program."""
-        if isinstance(p, Tracer):
-            return operator.index(p) if not p.shape else self.reveal(p)
-        if type(p) is tuple:
-            return tuple([self.plain(q) for q in p])
-        if type(p) is slice and any(isinstance(q, Tracer) for q in (p.start, p.stop, p.step)):
-            return slice(self.plain(p.start), self.plain(p.stop), self.plain(p.step))
-        return p
-
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         if self.closed:  # what bind sees of arrays, Python's own arithmetic does not ask
             self.check_open(next(a for a in args if isinstance(a, Tracer)))

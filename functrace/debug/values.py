@@ -51,11 +51,12 @@ def full(x: Any) -> str:
         return ""
     some = a.reshape(-1)[:: -(-a.size // _SAMPLE)]
     some = some[np.isfinite(some)].astype(float)
-    if not some.size or some.min() == some.max():
+    low, high = some.min(initial=np.inf), some.max(initial=-np.inf)
+    if not low < high:
         return ""
-    counts = np.histogram(some, 32)[0]
+    counts = np.histogram(np.interp(some, (low, high), (0, 1)), 32, (0, 1))[0]  # of numbers that differ by rounding alone, too
     bars = "".join(_BARS[int(np.ceil(8 * n / counts.max()))] for n in counts)
-    return f"mean {some.mean():.4g}, standard deviation {some.std():.4g}\n{some.min():.3g} {bars} {some.max():.3g}"
+    return f"mean {some.mean():.4g}, standard deviation {some.std():.4g}\n{low:.3g} {bars} {high:.3g}"
 
 
 def several(xs: Any, how: Callable[[Any], str] = brief) -> str:

@@ -23,7 +23,7 @@ from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import flipped
 from functrace.ops.registry import Sample, apart, given, implements, one
 from functrace.ops.shape import along
-from functrace.ops.ufuncs import looped, only_axis, stepwise, unsupported
+from functrace.ops.ufuncs import looped, only_axis, stepwise
 
 _RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
@@ -224,8 +224,6 @@ _ACCUMULATE: dict[Any, Callable[..., Any]] = {
 
 
 def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    if ufunc.nin != 2 or ufunc.nout != 1:
-        raise unsupported(ufunc, "accumulate")
     running = _ACCUMULATE.get(ufunc) or stepwise(ufunc)
     array = typed(lift(array), dtype)
     if not array.shape:

@@ -76,11 +76,6 @@ _natural, _binary = _logarithmic(np.logaddexp, np.exp), _logarithmic(np.logaddex
 _LOGARITHMIC = {np.logaddexp: _natural, np.logaddexp2: _binary}
 
 
-def unsupported(ufunc: np.ufunc, method: str) -> errors.UnsupportedError:
-    """The error of a ufunc's method that has no rule."""
-    return errors.UnsupportedError(f"{ufunc.__name__}.{method} has no derivative rule in functrace.")
-
-
 def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
     """A function with the keywords, methods and attributes of NumPy's ufunc, which finds its way back to ours if it has to."""
     shown = function
@@ -168,8 +163,6 @@ def _reduce(
         extra |= {"where": where} if where is not True else {}
         x = x if dtype is None or extra.get("dtype") is not None else x.astype(dtype)
         return found(name).function(x, axis=axis, keepdims=keepdims, **extra)
-    if ufunc.nin != 2 or ufunc.nout != 1:
-        raise unsupported(ufunc, "reduce")
     x = looped(ufunc, typed(x, dtype)) if ufunc in _ASSOCIATIVE else typed(x, dtype)
     axes = reduced_axes(axis, len(x.shape))
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:

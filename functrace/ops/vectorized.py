@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import reshape
 from functrace.ops.rebased import rebased
@@ -35,7 +36,7 @@ class vectorize(_Rebased):  # type: ignore[misc]
         shape = arrays[0].shape
         lines = [reshape(a, (a.size,)) for a in arrays]
         if not lines[0].size:
-            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+            return super().__call__(*map(value, args))
         rows = [function(*(line[k] for line in lines)) for k in range(lines[0].size)]
         columns = list(zip(*rows)) if isinstance(rows[0], tuple) else [rows]
         out = [np.reshape(lift(list(column)), shape) for column in columns]

@@ -61,14 +61,12 @@ class _Interpolant(metaclass=_Class):
     extrapolate: Any = True
     _ends: tuple[Any, Any]
     _made: tuple[Any, Any]
+    _at: Any  # (x, nu): the values at a line of points
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
         made._made = args, kwargs
         return made
-
-    def _at(self, x: Any, nu: int) -> Any:
-        raise NotImplementedError
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         if nu < 0:
@@ -405,7 +403,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
             return ours(_scipy.make_interp_spline(x, np.moveaxis(y, 0, axis), k, t, bc_type, axis))
         refuse("make_interp_spline", bc_type=(bc_type, None))
     if t is None:
-        half, between = (k + 1) // 2, x if k % 2 else (x[1:] + x[:-1]) / 2
+        half, between = (k + 1) // 2, x if k % 2 else (x[1:] + x[:-1]) / 2 if k else x[1:]
         inner = x[1:-1] if conditions else between[half : between.shape[0] - half]
         t = np.concatenate([np.repeat(x[:1], k + 1), inner, np.repeat(x[-1:], k + 1)])
     t = double(t)

@@ -255,7 +255,7 @@ def _coefficients(num: Any, den: Any) -> tuple[Any, Any]:
     num, den = np.atleast_2d(as_float(num)), np.atleast_1d(as_float(den))
     while den.shape[0] > 1 and den[0] == 0:
         den = den[1:]
-    while num.shape[1] > 1 and not np.any(num[:, 0]):
+    while num.shape[1] > den.shape[0] and not np.any(num[:, 0]):
         num = num[:, 1:]
     if num.shape[1] > den.shape[0]:
         raise ValueError("Improper transfer function. `num` is longer than `den`.")

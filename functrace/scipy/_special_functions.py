@@ -133,12 +133,7 @@ def multigammaln(a: Any, d: Any) -> Any:
         raise ValueError("d should be a positive integer (dimension)")
     if np.any(a <= 0.5 * (d - 1)):
         raise ValueError(f"condition a ({a}) > 0.5 * (d-1) ({0.5 * (d - 1)}) not met")
-    return log_multigamma(a, int(d))
-
-
-def log_multigamma(a: Any, d: int) -> Any:
-    """`multigammaln` without a look at the arguments."""
-    return d * (d - 1) * 0.25 * np.log(np.pi) + sum(s.gammaln(a - 0.5 * k) for k in range(d))
+    return d * (d - 1) * 0.25 * np.log(np.pi) + sum(s.gammaln(a - 0.5 * k) for k in range(int(d)))
 
 
 def _inexact(name: str, exact: Any) -> None:

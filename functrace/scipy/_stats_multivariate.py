@@ -15,7 +15,7 @@ from functrace.ops.gauge import diagonal, full_hermitian, transposed
 from functrace.ops.registry import Sample, implements
 from functrace.scipy._linalg_systems import solve_triangular
 from functrace.scipy._shared import real
-from functrace.scipy._special_functions import log_multigamma
+from functrace.scipy._special_functions import multigammaln
 
 _LOG2, _LOG_2PI = float(np.log(2.0)), float(np.log(2 * np.pi))
 
@@ -157,7 +157,7 @@ def _wishart(x: Any, df: Any, scale: Any) -> Any:
     x, df = real(x), real(df)
     (factor, logdet), dim = _factor(scale), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, x))))
-    normal = df * dim / 2 * _LOG2 + df / 2 * logdet + log_multigamma(df / 2, dim)
+    normal = df * dim / 2 * _LOG2 + df / 2 * logdet + multigammaln(df / 2, dim)
     return (df - dim - 1) / 2 * _factor(x)[1] - trace / 2 - normal
 
 
@@ -166,7 +166,7 @@ def _invwishart(x: Any, df: Any, scale: Any) -> Any:
     x, df, scale = real(x), real(df), real(scale)
     (factor, logdet), dim = _factor(x), x.shape[0]
     trace = np.trace(_half(factor, transposed(_half(factor, scale))))
-    normal = df * dim / 2 * _LOG2 + (df + dim + 1) / 2 * logdet + log_multigamma(df / 2, dim)
+    normal = df * dim / 2 * _LOG2 + (df + dim + 1) / 2 * logdet + multigammaln(df / 2, dim)
     return df / 2 * _factor(scale)[1] - trace / 2 - normal
 
 
@@ -180,7 +180,7 @@ def _matrix_normal(X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -
     (row, logrow), (column, logcolumn) = _factor(rows), _factor(columns)
     deviation = x if mean is None else x - real(mean)
     white = _half(column, transposed(_half(row, deviation)))
-    return -(m * n * _LOG_2PI + n * logrow + m * logcolumn + np.sum(white * white)) / 2
+    return -(m * n * _LOG_2PI + n * logrow + m * logcolumn + np.sum(white * white, axis=(-2, -1))) / 2
 
 
 @_declare("normal_inverse_gamma", "logpdf pdf", lambda rng: (0.3, 0.8, 0.1, 1.4, 2.2, 0.9), (0, 1, 2))

@@ -12,11 +12,12 @@ import scipy.special as sp
 import scipy.stats as _scipy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from functrace import errors
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import bound, by_name, declarer, one_of
+from functrace.scipy._shared import bound, by_name, declarer, one_of, root
 
 _declared = declarer(_scipy)
 
@@ -123,7 +124,8 @@ def kurtosis(x: Any, axis: int, fisher: bool, bias: bool) -> Any:
 def _mean_of(forward: Any, backward: Any) -> Callable[..., Any]:
     def mean(a: Any, axis: Any = 0, weights: Any = None, keepdims: bool = False) -> Any:
         average: Any = np.average
-        return backward(average(forward(as_float(a)), axis=axis, weights=weights, keepdims=keepdims))
+        x = as_float(a)
+        return backward(average(forward(np.where(x < 0, np.nan, x)), axis=axis, weights=weights, keepdims=keepdims))
 
     return mean
 
@@ -249,11 +251,17 @@ def boxcox_llf(x: Any, axis: int, lmb: Any) -> Any:
     return out.astype(x.dtype)
 
 
+def _given(name: str, lmbda: Any) -> Any:
+    if lmbda is None:
+        raise errors.UnsupportedError(f"{name}: the search for lmbda has no derivative rule in functrace.\n  Pass lmbda.")
+    return lmbda
+
+
 @_declared("boxcox", Sample(lambda rng: (rng.uniform(0.5, 2.5, size=6), 0.4), wrt=(0, 1)))
 def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None) -> Any:
     """`scipy.stats.boxcox` with a given `lmbda`."""
-    refuse("boxcox", lmbda=("missing" if lmbda is None else None, None), alpha=(alpha, None))
-    return sp.boxcox(as_float(x), lmbda)
+    refuse("boxcox", alpha=(alpha, None))
+    return sp.boxcox(as_float(x), _given("boxcox", lmbda))
 
 
 def _yeojohnson(x: Any, lmb: Any) -> Any:
@@ -265,8 +273,7 @@ def _yeojohnson(x: Any, lmb: Any) -> Any:
 @_declared("yeojohnson", Sample(lambda rng: (rng.normal(size=6), 0.4), wrt=(0, 1)))
 def yeojohnson(x: Any, lmbda: Any = None) -> Any:
     """`scipy.stats.yeojohnson` with a given `lmbda`."""
-    refuse("yeojohnson", lmbda=("missing" if lmbda is None else None, None))
-    return _yeojohnson(as_float(x), lift(lmbda))
+    return _yeojohnson(as_float(x), lift(_given("yeojohnson", lmbda)))
 
 
 @_summary("yeojohnson_llf", Sample(lambda rng: (0.4, rng.normal(size=6)), wrt=(0, 1)), data="data")
@@ -307,7 +314,7 @@ def wasserstein_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_
 @_declared("energy_distance", *_PAIRS)
 def energy_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
     difference, widths = _cdf_distance(u_values, v_values, u_weights, v_weights)
-    return np.sqrt(2 * np.sum(difference**2 * widths))
+    return root(2 * np.sum(difference**2 * widths))
 
 
 def _circle(x: Any, axis: int, high: Any, low: Any) -> tuple[Any, Any, Any]:
@@ -331,7 +338,7 @@ def circvar(x: Any, axis: int, high: Any, low: Any) -> Any:
 @_summary("circstd", *_several({"axis": 1}, {"normalize": True}))
 def circstd(x: Any, axis: int, high: Any, low: Any, normalize: bool) -> Any:
     s, c, scale = _circle(x, axis, high, low)
-    out = np.sqrt(-2 * np.log(np.hypot(s, c)))
+    out = root(-2 * np.log(np.minimum(np.hypot(s, c), 1.0)))
     return out if normalize else out * scale
 
 

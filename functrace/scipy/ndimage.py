@@ -32,9 +32,7 @@ from functrace.scipy._shared import by_name, late, one_of, only_first, root
 
 
 def _basis(order: int, x: Any) -> Any:
-    """The cardinal B-spline of an order, by truncated powers."""
-    if order == 0:
-        return np.where((x >= -0.5) & (x < 0.5), 1.0, 0.0)
+    """The cardinal B-spline of an order above 0, by truncated powers."""
     half, left = (order + 1) / 2, np.where(x >= 0, -x, x)  # smooth in x, unlike the absolute value
     total: Any = 0.0
     for k in range(order // 2 + 1):

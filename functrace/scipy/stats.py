@@ -309,6 +309,6 @@ _find = late(_scipy, REFUSED)
 
 def __getattr__(name: str) -> Any:
     own = getattr(_scipy, name)
-    if hasattr(own, "rvs") and not isinstance(own, type):
+    if (hasattr(own, "rvs") or hasattr(own, "logpmf")) and not isinstance(own, type):
         return Distribution(name, own)
     return _find(name)

@@ -26,7 +26,6 @@ def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
 
 _ALIKE = {  # the first and the last tensor have one dtype, or else
-    "tensordot": "both inputs should have same dtype",
     "linalg_vecdot": "linalg.vecdot: Expected x and y to have the same dtype, but found x of type {0} and y of type {1} instead",
     "linalg_solve": "linalg.solve: Expected A and B to have the same dtype, but found A of type {0} and B of type {1} instead",
     "cross": "expected scalar type {0} but found {1}",
@@ -161,6 +160,13 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
         return
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
+    scalars = [t.dtype.scalar for t in (input, a, b)]
+    for which, kind in zip(("self", "mat1"), scalars if name != "baddbmm" else ()):
+        if kind != scalars[2]:
+            wrong(f"{which} and mat2 must have the same dtype, but got {kind} and {scalars[2]}")
+    if len(set(scalars)) > 1:
+        names = [c_name(t) for t in (input, a, b)]
+        wrong(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
     check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")
 
 
@@ -332,6 +338,8 @@ def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None
         wrong(f"{name}() input tensor must be non-empty")
     if hasattr(q, "_a") and q._a.dtype != input._a.dtype:
         wrong(f"{name}() q tensor must be same dtype as the input tensor")
+    if hasattr(q, "_a") and q._a.ndim > 1:
+        wrong("quantile() q must be a scalar or 1D tensor")
 
 
 @check_of("trace")
@@ -391,6 +399,8 @@ def _searchsorted(sorted_sequence: Any, input: Any, *_rest: Any, **_named: Any) 
 @check_of("tensordot")
 def _tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> None:
     x, y = a._a.shape, b._a.shape
+    if a._a.dtype != b._a.dtype:
+        wrong("both inputs should have same dtype")
     if hasattr(dims, "_a"):
         dims = dims.tolist()
     if isinstance(dims, int):

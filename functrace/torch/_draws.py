@@ -283,8 +283,8 @@ def _share(source: Any) -> float:
 
 def _gamma_number(source: Any, shape: float) -> float:
     """G. Marsaglia and W. W. Tsang (2000), A simple method for generating gamma variables."""
-    if shape == 0:
-        return 0.0
+    if not shape > 0:  # a NaN stays one
+        return shape
     scale = 1.0
     if shape < 1:
         scale, shape = (1 - _share(source)) ** (1 / shape), shape + 1
@@ -334,6 +334,8 @@ def _tail(k: float) -> float:
 def _binomial_number(source: Any, n: float, p: float) -> float:
     if n <= 0 or p <= 0:
         return 0.0
+    if n != n or p != p:
+        return math.nan
     if p >= 1:
         return n
     return n - _fewer(source, n, 1 - p) if p > 0.5 else _fewer(source, n, p)
@@ -375,7 +377,7 @@ def poisson(input: Any, generator: Any = None) -> Any:
     rate = _one(input._a, "poisson")
     if rate.dtype.kind != "f":
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{input.dtype.scalar}'")
-    if (rate < 0).any():
+    if not (rate >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return call(_POISSON, (input,), (_rejected(_poisson_number, generator, rate).astype(rate.dtype),))
 

@@ -90,7 +90,7 @@ _tensor = wrap
 def _apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
     """Every element replaced by what a Python function says; not for tensors that require grad."""
     if self._rg:
-        raise RuntimeError("apply_(): cannot be used on a tensor that requires grad")
+        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
     self._a[...] = np.reshape([callable(x) for x in self._a.ravel().tolist()], self._a.shape)
     self._ver[0] += 1
     return self

@@ -98,3 +98,16 @@ def forget(leaves: Iterable[Any], set_to_none: bool) -> None:
                 p._grad = None
             else:
                 p._grad.detach_().zero_()
+
+
+def memory(a: Any) -> tuple[Any, int, tuple[int, ...]]:
+    """The flat array that holds the elements, where they begin in it, and their strides."""
+    root = a
+    while isinstance(root.base, np.ndarray) and root.base.dtype == a.dtype:
+        root = root.base
+    flat = root.ravel("K")
+    if not np.may_share_memory(flat, root) or any(s < 0 or s % a.itemsize for s in a.strides) or not a.size:
+        a = root = np.ascontiguousarray(a).reshape(a.shape)
+        flat = a.ravel()
+    offset = (a.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // a.itemsize
+    return flat, offset, tuple(s // a.itemsize for s in a.strides)

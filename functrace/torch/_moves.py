@@ -15,7 +15,7 @@ from functrace.torch._contact import Tracer, complex_of, on_diagonal, vjp
 from functrace.torch._dtypes import Size, to_shape
 from functrace.torch._engine import node_class
 from functrace.torch._index import cat
-from functrace.torch._layout import in_order
+from functrace.torch._layout import in_order, memory
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -378,15 +378,13 @@ for _name in "t transpose swapaxes swapdims squeeze unsqueeze as_strided".split(
 
 
 def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
-    """Another shape, in place, with the elements that there are; further ones are not set."""
+    """Another shape, in place, of the elements as they lie in memory; further ones are not set."""
     if self._rg:
         raise RuntimeError("cannot resize variables that require grad")
     shape = to_shape(sizes)
-    a, n = self._a, math.prod(shape)
-    if n <= a.size and a.flags.c_contiguous:
-        self._a = a.reshape(-1)[:n].reshape(shape)  # on the same memory
-    else:
-        self._a = np.resize(a, shape) if a.size else np.zeros(shape, a.dtype)
+    flat, offset, _ = memory(self._a)
+    rest, n = flat[offset:], math.prod(shape)
+    self._a = rest[:n].reshape(shape) if n <= rest.size else np.resize(rest, shape)
     self._ver[0] += 1
     return self
 

@@ -298,7 +298,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": _difference, "mul": FAST["mul"], "rmul": FAST["mul"],
     "truediv": FAST["div"], "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
-    "pos": lambda self: self, "abs": FUNCTIONS["abs"],
+    "pos": FUNCTIONS["positive"], "abs": FUNCTIONS["abs"],
     **{f"i{name}": _augmented(getattr(Tensor, f"{name}_")) for name in ("add", "sub", "mul")}, "itruediv": _augmented(Tensor.div_),
     "ipow": _augmented(_inplace_pow), "ifloordiv": _augmented(_inplace_floor_divide), "invert": _invert,
     **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},

@@ -164,7 +164,7 @@ def typename(obj: Any) -> str:
 
 def set_default_tensor_type(t: Any) -> None:
     """The dtype of a class of tensors, or of its name, as the default."""
-    name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
+    name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     found = [d for d in _dtypes.NAMES.values() if d.storage == name]
     if not found:
         raise TypeError(f"invalid type object: only floating-point types are supported as the default type: {t}")

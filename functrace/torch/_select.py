@@ -172,8 +172,6 @@ _ADDMM = Op(
 @public
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * (mat1 @ mat2)`."""
-    if mat1._a.dtype != mat2._a.dtype and mat1._a.shape[-1] == mat2._a.shape[0]:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {mat1.dtype.scalar} and {mat2.dtype.scalar}")
     _check_mm(mat1, mat2)
     return call(_ADDMM, (input, mat1, mat2), (beta, alpha))
 

@@ -14,12 +14,14 @@ import pickletools
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer
+from functrace.torch._layout import memory
+from functrace.torch._missing import _found
 from functrace.torch._tensor import Tensor, wrap
 
 MAP_LOCATION = Any  # for hints
@@ -111,19 +113,6 @@ class _Pickler(pickle.Pickler):
         return _rebuild_tensor_v2, (_Storage(flat), offset, tuple(obj._a.shape), strides, obj._rg, OrderedDict())
 
 
-def memory(a: Any) -> tuple[Any, int, tuple[int, ...]]:
-    """The flat array that holds the elements, where they begin in it, and their strides."""
-    root = a
-    while isinstance(root.base, np.ndarray) and root.base.dtype == a.dtype:
-        root = root.base
-    flat = root.ravel("K")
-    if not np.may_share_memory(flat, root) or any(s < 0 or s % a.itemsize for s in a.strides) or not a.size:
-        a = root = np.ascontiguousarray(a).reshape(a.shape)
-        flat = a.ravel()
-    offset = (a.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // a.itemsize
-    return flat, offset, tuple(s // a.itemsize for s in a.strides)
-
-
 def save(obj: Any, f: Any, pickle_module: Any = pickle, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True) -> None:
     """Write an object, tensors inside it, to a file: a path or a binary file."""
     if not _use_new_zipfile_serialization:
@@ -188,12 +177,20 @@ class _Unpickler(pickle.Unpickler):
         if found is not None:
             return found
         if self.safe:
-            raise pickle.UnpicklingError(
-                f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. If you trust "
-                "the source of the checkpoint, load it with `weights_only` set to `False`, which can result in arbitrary code execution; "
-                f"or use `torch.serialization.add_safe_globals([{name}])` to allowlist this global."
-            )
+            return self._made if (module, name) == (_found.__module__, _found.__name__) else self._refuse(module, name)
         return super().find_class(f"functrace.{module}" if module.split(".", maxsplit=1)[0] == "torch" else module, name)
+
+    def _made(self, home: str, name: str) -> Any:
+        """An instance of one of our classes, which a file names by the module where it is found."""
+        made = _found(home, name) if home.startswith("functrace.torch.") else self._refuse(home, name)
+        return made if f"{type(made).__module__}.{name}" in _safe else self._refuse(type(made).__module__, name)
+
+    def _refuse(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(
+            f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. If you trust "
+            "the source of the checkpoint, load it with `weights_only` set to `False`, which can result in arbitrary code execution; "
+            f"or use `torch.serialization.add_safe_globals([{name}])` to allowlist this global."
+        )
 
 
 def _allowed(module: str, name: str) -> Any:

@@ -385,10 +385,6 @@ def functional_call(
     for prefix, part in module.named_modules(remove_duplicate=False):
         for table in (part._parameters, part._buffers):
             slots.update({f"{prefix}.{k}" if prefix else k: (table, k) for k, v in table.items() if v is not None})
-    rows = (("Unexpected", given.keys() - slots), ("Missing", slots.keys() - given))
-    wrong = [f"{what} key(s): {', '.join(map(repr, sorted(names)))}." for what, names in rows if names]
-    if strict and wrong:
-        raise RuntimeError("\n\t".join((f"Error(s) in reparametrizing for {type(module).__name__}:", *wrong)))
     old = {k: table[key] for k, (table, key) in slots.items()}
     new = {k: v for k, v in given.items() if k in slots}
     if tie_weights:
@@ -398,6 +394,10 @@ def functional_call(
                 names = [name for name in new if old[name] is old[k]]
                 raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using tie_weights=False")
         new.update({k: tied[id(t)] for k, t in old.items() if k not in new and id(t) in tied})
+    rows = (("Unexpected", given.keys() - slots), ("Missing", slots.keys() - new))
+    wrong = [f"{what} key(s): {', '.join(map(repr, sorted(names)))}." for what, names in rows if names]
+    if strict and wrong:
+        raise RuntimeError("\n\t".join((f"Error(s) in reparametrizing for {type(module).__name__}:", *wrong)))
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     try:
         for k, v in new.items():

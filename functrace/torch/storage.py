@@ -9,8 +9,8 @@ import numpy as np
 
 from functrace.errors import level
 from functrace.torch import _dtypes
+from functrace.torch._layout import memory
 from functrace.torch._missing import missing
-from functrace.torch._serialization import memory
 
 _DEPRECATED = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should only "

@@ -53,6 +53,14 @@ def _table(p: Any, q: Any, table: Any) -> Any:
     return np.reshape(np.reshape(products, (*products.shape[:-2], 16)) @ np.reshape(table, (16, -1)), products.shape[:-2] + table.shape[2:])
 
 
+def _lower(seq: str, fewest: int = 1) -> str:
+    lower = seq.lower()
+    known = set(lower) <= set(_NAMES) and seq in (lower, seq.upper()) and not any(2 * k in lower for k in _NAMES)
+    if not known or not fewest <= len(seq) <= 3:
+        raise ValueError(f"Expected {fewest} to 3 axes from 'xyz' or from 'XYZ', none twice in a row, got {seq!r}")
+    return lower
+
+
 def _norm2(v: Any) -> Any:
     return np.sum(v * v, axis=-1, keepdims=True)
 
@@ -111,9 +119,7 @@ class Rotation:
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
         """Of angles about up to three axes: "xyz" those of the room, "XYZ" those that turn with it."""
-        lower, given = seq.lower(), np.radians(lift(angles)) if degrees else lift(angles) * 1.0
-        if not 1 <= len(seq) <= 3 or seq not in (lower, seq.upper()) or not set(lower) <= set(_NAMES):
-            raise ValueError(f"Expected axes to be from 'xyz' or from 'XYZ', one to three of them, got {seq!r}")
+        lower, given = _lower(seq), np.radians(lift(angles)) if degrees else lift(angles) * 1.0
         given = given[None] if given.ndim == 0 else given
         if given.shape[-1] != len(seq):
             raise ValueError(f"Rotation.from_euler: {len(seq)} axes, but angles of the shape {given.shape}")
@@ -163,7 +169,7 @@ class Rotation:
         """Angles about three axes: Bernardes and Viollet 2022, "Quaternion to Euler angles conversion"."""
         if not holds_tracer([self._quat]):
             return _scipy.Rotation(self._quat).as_euler(seq, degrees)
-        inner, (i, j, k) = seq != seq.lower(), (_NAMES.index(axis) for axis in seq.lower())
+        inner, (i, j, k) = seq != seq.lower(), (_NAMES.index(axis) for axis in _lower(seq, 3))
         i, k = (k, i) if inner else (i, k)
         same = i == k
         k = 3 - i - j if same else k

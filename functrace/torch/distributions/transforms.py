@@ -67,8 +67,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = None  # type: ignore[assignment]
 
     def _key(self) -> Any:
         return id(self) if type(self).__init__ is not Transform.__init__ else ()
@@ -392,9 +391,6 @@ class ReshapeTransform(Transform):
         if math.prod(self.in_shape) != math.prod(self.out_shape):
             raise ValueError("in_shape, out_shape have different numbers of elements")
         self.domain, self.codomain = (constraints.independent(constraints.real, len(s)) for s in (self.in_shape, self.out_shape))
-
-    def _key(self) -> Any:
-        return self.in_shape, self.out_shape
 
     def _call(self, x: Any) -> Any:
         return x.reshape(self.forward_shape(x.shape))

@@ -62,10 +62,11 @@ def _addmm(bias: Any, x: Any, weight: Any) -> Any:
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`."""
     shape = need("linear", input)._a.shape
-    if bias is not None and input._a.dtype != weight._a.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype.scalar} and {weight.dtype.scalar}")
     if bias is None:
         return input.matmul(weight.t())
+    for t, argument in ((bias, "self"), (input, "mat1")):
+        if t._a.dtype != weight._a.dtype:
+            raise RuntimeError(f"{argument} and mat2 must have the same dtype, but got {t.dtype.scalar} and {weight.dtype.scalar}")
     if len(shape) == 2:
         return _addmm(bias, input, weight)
     if not all(t._a.flags.c_contiguous for t in (input, bias) if isinstance(t._a, np.ndarray)):
@@ -167,10 +168,13 @@ def scaled_dot_product_attention(
     if enable_gqa:
         times = query._a.shape[-3] // key._a.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+    pair = query._a.shape[-2], key._a.shape[-2]
+    if attn_mask is not None and any(m not in (1, n) for m, n in zip(attn_mask._a.shape[::-1], pair[::-1])):
+        raise RuntimeError(f"scaled_dot_product_attention: attn_mask should broadcast to {pair}, but has shape {list(attn_mask.shape)}")
     dtype, at_once = query._a.dtype, not dropout_p and _at_once(query, key, value, attn_mask)
     scale = 1 / math.sqrt(query._a.shape[-1]) if scale is None else scale
     if is_causal:
-        attn_mask = wrap(np.tri(query._a.shape[-2], key._a.shape[-2], dtype=bool))
+        attn_mask = wrap(np.tri(*pair, dtype=bool))
     if attn_mask is not None and attn_mask._a.dtype == np.bool_:
         attn_mask = wrap(np.where(attn_mask._a, dtype.type(0), dtype.type(-np.inf)))
     if at_once:
@@ -286,10 +290,12 @@ def multi_head_attention_forward(
         weights = weights.view(batch, num_heads, length, source)
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        q, k, v = (x.view(batch, num_heads, -1, head) for x in (q, k, v))
-        mask = mask if mask is None else mask.unsqueeze(0) if mask._a.shape[0] == 1 else mask.view(batch, num_heads, -1, source)
+        q, k, v = (x.view(batch, num_heads, x._a.shape[1], head) for x in (q, k, v))
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask._a.shape[0] == 1 else mask.view(batch, num_heads, mask._a.shape[1], source)
         out = scaled_dot_product_attention(q, k, v, mask, p).view(batch * num_heads, length, head)
-    out = linear(out.transpose(0, 1).reshape(length * batch, width), out_proj_weight, out_proj_bias).view(length, batch, -1)
+    out = linear(out.transpose(0, 1).reshape(length * batch, width), out_proj_weight, out_proj_bias)
+    out = out.view(length, batch, out_proj_weight._a.shape[0])
     if alone:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights

@@ -40,10 +40,8 @@ def poisson_nll_loss(
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
     """Minus the log-density of normal numbers, without its constant unless `full`. The variance is kept above `eps`."""
     if isinstance(var, (int, float)):
-        if var < 0:
-            raise ValueError("var has negative entry/entries")
-        var = input.detach() * 0 + var
-    elif np.any(value(var._a) < 0):
+        var = input.new_zeros(input.shape) + var
+    if np.any(value(var._a) < 0):
         raise ValueError("var has negative entry/entries")
     if var._a.ndim == input._a.ndim - 1:
         var = var.unsqueeze(-1)
@@ -137,6 +135,10 @@ def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weig
         raise ValueError("only p == 1 and p == 2 supported")
     rows = input if input._a.ndim == 2 else input.unsqueeze(0)
     own = target.reshape(-1, 1)
+    if target._a.ndim > 1 or len(own) != len(rows):
+        raise RuntimeError(f"multi_margin_loss: expected a target of size [{len(rows)}], but got {list(target.shape)}")
+    if weight is not None and weight.shape != rows.shape[1:]:
+        raise RuntimeError(f"inconsistent weight size, expected {rows.shape[1]} but got {list(weight.shape)}")
     loss = (margin - rows.gather(1, own) + rows).clamp_min(0) ** p
     if weight is not None:
         loss = loss * weight[own]
@@ -145,6 +147,8 @@ def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weig
 
 
 def _multilabel_margin(input: Any, target: Any) -> Any:
+    if target.shape != input.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, labels = (input, target) if input._a.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
     valid = np.cumprod(labels._a >= 0, axis=1, dtype=bool)  # labels end at the first negative one
     mine = np.zeros(rows._a.shape, bool)
@@ -176,7 +180,10 @@ hinge_embedding_loss = _named_loss(
     lambda input, target, margin=1.0: (margin - input).clamp_min(0).where(target != 1, 0) + input.where(target != -1, 0),
 )
 soft_margin_loss = _named_loss(
-    "soft_margin_loss", "log(1 + exp(-target * input)).", lambda input, target: _softplus(-target.to(input.dtype) * input), "SoftMarginLoss"
+    "soft_margin_loss",
+    "log(1 + exp(-target * input)).",
+    lambda input, target: _softplus(-target.to(input.dtype).expand_as(input) * input),
+    "SoftMarginLoss",
 )
 multilabel_soft_margin_loss = _named_loss(
     "multilabel_soft_margin_loss", "The mean of the classes' `binary_cross_entropy_with_logits`.", _multilabel_soft
@@ -276,10 +283,11 @@ def ctc_loss(
         raise RuntimeError(f"Expected input_lengths to have value at most {longest}, but got value {steps.max()} {where}")
     given, most = alike(targets._a, "ctc_loss").astype(int), int(lengths.max(initial=0))
     together = given.ndim == 1 and not single  # the examples' labels one after another
-    k, needed = (0, int(lengths.sum())) if together else (given.ndim - 1, most)
-    if given.shape[k] < needed or (together and given.shape[0] != needed):
+    exact = together or (given.ndim == 2 and len(given) != n)
+    k, needed = (0, int(lengths.sum()) if together else n) if exact else (given.ndim - 1, most)
+    if given.shape[k] < needed or (exact and given.shape[k] != needed):
         raise RuntimeError(
-            f"Expected tensor to have size {'' if together else 'at least '}{needed} at dimension {k}, but got size {given.shape[k]} for "
+            f"Expected tensor to have size {'' if exact else 'at least '}{needed} at dimension {k}, but got size {given.shape[k]} for "
             f"argument #2 'targets' {where}"
         )
     inside = np.arange(most) < lengths[:, None]

@@ -371,15 +371,7 @@ def cross_entropy(
     k = 0 if ndim == 1 else 1
     classes = input._a.shape[k]
     across = None if weight is None else weight.view((*(1,) * k, -1, *(1,) * (ndim - k - 1)))
-    if target._a.dtype.kind == "f":
-        if target._a.shape != input._a.shape:
-            if target._a.ndim == max(ndim - 1, 0):
-                raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
-            raise RuntimeError(
-                "0D or 1D target tensor expected, multi-target not supported"
-                if ndim == 2
-                else f"Expected target size {[input._a.shape[0], *input._a.shape[2:]]}, got {list(target.shape)}"
-            )
+    if target._a.dtype.kind == "f" and target._a.shape == input._a.shape:
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / classes
         weighted = log_softmax(input, k) * target if weight is None else log_softmax(input, k) * target * across

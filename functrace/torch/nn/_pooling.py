@@ -20,6 +20,11 @@ from functrace.torch._tensor import wrap
 from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, parts, raw_windows, windows
 
 
+def _ranked(x: Any, d: int, name: str) -> None:
+    if x._a.ndim not in (d + 1, d + 2):
+        raise RuntimeError(f"{name}: Expected {d + 1}D or {d + 2}D (batch mode) tensor for input, but got: {list(x.shape)}")
+
+
 def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Sizes, Sizes, Sizes, Pads]:
     """Kernel, stride, dilation, and pads; with `ceil` the last window may begin inside and end beyond the right pad."""
     shape = x._a.shape
@@ -98,8 +103,7 @@ def _as_rows(pool: Any, options: int) -> Any:
     @named(pool.__name__.replace("2d", "1d"), f"`{pool.__name__}` over one axis.")
     def pool1d(input: Any, *args: Any, **named: Any) -> Any:
         fill = {"padding": 0}
-        if input._a.ndim not in (2, 3):
-            raise RuntimeError(f"{pool1d.__name__}: Expected 2D or 3D (batch mode) tensor for input, but got: {list(input.shape)}")
+        _ranked(input, 1, pool1d.__name__)
 
         def wide(k: Any, name: str) -> Any:
             return k if k is None else (fill.get(name, 1), *each(k, 1, name))
@@ -238,8 +242,7 @@ def _bins(n: int, out: int) -> list[tuple[int, int]]:
 def _outputs(x: Any, d: int, output_size: Any) -> Sizes:
     if 1 < d >= x._a.ndim:
         raise ValueError(f"Input dimension should be at least {d + 1}")
-    if x._a.ndim not in (d + 1, d + 2):
-        raise RuntimeError(f"adaptive pooling: Expected {d + 1}D or {d + 2}D tensor, but got {list(x.shape)}")
+    _ranked(x, d, "adaptive pooling")
     wanted = (output_size,) * d if output_size is None or isinstance(output_size, int) else tuple(output_size)
     return tuple(n if m is None else m for n, m in zip(x._a.shape[-d:], wanted * (d if len(wanted) == 1 else 1)))
 
@@ -269,13 +272,16 @@ def _adaptive_avg(d: int) -> Any:
     return adaptive_avg_pool
 
 
+def _flat(x: Any, d: int) -> Any:
+    return np.reshape(x, (*x.shape[:-d], math.prod(x.shape[-d:])))
+
+
 def _picked(x: Any, found: Any, d: int) -> Any:
-    flat = np.reshape(found, (*x.shape[:-d], -1))
-    return np.reshape(np.take_along_axis(np.reshape(x, (*x.shape[:-d], -1)), flat, -1), found.shape)
+    return np.reshape(np.take_along_axis(_flat(x, d), _flat(found, d), -1), found.shape)
 
 
 def _unpicked(g: Any, _r: Any, x: Any, found: Any, d: int) -> Any:
-    flat = np.reshape(found, (*x.shape[:-d], -1))
+    flat = _flat(found, d)
     out = np.zeros((*x.shape[:-d], math.prod(x.shape[-d:])), g.dtype)
     return np.reshape(index_add(out, np.reshape(g, flat.shape), key_along(flat, flat.ndim - 1)), x.shape)
 
@@ -299,7 +305,7 @@ def _adaptive_max(d: int) -> Any:
             picks.append(rows.reshape(*(m if a == k else 1 for a in range(d)), *(width if a == k else 1 for a in range(d))))
         spots = np.broadcast_arrays(*picks)
         flat = np.ravel_multi_index(tuple(spots), sizes).reshape(*out, -1)
-        rows = np.reshape(input._a, (*input._a.shape[:-d], -1))[..., flat]
+        rows = _flat(input._a, d)[..., flat]
         best = np.argmax(rows, axis=-1)
         found = np.take_along_axis(np.broadcast_to(flat, rows.shape), best[..., None], -1)[..., 0]
         values = call(_ADAPTIVE_MAX[d], (input,), (found, d))
@@ -338,8 +344,7 @@ def _fractional_max(d: int) -> Any:
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         shape, kernel = input._a.shape, each(kernel_size, d, "kernel_size")
-        if len(shape) not in (d + 1, d + 2):
-            raise RuntimeError(f"{name}(): Expected {d + 1}D or {d + 2}D tensor, but got: {list(shape)}")
+        _ranked(input, d, name)
         sizes = shape[-d:]
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * d
         out = tuple(int(n * r) for n, r in zip(sizes, ratios)) if output_size is None else each(output_size, d, "output_size")
@@ -353,9 +358,8 @@ def _fractional_max(d: int) -> Any:
             sample = alike(samples._a, name)[..., j if d == 3 else d - 1 - j]
             places = _starts(sample, n, m, k)[..., None] + np.arange(k)
             flat = flat * n + places.reshape(*lead, *(m if i == j else 1 for i in range(d)), *(k if i == j else 1 for i in range(d)))
-        flat = flat.reshape(*shape[:-d], *out, -1)
-        elements = np.reshape(input._a, (*shape[:-d], -1))
-        rows = np.take_along_axis(elements, flat.reshape(*shape[:-d], -1), -1).reshape(flat.shape)
+        flat = flat.reshape(*shape[:-d], *out, math.prod(kernel))
+        rows = np.take_along_axis(_flat(input._a, d), _flat(flat, d + 1), -1).reshape(flat.shape)
         found = np.take_along_axis(flat, np.argmax(rows, axis=-1)[..., None], -1)[..., 0]
         values = call(_FRACTIONAL_MAX[d], (input,), (found, d))
         return (values, wrap(found)) if return_indices else values
@@ -367,8 +371,8 @@ fractional_max_pool2d, fractional_max_pool3d = map(_fractional_max, (2, 3))
 
 
 def _unpooled(x: Any, found: Any, shape: Sizes, d: int) -> Any:
-    lead, flat = shape[:-d], (*x.shape[:-d], -1)
-    out = index_set(np.zeros((*lead, math.prod(shape[-d:])), x.dtype), np.reshape(x, flat), key_along(np.reshape(found, flat), len(lead)))
+    lead = shape[:-d]
+    out = index_set(np.zeros((*lead, math.prod(shape[-d:])), x.dtype), _flat(x, d), key_along(_flat(found, d), len(lead)))
     return np.reshape(out, shape)
 
 
@@ -378,6 +382,9 @@ _UNPOOL = {d: Op(node, _unpooled, lies=as_image) for d, node in ((1, "SqueezeBac
 def _max_unpool(d: int) -> Any:
     @named(f"max_unpool{d}d", f"The elements put where `max_pool{d}d` found them, zeros elsewhere.")
     def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+        _ranked(input, d, f"max_unpool{d}d")
+        if indices.shape != input.shape:
+            raise RuntimeError(f"Expected shape of indices to be {list(input.shape)}, as that of input, but got: {list(indices.shape)}")
         kernel, pads = each(kernel_size, d), each(padding, d)
         steps = kernel if stride is None else each(stride, d)
         places = input._a.shape[-d:]
@@ -386,8 +393,10 @@ def _max_unpool(d: int) -> Any:
         for j, (m, n, s) in enumerate(zip(sizes, usual, steps)):
             if output_size is not None and not n - s < m < n + s:
                 raise ValueError(f'invalid output_size "{tuple(sizes)}" (dim {j} must be between {n - s} and {n + s})')
-        lead = input._a.shape[:-d]
-        return call(_UNPOOL[d], (input,), (alike(indices._a, f"max_unpool{d}d"), (*lead, *sizes), d))
+        found = alike(indices._a, f"max_unpool{d}d")
+        if found.size and not 0 <= found.min() <= found.max() < math.prod(sizes):
+            raise RuntimeError(f"max_unpool{d}d: indices from {found.min()} to {found.max()}, for an output of size {tuple(sizes)}")
+        return call(_UNPOOL[d], (input,), (found, (*input._a.shape[:-d], *sizes), d))
 
     return max_unpool
 

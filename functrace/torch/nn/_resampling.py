@@ -196,7 +196,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
         raise NotImplementedError(
             f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}."
         )
-    if theta._a.ndim != 3 or theta._a.shape[1:] != (d, d + 1):
+    if theta._a.shape != (size[0], d, d + 1):
         raise ValueError(f"Expected a batch of {d}D affine matrices of shape Nx{d}x{d + 1} for size {list(size)}. Got {theta.shape}.")
     return _AFFINE_GRID(theta, tuple(size[2:]), align)
 
@@ -235,8 +235,9 @@ def _corners(grid: Any, sizes: Sequence[int], *how: Any) -> tuple[Any, Any]:
     pixels, shares = _neighbours(((grid + 1) * (n - 1 if how[-1] else n) - (0 if how[-1] else 1)) / 2, n, *how)
     corner, share = np.arange(places[0]).reshape(1, -1, *(1,) * d) * sizes[0] + pixels[:, -1], shares[:, -1]
     for k in range(1, d):
-        corner = np.reshape(corner[:, None] * sizes[k] + pixels[:, -1 - k], (-1, *places))
-        share = np.reshape(share[:, None] * shares[:, -1 - k], (-1, *places))
+        shape = (len(share) * len(shares), *places)
+        corner = np.reshape(corner[:, None] * sizes[k] + pixels[:, -1 - k], shape)
+        share = np.reshape(share[:, None] * shares[:, -1 - k], shape)
     return share, corner
 
 
@@ -249,7 +250,7 @@ def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
 
 def _seen(x: Any, corner: Any) -> Any:
     """The pixels, channels first: (channels, corners, *places)."""
-    return np.take(np.reshape(np.swapaxes(x, 0, 1), (x.shape[1], -1)), corner, axis=1)
+    return np.take(np.reshape(np.swapaxes(x, 0, 1), (x.shape[1], x.shape[0] * math.prod(x.shape[2:]))), corner, axis=1)
 
 
 def _grid_sample(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:

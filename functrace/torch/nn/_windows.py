@@ -112,13 +112,13 @@ _AT_ONCE = 1 << 22  # elements of windows; more would be fetched from memory, an
 def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
     """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
     stride, dilation, pads, groups = geometry
-    c = windows(x, kernel, stride, dilation, pads)
-    return c.reshape(x.shape[0], groups, -1, math.prod(c.shape[-len(kernel) :]))
+    c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
+    return c.reshape(x.shape[0], groups, math.prod(c.shape[1:-d]) // groups, math.prod(c.shape[-d:]))
 
 
 def _rows(g: Any, groups: int) -> Any:
     """Channels by groups and places: (examples, groups, channels of one, places)."""
-    return g.reshape(g.shape[0], groups, g.shape[1] // groups, -1)
+    return g.reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
 
 
 def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
@@ -193,8 +193,13 @@ def _by_x(sizes: Sequence[int]) -> str:
     return "(" + " x ".join(map(str, sizes)) + ")"
 
 
-def _convolution(name: str, d: int, x: Any, w: Any, b: Any, call_with: Any) -> Any:
+def _convolution(name: str, d: int, x: Any, w: Any, b: Any, out: int, call_with: Any) -> Any:
     """Check what all convolutions check, and run `call_with` on a batch."""
+    if b is not None and b._a.shape != (out,):
+        raise RuntimeError(
+            f"Given {'transposed=1, ' if 'transpose' in name else ''}weight of size {list(w._a.shape)}, expected bias to be "
+            f"1-dimensional with {out} elements, but got bias of size {list(b._a.shape)} instead"
+        )
     shape = x._a.shape
     if len(shape) not in (d + 1, d + 2):
         raise RuntimeError(f"Expected {d + 1}D (unbatched) or {d + 2}D (batched) input to {name}, but got input of size: {list(shape)}")
@@ -233,12 +238,6 @@ def _conv(d: int) -> Any:
             raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
         if any(n < 0 for pair in pads for n in pair):
             raise RuntimeError("negative padding is not supported")
-        if bias is not None and bias._a.shape != weight._a.shape[:1]:
-            found = f"{list(bias._a.shape)} instead"
-            raise RuntimeError(
-                f"Given weight of size {list(weight._a.shape)}, expected bias to be 1-dimensional with {weight._a.shape[0]} elements, but "
-                f"got bias of size {found}"
-            )
 
         def batch(x: Any) -> Any:
             shape, w = x._a.shape, weight._a.shape
@@ -256,7 +255,7 @@ def _conv(d: int) -> Any:
                 )
             return call(_CONVOLUTION, (x, weight, bias), ((stride, dilation, pads, groups),))
 
-        return _convolution(name, d, input, weight, bias, batch)
+        return _convolution(name, d, input, weight, bias, weight._a.shape[0], batch)
 
     return conv
 
@@ -297,7 +296,7 @@ def _conv_transpose(d: int) -> Any:
             )
             return call(_TRANSPOSED, (x, weight, bias), (sizes, (stride, dilation, tuple((p, p) for p in padding), groups)))
 
-        return _convolution(name, d, input, weight, bias, batch)
+        return _convolution(name, d, input, weight, bias, weight._a.shape[1] * groups, batch)
 
     return conv_transpose
 
@@ -310,12 +309,13 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 
 
 
 def _im2col(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
-    return np.reshape(windows(x, kernel, stride, dilation, pads), (x.shape[0], x.shape[1] * math.prod(kernel), -1))
+    c = windows(x, kernel, stride, dilation, pads)
+    return np.reshape(c, (x.shape[0], x.shape[1] * math.prod(kernel), math.prod(c.shape[-2:])))
 
 
 def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     out = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, stride, dilation)
-    return overlap(np.reshape(c, (c.shape[0], -1, *kernel, *out)), sizes, kernel, stride, dilation, pads)
+    return overlap(np.reshape(c, (c.shape[0], c.shape[1] // math.prod(kernel), *kernel, *out)), sizes, kernel, stride, dilation, pads)
 
 
 _IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True, lies=in_order)

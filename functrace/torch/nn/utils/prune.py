@@ -32,8 +32,6 @@ class BasePruningMethod(abc.ABC):
     def apply_mask(self, module: Any) -> Any:
         """The parameter times its mask."""
         name = self._tensor_name
-        if name is None:
-            raise AssertionError(f"Module {module} has to be pruned")
         mask, original = getattr(module, name + "_mask"), getattr(module, name + "_orig")
         return mask.to(dtype=original.dtype) * original
 
@@ -76,8 +74,6 @@ class BasePruningMethod(abc.ABC):
     def remove(self, module: Any) -> None:
         """Make the pruned tensor the parameter."""
         name = self._tensor_name
-        if name is None:
-            raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         pruned = self.apply_mask(module)
         if hasattr(module, name):
             delattr(module, name)
@@ -93,11 +89,10 @@ class PruningContainer(BasePruningMethod):
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
-        if len(args) == 1 and not isinstance(args[0], Iterable):
-            self._tensor_name = args[0]._tensor_name
-            args = (args[0],)
-        elif len(args) == 1:
+        if len(args) == 1 and isinstance(args[0], Iterable):
             args = tuple(args[0])
+        elif len(args) == 1:
+            self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
 
@@ -149,6 +144,7 @@ class _Amount(BasePruningMethod):
     """A method that leaves out some elements: a number of them, or a share."""
 
     PRUNING_TYPE = "unstructured"
+    _least: Any  # (tensor, how many) to the places of those to leave out
 
     def __init__(self, amount: Any) -> None:
         if isinstance(amount, bool) or not isinstance(amount, (int, float)):
@@ -170,9 +166,6 @@ class _Amount(BasePruningMethod):
             mask.view(-1)[self._least(t, count)] = 0
         return mask
 
-    def _least(self, t: Any, count: int) -> Any:
-        raise NotImplementedError
-
 
 class RandomUnstructured(_Amount):
     """Leaves out elements by chance."""
@@ -192,6 +185,7 @@ class _Structured(_Amount):
     """A method that leaves out whole entries along an axis."""
 
     PRUNING_TYPE = "structured"
+    _kept: Any  # (tensor, size of the axis, how many to leave out) to a mask of the axis
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
         super().__init__(amount)
@@ -212,9 +206,6 @@ class _Structured(_Amount):
         mask[(*(slice(None),) * (self.dim % t.dim()), self._kept(t, size, count))] = 1
         mask *= default_mask.to(dtype=mask.dtype)
         return mask
-
-    def _kept(self, t: Any, size: int, count: int) -> Any:
-        raise NotImplementedError
 
 
 class RandomStructured(_Structured):
