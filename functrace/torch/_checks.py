@@ -161,10 +161,10 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
     scalars = [t.dtype.scalar for t in (input, a, b)]
-    for which, kind in zip(("self", "mat1"), scalars if name != "baddbmm" else ()):
+    for which, kind in zip(("self", "mat1"), scalars if name in ("addmm", "addbmm") else ()):
         if kind != scalars[2]:
             wrong(f"{which} and mat2 must have the same dtype, but got {kind} and {scalars[2]}")
-    if len(set(scalars)) > 1:
+    if name == "baddbmm" and len(set(scalars)) > 1:
         names = [c_name(t) for t in (input, a, b)]
         wrong(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
     check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")
