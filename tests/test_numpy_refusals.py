@@ -58,7 +58,6 @@ CASES = {
     "counts at negative places": (lambda x: np.bincount([0, -1, 2], x), LINE),
     "counts of too few weights": (lambda x: np.bincount([0, 1], x), LINE),
     "histogram of too few weights": (lambda x: np.histogram(X, 2, weights=x), LINE),
-    "zeros trimmed of no side": (np.trim_zeros, LINE, "q"),
     "unstack of a number": (lambda x: np.unstack(x), np.array(1.0)),
     "an FFT in no mode": (lambda x: np.fft.fft2(x, norm="x"), X),
     "an FFT of no length": (lambda x: np.fft.rfft2(x, s=(0, 2)), X),
