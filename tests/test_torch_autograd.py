@@ -26,6 +26,16 @@ class Cube(torch.autograd.Function):
         return g * 3 * x**2
 
 
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+
 def leaf(*values, dtype=torch.float64):
     return torch.tensor(values, dtype=dtype, requires_grad=True)
 
@@ -36,15 +46,7 @@ def test_functions_pass_gradcheck():
 
 
 def test_function_runs_on_the_batch_and_with_its_own_rule_for_it():
-    class Twice(torch.autograd.Function):
-        @staticmethod
-        def forward(x):
-            return x * 2
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
+    class Twice(Double):
         @staticmethod
         def backward(ctx, g):
             return g * 2
@@ -326,15 +328,7 @@ def test_gradcheck_finds_a_wrong_jvp_a_wrong_batch_and_nan():
         def jvp(ctx, t):
             return t * factor, None
 
-    class Doubled(torch.autograd.Function):
-        @staticmethod
-        def forward(x):
-            return x * 2
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
+    class Doubled(Double):
         @staticmethod
         def vmap(info, in_dims, x):
             return x * factor, 0

@@ -12,16 +12,12 @@ import numpy as np
 
 from functrace.core.primitive import Rule
 from functrace.ops.create import number
+from functrace.ops.elementwise import logistic
 from functrace.ops.index import selected, where
 from functrace.ops.kinds import Op, general, undeclared
 from functrace.ops.reduce import expand
 
 _GELU, _CUBE = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel 2016
-
-
-def _sigmoid(x: Any) -> Any:
-    z = np.exp(-np.abs(x))
-    return np.maximum(z, np.sign(x)) / (1 + z)
 
 
 def _sigmoid_slope(x: Any) -> Any:
@@ -49,10 +45,10 @@ def _gelu_slope(t: Any, _ans: Any, x: Any) -> Any:
 
 
 _slope: Op = undeclared("sigmoid_slope", _sigmoid_slope, lambda t, ans, x: t * (-ans * np.tanh(0.5 * x)))
-sigmoid: Op = undeclared("sigmoid", _sigmoid, lambda t, _ans, x: t * _slope(x))
+sigmoid: Op = undeclared("sigmoid", logistic, lambda t, _ans, x: t * _slope(x))
 softplus: Op = undeclared("softplus", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(x))
 log_sigmoid: Op = undeclared("log_sigmoid", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(-x))
-silu: Op = undeclared("silu", lambda x: x * _sigmoid(x), lambda t, _ans, x: t * (sigmoid(x) + x * _slope(x)))
+silu: Op = undeclared("silu", lambda x: x * logistic(x), lambda t, _ans, x: t * (sigmoid(x) + x * _slope(x)))
 gelu: Op = undeclared("gelu", lambda x: x * _gate(x), _gelu_slope)
 relu: Op = undeclared("relu", lambda x: np.maximum(x, 0), lambda t, ans, _x: selected(ans != 0, t))
 relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambda t, ans, _x: selected((ans != 0) & (ans != 6), t))

@@ -107,12 +107,16 @@ sqrt = elementwise("sqrt", np.sqrt, lambda t, ans, _x: t * 0.5 / ans, domain=_PO
 cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), domain=_POSITIVE)
 
 
+def logistic(x: Any) -> Any:
+    """1 / (1 + exp(-x)) of real numbers, without overflow. For functions of ops, not for rules: its own steps have kinks at 0."""
+    z = np.exp(-np.abs(x))
+    return np.maximum(z, np.sign(x)) / (1 + z)
+
+
 def _weigh(x: Any, y: Any) -> Any:
     """The weight of x in logaddexp(x, y), exp(x) / (exp(x) + exp(y)): 1/2 at ties, but 0 where both are -inf."""
     tie = (x == y) & np.isinf(x)
-    difference = safe(y, tie, 0.0) - safe(x, tie & (x > 0), 0.0)
-    small = np.exp(-np.abs(difference))
-    return np.maximum(small, -np.sign(difference)) / (1 + small)
+    return logistic(safe(x, tie & (x > 0), 0.0) - safe(y, tie, 0.0))
 
 
 _weight: Any = undeclared(

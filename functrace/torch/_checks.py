@@ -140,6 +140,13 @@ def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
         )
 
 
+def of_one_dtype(input: Any, mat1: Any, mat2: Any) -> None:
+    """Refuse matrices to be multiplied, and what is added to them, of several dtypes."""
+    for name, t in (("self", input), ("mat1", mat1)):
+        if t._a.dtype != mat2._a.dtype:
+            wrong(f"{name} and mat2 must have the same dtype, but got {t.dtype.scalar} and {mat2.dtype.scalar}")
+
+
 @check_of("addmm", "baddbmm", "addbmm", "addmv", "addr")
 def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) -> None:
     x, y, z = input._a.shape, a._a.shape, b._a.shape
@@ -160,11 +167,9 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
         return
     if y[-1:] != z[-2:-1]:
         return  # the product itself says so
-    scalars = [t.dtype.scalar for t in (input, a, b)]
-    for which, kind in zip(("self", "mat1"), scalars if name in ("addmm", "addbmm") else ()):
-        if kind != scalars[2]:
-            wrong(f"{which} and mat2 must have the same dtype, but got {kind} and {scalars[2]}")
-    if name == "baddbmm" and len(set(scalars)) > 1:
+    if name in ("addmm", "addbmm"):
+        of_one_dtype(input, a, b)
+    if name == "baddbmm" and len({t._a.dtype for t in (input, a, b)}) > 1:
         names = [c_name(t) for t in (input, a, b)]
         wrong(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
     check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._checks import of_one_dtype
 from functrace.torch._contact import buffer, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._modes import recording
@@ -64,9 +65,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     shape = need("linear", input)._a.shape
     if bias is None:
         return input.matmul(weight.t())
-    for t, argument in ((bias, "self"), (input, "mat1")):
-        if t._a.dtype != weight._a.dtype:
-            raise RuntimeError(f"{argument} and mat2 must have the same dtype, but got {t.dtype.scalar} and {weight.dtype.scalar}")
+    of_one_dtype(bias, input, weight)
     if len(shape) == 2:
         return _addmm(bias, input, weight)
     if not all(t._a.flags.c_contiguous for t in (input, bias) if isinstance(t._a, np.ndarray)):

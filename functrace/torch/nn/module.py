@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
-from functrace.torch._layout import forget
+from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import type_name

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._engine import Handle
-from functrace.torch._layout import forget
+from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
