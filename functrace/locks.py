@@ -69,7 +69,7 @@ def safe(x: Any, copy: int = COPY) -> Any:
         refuse_objects()
     if id(x) in _locks:
         return Lock(x)
-    if not writeable(x):
+    if not (x.flags.writeable or writeable(x)):
         return x
     if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
         return Lock(x)

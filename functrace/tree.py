@@ -115,7 +115,7 @@ class TreeDef:
     @property
     def alone(self) -> bool:
         """Whether it is of one leaf, in no container but labels of an array."""
-        return self is _ONE_LEAF or self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
+        return self is ONE_LEAF or self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
 
     def __eq__(self, other: object) -> bool:
         return self is other or isinstance(other, TreeDef) and self.nodes == other.nodes
@@ -141,7 +141,7 @@ class TreeDef:
 _BRACKETS: dict[Any, tuple[str, str]] = {None: ("*", ""), list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), type(None): ("None", "")}
 ENTERING: dict[str, Callable[[type], bool]] = {}  # what registers a class of a library when one is met, if it knows the class
 _LEAF = (None, 0, None)
-_ONE_LEAF = TreeDef((_LEAF,), 1, {})
+ONE_LEAF = TreeDef((_LEAF,), 1, {})
 
 
 def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
@@ -187,10 +187,10 @@ def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[lis
     if is_leaf is not None:
         pass
     elif type(tree) in _leaf_types:
-        return [tree], _ONE_LEAF
+        return [tree], ONE_LEAF
     elif _children(tree) is None:
         _leaf_types.add(type(tree))
-        return [tree], _ONE_LEAF
+        return [tree], ONE_LEAF
     elif (type(tree) is tuple or type(tree) is list) and _leaf_types.issuperset([type(x) for x in tree]):
         return list(tree), _row(type(tree), len(tree))
     leaves: list[Any] = []
@@ -265,7 +265,7 @@ def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
     >>> ft.tree.built(ft.tree.structure([1, 2]), ["first", "second"])
     ['first', 'second']
     """
-    if treedef is _ONE_LEAF:
+    if treedef is ONE_LEAF:
         return leaves[0]
     stack: list[Any] = []
     rest = iter(leaves)

@@ -142,7 +142,7 @@ def record(
         tracers = [trace.kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
         outputs = errors.raising_ours(fun, tracers, trace.locks)
         for x in outputs:
-            if isinstance(x, Tracer):
+            if isinstance(x, Tracer) and x.owner.closed:
                 x.owner.check_open(x)
         return Tape(trace, inputs, outputs)
     finally:

@@ -180,19 +180,29 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     )
 
 
+_ALONE: Any = (tree.ONE_LEAF,)
+_FIRST: Any = ((0,),)
+
+
 class Flat:
     """A call with some arguments flattened: `inputs`, and `call(*inputs)` to make it with others in their place."""
 
-    __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "treedefs", "wholes")
+    __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "single", "treedefs", "wholes")
+    inputs: list[Any]
+    treedefs: list[tree.TreeDef]
+    wholes: list[list[Any]]  # all leaves of each argument
+    places: list[list[int | None]]  # for each leaf its number among the inputs
 
     def __init__(self, what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], keys: Sequence[Key]) -> None:
         self.f, self.args, self.kwargs, self.keys = f, args, kwargs, keys
+        self.single = len(keys) == 1 and keys[0] == 0 and type(args[0]) is np.ndarray and args[0].dtype.kind in "fc"
+        if self.single:  # by far the most calls
+            self.inputs, self.treedefs, self.places = [args[0]], _ALONE, _FIRST
+            self.wholes = [self.inputs]
+            return
         if not keys and not args and set(positional(f, needed=True)) - kwargs.keys():
             errors.check_call("jvp(f, (x,), (v,))" if what == "jvp" else f"{what}(f, x), not {what}(f)(x)", args=())
-        self.inputs: list[Any] = []
-        self.treedefs = []
-        self.wholes: list[list[Any]] = []  # all leaves of each argument
-        self.places: list[list[int | None]] = []  # for each leaf its number among the inputs
+        self.inputs, self.treedefs, self.wholes, self.places = [], [], [], []
         for key in keys:
             whole = args[key] if isinstance(key, int) else kwargs[key]
             leaves, treedef = tree.flatten(whole)
@@ -216,6 +226,8 @@ class Flat:
 
     def call(self, *inputs: Any) -> Any:
         """The function's result for these inputs."""
+        if self.single:
+            return self.f(*inputs, *self.args[1:], **self.kwargs)
         args, kwargs = list(self.args), self.kwargs
         for key, treedef, leaves, places in zip(self.keys, self.treedefs, self.wholes, self.places):
             value = tree.built(treedef, [x if p is None else inputs[p] for x, p in zip(leaves, places)])
@@ -227,22 +239,22 @@ class Flat:
 
     def rebuild(self, grads: Sequence[Any]) -> list[Any]:
         """For each argument a tree like it, of the inputs' gradients; None becomes zeros."""
+        if self.single:
+            return [_gradient_of(self.inputs[0], grads[0])]
         out = []
         for treedef, leaves, places in zip(self.treedefs, self.wholes, self.places):
             new = []
             for leaf, p in zip(leaves, places):
-                if p is None:
-                    new.append(np.zeros(np.shape(leaf)))
-                else:
-                    g = or_zeros(grads[p], self.inputs[p])
-                    new.append(g if g.shape else _as_scalar(g, self.inputs[p]))
+                new.append(np.zeros(np.shape(leaf)) if p is None else _gradient_of(self.inputs[p], grads[p]))
             out.append(tree.built(treedef, new))
         return out
 
 
-def _as_scalar(g: Any, x: Any) -> Any:
-    """The gradient of a number as a number: on its way through arrays it has become an array without axes."""
-    return g[()] if isinstance(bare(g), np.ndarray) and not isinstance(bare(x), np.ndarray) else g
+def _gradient_of(x: Any, g: Any) -> Any:
+    """The gradient of `x`, zeros for None. That of a number is a number: on its way through arrays it has become an array without axes."""
+    if g is None:
+        return zeros_like(x)
+    return g if g.shape or not isinstance(bare(g), np.ndarray) or isinstance(bare(x), np.ndarray) else g[()]
 
 
 def zeros_like(x: Any) -> Any:

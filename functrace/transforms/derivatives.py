@@ -5,7 +5,6 @@ Nothing here looks inside a tape.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -30,35 +29,44 @@ AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at 
 class Run:
     """A recorded call: its tape, and the trees of its results."""
 
-    __slots__ = ("again", "aux", "flat", "out", "tape", "treedef")
+    __slots__ = ("aux", "aux_def", "copy", "flat", "out", "tape", "treedef", "what")
 
     def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int | None = None) -> None:
-        self.flat = flat
-        name = f"{what}({name_of(flat.f)})"
-        trees: list[Any] = []
-
-        def run(*inputs: Any) -> list[Any]:
-            out = flat.call(*inputs)
-            out, aux = as_pair(name, out) if has_aux else (out, None)
-            leaves, treedef = tree.flatten(out)
-            if out is None:
-                raise errors.NonScalarOutputError(f"{name}: the function returned None.\n  Does it end without a return statement?")
-            leaves = [x if isinstance(x, Tracer) else as_output(name, x) for x in leaves]
-            extra, extra_def = tree.flatten(aux) if has_aux else ([], None)
-            trees.extend((treedef, len(leaves), extra_def))
-            return leaves + extra
-
-        self.tape: Tape = record(run, flat.inputs, name, copy=copy)
-        self.treedef, count, aux_def = trees
-        outputs = [_handed_out(x) for x in self.tape.outputs]
-        self.aux = tree.built(aux_def, outputs[count:]) if has_aux else None
+        self.what, self.flat, self.copy, self.aux = what, flat, copy, None
+        self.aux_def: tree.TreeDef | None = None
+        self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, self._name(), copy=copy)
+        results = self.tape.outputs
+        outputs = [np.array(x) if isinstance(x, np.ndarray) else x for x in results]  # the caller's own: the tape may need the array
+        count = self.treedef.num_leaves
         self.out = outputs[:count]
-        del self.tape.slots[count:]
-        self.again = lambda: Run(what, flat, has_aux, copy).tape
+        if self.aux_def is not None:
+            self.aux = tree.built(self.aux_def, outputs[count:])
+            del self.tape.slots[count:]
+
+    def _name(self) -> str:
+        return f"{self.what}({name_of(self.flat.f)})"
+
+    def _outputs(self, *inputs: Any) -> list[Any]:
+        return self._leaves(self.flat.call(*inputs))
+
+    def _outputs_and_aux(self, *inputs: Any) -> list[Any]:
+        out, aux = as_pair(self._name(), self.flat.call(*inputs))
+        extra, self.aux_def = tree.flatten(aux)
+        return self._leaves(out) + extra
+
+    def _leaves(self, out: Any) -> list[Any]:
+        leaves, self.treedef = tree.flatten(out)
+        if out is None:
+            raise errors.NonScalarOutputError(f"{self._name()}: the function returned None.\n  Does it end without a return statement?")
+        return [x if isinstance(x, Tracer) else as_output(self._name(), x) for x in leaves]
+
+    def again(self) -> Tape:
+        """The tape of another call."""
+        return Run(self.what, self.flat, self.aux_def is not None, self.copy).tape
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
-        return replayed(functools.partial(pull, consume=consume), self.tape, cts, self.again, consume)
+        return replayed(pull, self.tape, cts, self.again, consume)
 
     def push(self, ts: Sequence[Any]) -> list[Any]:
         """Tangents of the outputs (None: zero) for those of the inputs."""
@@ -67,11 +75,6 @@ class Run:
     def result(self) -> Any:
         """The result, as the function returned it."""
         return tree.built(self.treedef, self.out)
-
-
-def _handed_out(x: Any) -> Any:
-    """A result as the caller's own: the tape may need the array itself."""
-    return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 @overload
@@ -224,25 +227,26 @@ def value_and_grad(
     >>> ft.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
+    return _gradient("value_and_grad", f, argnums, argnames, has_aux, holomorphic)
+
+
+def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
+    valued = what == "value_and_grad"
 
     @errors.wraps(f, "grad")
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        value, aux, grads = _gradient(f, args, kwargs, argnums, argnames, has_aux, holomorphic)
-        return (value, aux) if has_aux else value, grads
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
+        flat = Flat("grad", f, args, kwargs, keys)
+        run = Run("grad", flat, has_aux, AT_ONCE)
+        seed = _scalar_seed(f, run, flat, holomorphic)
+        grads: Any = flat.rebuild(run.pull([seed], consume=True))
+        grads = tuple(grads) if several else grads[0]
+        if valued:
+            return (run.out[0], run.aux) if has_aux else run.out[0], grads
+        return (grads, run.aux) if has_aux else grads
 
-    value_and_gradient.__qualname__ = f"value_and_grad({name_of(f)})"
-    return value_and_gradient
-
-
-def _gradient(
-    f: Any, args: Any, kwargs: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool
-) -> tuple[Any, Any, Any]:
-    keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
-    flat = Flat("grad", f, args, kwargs, keys)
-    run = Run("grad", flat, has_aux, AT_ONCE)
-    seed = _scalar_seed(f, run, flat, holomorphic)
-    grads = flat.rebuild(run.pull([seed], consume=True))
-    return run.out[0], run.aux, tuple(grads) if several else grads[0]
+    gradient.__qualname__ = f"{what}({name_of(f)})"
+    return gradient
 
 
 def _scalar_seed(f: Any, run: Run, flat: Flat, holomorphic: bool) -> Any:
@@ -296,14 +300,7 @@ def grad(
     >>> ft.grad(lambda w, x: np.tanh(w @ x))(np.zeros(2), np.array([1.0, 2.0]))
     array([1., 2.])
     """
-
-    @errors.wraps(f, "grad")
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, aux, grads = _gradient(f, args, kwargs, argnums, argnames, has_aux, holomorphic)
-        return (grads, aux) if has_aux else grads
-
-    gradient.__qualname__ = f"grad({name_of(f)})"
-    return gradient
+    return _gradient("grad", f, argnums, argnames, has_aux, holomorphic)
 
 
 def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[Any], last: bool) -> list[list[Any]]:
