@@ -44,10 +44,10 @@ class TapeTrace(Trace):
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
-        if isinstance(x, Tracer):
-            x = x.kept()
-        if type(x) is not np.ndarray and not isinstance(x := plain(x), np.ndarray):
-            return x
+        if type(x) is not np.ndarray:
+            x = x.kept() if isinstance(x, Tracer) else plain(x)
+            if not isinstance(x, np.ndarray):
+                return x
         kept = safe(x, copy) if needed or x.dtype.kind == "O" else x
         if isinstance(kept, Lock):
             self.locks.append(kept)
@@ -56,17 +56,17 @@ class TapeTrace(Trace):
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
-        return self.kind(x, self, slot, *errors.user_place(2))
+        frame = errors.user_frame(2)
+        return self.kind(x, self, slot, None, 0) if frame is None else self.kind(x, self, slot, frame.f_code, frame.f_lasti)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
+        if primitive.constant:
+            return bind(primitive, tuple([a.value if i >= 0 else self.constant(a, False) for a, i in zip(args, slots)]), params)
         needed = primitive.needed(slots)
         values = tuple([a.value if i >= 0 else self.constant(a, keep) for a, i, keep in zip(args, slots, needed[1:])])
-        ans = bind(primitive, values, params)
-        if primitive.constant:
-            return ans
-        return self.record(primitive, slots, values, ans, params)
+        return self.record(primitive, slots, values, bind(primitive, values, params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""

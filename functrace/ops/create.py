@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import TapeTracer, Tracer
 from functrace.locks import plain
 from functrace.ops.blank import apart
 from functrace.ops.registry import holds_tracer, implements, one
@@ -15,7 +15,7 @@ from functrace.ops.shape import stack
 
 def lift(x: Any) -> Any:
     """`x` as something with a shape and a dtype: traced values as they are, lists of them stacked, the rest as NumPy does."""
-    if isinstance(x, (np.ndarray, np.generic)):
+    if type(x) is TapeTracer or isinstance(x, (np.ndarray, np.generic)):
         return x
     if isinstance(x, Tracer):
         return x.strong()
@@ -27,7 +27,7 @@ def lift(x: Any) -> Any:
 
 def operand(x: Any) -> Any:
     """`x` lifted, but for Python's numbers, whose dtype is weak."""
-    return x if isinstance(x, (int, float, complex, Tracer)) else lift(x)
+    return x if isinstance(x, (Tracer, int, float, complex)) else lift(x)
 
 
 def number(x: Any) -> Any:
