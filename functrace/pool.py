@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterable
 from functools import lru_cache
 from sys import getrefcount
 from typing import Any
@@ -236,19 +237,22 @@ def ones(n: int, dtype: Any) -> Any:
     return np.ones(n, dtype)
 
 
-def owned(x: Any, taken: set[int]) -> Any:
-    """An array that owns its memory and is none of those `taken`, by id, to which it is added; no copy where none is needed."""
-    if type(x) is Products:
-        x = x.total()
-    if not isinstance(x, np.ndarray):
-        return x
-    base = x.base
-    if type(x) is Recycled and type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides:
-        x = base
-    if type(x) is Recycled or x.base is not None or not x.flags.writeable or id(x) in taken:
-        x = np.array(x)
-    taken.add(id(x))
-    return x
+def owned(xs: Iterable[Any], given: Iterable[Any]) -> list[Any]:
+    """Arrays that own their memory, and are neither one another nor one of those `given`; no copies where none are needed."""
+    taken = {id(x) for x in given}
+    out = []
+    for x in xs:
+        if type(x) is Products:
+            x = x.total()
+        if isinstance(x, np.ndarray):
+            base, lies = x.base, (x.shape, x.strides)
+            if type(x) is Recycled and type(base) is np.ndarray and base.base is None and (base.shape, base.strides) == lies:
+                x = base
+            if type(x) is Recycled or x.base is not None or not x.flags.writeable or id(x) in taken:
+                x = np.array(x)
+            taken.add(id(x))
+        out.append(x)
+    return out
 
 
 def clear() -> None:

@@ -173,6 +173,27 @@ def _row(cls: type, n: int) -> TreeDef:
     return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {})
 
 
+@lru_cache(maxsize=64)
+def _table(*keys: str) -> TreeDef:
+    """The structure of a dict of leaves."""
+    n = len(keys)
+    return TreeDef((*(_LEAF,) * n, (dict, n, (tuple(_sorted_keys(keys)), None))), n, {n: list(keys)})
+
+
+def _shallow(tree: Any) -> tuple[list[Any], TreeDef] | None:
+    """`flatten` of the commonest containers: tuples, lists, and dicts with names as keys, of leaves whose types have been met."""
+    cls: Any = type(tree)
+    if cls is tuple or cls is list:
+        return (list(tree), _row(cls, len(tree))) if _leaf_types.issuperset([type(x) for x in tree]) else None
+    if cls is dict and _leaf_types.issuperset([type(x) for x in tree.values()]) and _NAMES.issuperset([type(k) for k in tree]):
+        treedef = _table(*tree)
+        return [tree[k] for k in treedef.nodes[-1][2][0]], treedef
+    return None
+
+
+_NAMES = frozenset((str,))  # 1, 1.0 and True are one key
+
+
 def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[list[Any], TreeDef]:
     """The leaves of `tree`, left to right (dict entries in the order of their sorted keys), and its structure.
 
@@ -188,11 +209,11 @@ def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[lis
         pass
     elif type(tree) in _leaf_types:
         return [tree], ONE_LEAF
+    elif known := _shallow(tree):
+        return known
     elif _children(tree) is None:
         _leaf_types.add(type(tree))
         return [tree], ONE_LEAF
-    elif (type(tree) is tuple or type(tree) is list) and _leaf_types.issuperset([type(x) for x in tree]):
-        return list(tree), _row(type(tree), len(tree))
     leaves: list[Any] = []
     nodes: list[Any] = []
     orders: dict[int, Any] = {}

@@ -406,8 +406,8 @@ def _unfit(program: Program, handling: dict[str, Any], times: int, contents: Seq
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
     """Results as the caller's own: no memory in common with arguments, constants or each other."""
-    taken = {id(x) for x in (*inputs, *consts)}
-    return [owned(x if type(x) in (np.ndarray, Recycled) or not isinstance(x, np.ndarray) else np.array(x), taken) for x in outputs]
+    whole = [x if type(x) in (np.ndarray, Recycled) or not isinstance(x, np.ndarray) else np.array(x) for x in outputs]
+    return owned(whole, (*inputs, *consts))
 
 
 @overload

@@ -40,8 +40,7 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
             pass
         else:
             ts[out] = tangent(primitive, [ts[i] if i >= 0 else None for i in slots], ans, args, params)
-    taken = {id(t) for t in tangents}
-    return [owned(ts[slot], taken) if slot >= 0 else None for slot in tape.slots]
+    return owned([ts[slot] if slot >= 0 else None for slot in tape.slots], tangents)
 
 
 def tangent(primitive: Primitive, ts: Sequence[Any], ans: Any, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

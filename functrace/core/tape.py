@@ -119,6 +119,8 @@ class Tape:
         self.slots: list[int] = []
         self.outputs: list[Any] = []
         for x in outputs:
+            if isinstance(x, Tracer) and x.owner.closed:
+                x.owner.check_open(x)
             mine = isinstance(x, Tracer) and x.owner is trace
             self.slots.append(x.slot if mine else -1)
             self.outputs.append(x.value if mine else x.kept() if isinstance(x, Tracer) else x)
@@ -129,21 +131,21 @@ recorder: ContextVar[type[TapeTrace]] = ContextVar("recorder", default=TapeTrace
 
 
 def record(
-    fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, kind: type[TapeTrace] | None = None, copy: int | None = None
+    fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, kind: type[TapeTrace] | None = None, copy: int = sys.maxsize
 ) -> Tape:
     """Run `fun` on tracers for `inputs`, arrays or tracers of outer traces; it returns a flat sequence of results.
 
-    Inputs are kept safe from later writes; those of more than `copy` bytes (None: none) by a lock.
+    Inputs are kept safe from later writes; those of more than `copy` bytes by a lock.
     """
     trace = (kind or recorder.get())(what)
     try:
         code, lasti = errors.user_place(2)
-        inputs = [x.strong() if isinstance(x, Tracer) else trace.constant(x, True, sys.maxsize if copy is None else copy) for x in inputs]
-        tracers = [trace.kind(recycled(x), trace, trace.next_slot(), code, lasti) for x in inputs]
-        outputs = errors.raising_ours(fun, tracers, trace.locks)
-        for x in outputs:
-            if isinstance(x, Tracer) and x.owner.closed:
-                x.owner.check_open(x)
-        return Tape(trace, inputs, outputs)
+        values, tracers = [], []
+        for x in inputs:
+            small = type(x) is np.ndarray and x.size <= LARGE and x.dtype.char in "fd"  # most are: without two calls
+            x = x.copy("K") if small else x.strong() if isinstance(x, Tracer) else trace.constant(x, True, copy)
+            values.append(x)
+            tracers.append(trace.kind(x if small else recycled(x), trace, trace.next_slot(), code, lasti))
+        return Tape(trace, values, errors.raising_ours(fun, tracers, trace.locks))
     finally:
         trace.close()

@@ -15,6 +15,7 @@ from functrace import errors
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
+from functrace.ops.contract import matmul as _matmul
 from functrace.ops.create import cast, lift, operand, typed
 from functrace.ops.inplace import BROADCAST, linked, permuted, reshaped, shared
 from functrace.ops.registry import Sample, apart, each, implements, normal, on, one, reductions
@@ -275,9 +276,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 )
 def matmul(x1: Any, x2: Any, /) -> Any:
     """`np.matmul`, the operator `@`."""
-    from functrace.ops.contract import matmul as product
-
-    return product(lift(x1), lift(x2))
+    return _matmul(lift(x1), lift(x2))
 
 
 @implements(np.mean, _REDUCED[:-1] + [on(-1, where=np.arange(4) > 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.coverage import REFUSED
 from functrace.ops.create import check_cast, lift, operand
+from functrace.ops.fast import NUMBERS
 from functrace.ops.functions import reshape as _reshaped
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, view
 from functrace.ops.out import store
@@ -62,8 +64,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Callable[[Any, Any], Any]:
+def _compared(op: Callable[[Any, Any], Any], plain: Callable[[Any, Any], Any], other: bool | None = None) -> Callable[[Any, Any], Any]:
     def compare(self: Any, x: Any) -> Any:
+        if type(x) in NUMBERS and type(self) is TapeTracer and not self.owner.closed:
+            return plain(self.value, x)  # there is nothing to record
         try:
             return op(self, x)
         except TypeError:
@@ -77,12 +81,12 @@ def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Calla
 
 
 _COMPARISONS = {
-    "eq": _compared(e.equal, False),
-    "ne": _compared(e.not_equal, True),
-    "lt": _compared(e.less),
-    "le": _compared(e.less_equal),
-    "gt": _compared(e.greater),
-    "ge": _compared(e.greater_equal),
+    "eq": _compared(e.equal, operator.eq, False),
+    "ne": _compared(e.not_equal, operator.ne, True),
+    "lt": _compared(e.less, operator.lt),
+    "le": _compared(e.less_equal, operator.le),
+    "gt": _compared(e.greater, operator.gt),
+    "ge": _compared(e.greater_equal, operator.ge),
 }
 _UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.absolute, "invert": e.invert}
 

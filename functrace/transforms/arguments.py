@@ -207,8 +207,8 @@ class Flat:
             whole = args[key] if isinstance(key, int) else kwargs[key]
             leaves, treedef = tree.flatten(whole)
             alone = treedef.alone
-            opaque = [] if alone else [cls.__name__ for cls, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
-            if opaque:
+            opaque = [cls.__name__ for cls, _, aux in treedef.nodes if aux is not None and getattr(aux, "labels", True) is False]
+            if opaque and not alone:
                 raise errors.InputTypeError(
                     f"{what}({name_of(f)}): {label(f, key)} is or holds a {opaque[0]} of something other than numbers "
                     f"of one dtype.\n  At {errors.user_line(4)}.\n"
@@ -216,7 +216,8 @@ class Flat:
                 )
             places: list[int | None] = []
             for leaf in leaves:
-                x = differentiable(what, f, key, leaf, alone)
+                usual = type(leaf) is np.ndarray and leaf.dtype.kind in "fc"
+                x = leaf if usual else differentiable(what, f, key, leaf, alone)
                 places.append(None if x is None else len(self.inputs))
                 if x is not None:
                     self.inputs.append(x)

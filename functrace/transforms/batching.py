@@ -140,8 +140,7 @@ def vmap(
             return out
 
         results = _batched(asked, run, values, flags, size, what)
-        taken = {id(x) for x in leaves}
-        outputs = [owned(x, taken) for x, _ in results]
+        outputs = owned([x for x, _ in results], leaves)
         out_def = returns[0][0]
         if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
             return tree.unflatten(out_def, outputs)

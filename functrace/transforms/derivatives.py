@@ -5,6 +5,7 @@ Nothing here looks inside a tape.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -31,7 +32,7 @@ class Run:
 
     __slots__ = ("aux", "aux_def", "copy", "flat", "out", "tape", "treedef", "what")
 
-    def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int | None = None) -> None:
+    def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int = sys.maxsize) -> None:
         self.what, self.flat, self.copy, self.aux = what, flat, copy, None
         self.aux_def: tree.TreeDef | None = None
         self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, self._name(), copy=copy)

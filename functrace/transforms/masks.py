@@ -93,12 +93,16 @@ def masked(xs: Sequence[Any]) -> bool:
 
 def _finite(results: Sequence[Any]) -> bool:
     for x in results:
-        while type(x) is not np.ndarray and isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
+        if type(x) is np.ndarray and x.flags.c_contiguous:
+            flat = x.ravel()
+            if isfinite(flat.dot(flat).real):  # `checksum` without its call
+                continue
+        elif x is None or isinstance(x, float) and isfinite(x):
+            continue
+        while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
             x = x.value
-        if x is not None:
-            total = checksum(x)
-            if not (isfinite(total) if isinstance(total, (float, np.float32)) else np.isfinite(total)):  # a tenth of the time of NumPy's
-                return False
+        if x is not None and not np.isfinite(checksum(x)):
+            return False
     return True
 
 
@@ -109,8 +113,7 @@ def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
         out = errors.raising_ours(replay, (tape, seeds_))
     finally:
         trace.close()
-    taken = {id(g) for g in seeds}
-    return [owned(x.value, taken) if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out]
+    return owned([x.value if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out], seeds)
 
 
 def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[], Tape], consumed: bool = False) -> list[Any]:
