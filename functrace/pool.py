@@ -245,10 +245,11 @@ def owned(xs: Iterable[Any], given: Iterable[Any]) -> list[Any]:
         if type(x) is Products:
             x = x.total()
         if isinstance(x, np.ndarray):
-            base, lies = x.base, (x.shape, x.strides)
-            if type(x) is Recycled and type(base) is np.ndarray and base.base is None and (base.shape, base.strides) == lies:
-                x = base
-            if type(x) is Recycled or x.base is not None or not x.flags.writeable or id(x) in taken:
+            if type(x) is Recycled:
+                base = x.base
+                whole = type(base) is np.ndarray and base.base is None and base.shape == x.shape and base.strides == x.strides
+                x = base if whole else np.array(x)
+            if x.base is not None or not x.flags.writeable or id(x) in taken:
                 x = np.array(x)
             taken.add(id(x))
         out.append(x)
