@@ -156,3 +156,11 @@ def test_a_derivative_that_is_not_finite_is_a_scalar_too(f, x):
         for g in (ft.grad(f), ft.jit(ft.grad(f))):
             for out in ft.tree.leaves((g(x), g(x))):
                 assert type(out) is (np.float32 if type(x) is np.float32 else np.float64)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype, size", [(np.float32, 1e30), (float, 1e200), (complex, 1e200)])
+def test_the_look_for_nan_says_nothing_of_large_gradients(dtype, size):
+    with np.errstate(all="raise"):
+        gradient = ft.grad(lambda x: np.sum(x.real) * dtype(size).real)(np.ones(3, dtype))
+    np.testing.assert_array_equal(gradient, np.full(3, size, dtype))
