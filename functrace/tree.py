@@ -105,9 +105,10 @@ class TreeDef:
     2
     """
 
-    __slots__ = ("nodes", "num_leaves", "orders")
+    __slots__ = ("hashed", "nodes", "num_leaves", "orders")
 
     def __init__(self, nodes: tuple[Any, ...], num_leaves: int, orders: dict[int, Any]) -> None:
+        self.hashed: int | None = None
         self.nodes = nodes
         self.num_leaves = num_leaves
         self.orders = orders  # insertion order of dicts, by node: kept for printing, not compared
@@ -121,10 +122,15 @@ class TreeDef:
         return self is other or isinstance(other, TreeDef) and self.nodes == other.nodes
 
     def __hash__(self) -> int:
-        try:
-            return hash(self.nodes)
-        except TypeError:  # an aux that is a dict, say; its text changes when it is written to
-            return hash(repr(self.nodes))
+        if self.hashed is None:
+            try:
+                self.hashed = hash(self.nodes)
+            except TypeError:  # an aux that is a dict, say; its text changes when it is written to
+                return hash(repr(self.nodes))
+        return self.hashed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TreeDef, (self.nodes, self.num_leaves, self.orders)  # hashes are of one process
 
     def __repr__(self) -> str:
         parts: list[str] = []
@@ -192,6 +198,24 @@ def _shallow(tree: Any) -> tuple[list[Any], TreeDef] | None:
 
 
 _NAMES = frozenset((str,))  # 1, 1.0 and True are one key
+
+
+@lru_cache(maxsize=64)
+def _call(n: int) -> TreeDef:
+    """The structure of a call with so many arguments, leaves all of them, by position."""
+    return TreeDef((*(_LEAF,) * n, (tuple, n, None), (dict, 0, ((), None)), (tuple, 2, None)), n, {n + 1: []})
+
+
+def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
+    """`flatten((args, kwargs))`, quicker where the arguments are arrays.
+
+    >>> import functrace as ft
+    >>> ft.tree.called((1.0, 2.0), {}) == ft.tree.flatten(((1.0, 2.0), {}))
+    True
+    """
+    if not kwargs and _leaf_types.issuperset([type(x) for x in args]):
+        return list(args), _call(len(args))
+    return flatten((args, kwargs))
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[list[Any], TreeDef]:

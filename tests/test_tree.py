@@ -2,6 +2,9 @@
 
 import collections
 import dataclasses
+import os
+import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -271,3 +274,21 @@ def test_equal_structures_have_equal_hashes(a, b):
     else:
         with pytest.raises(errors.TreeError):
             tree.map(lambda x, y: y, a, b)
+
+
+def test_a_structure_that_was_hashed_is_found_in_another_process():
+    structure = tree.structure({"a": 1.0, "b": [2.0]})
+    code = (
+        "import pickle, sys; from functrace import tree\n"
+        f"sent = pickle.loads({pickle.dumps({hash(structure): structure})!r})\n"
+        "print([{tree.structure({'b': [0], 'a': 0}): 'found'}.get(x) for x in sent.values()])"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == "['found']"
+
+
+@pytest.mark.parametrize("call", [((), {}), ((1.0,), {}), ((1.0, [2.0]), {}), ((1.0,), {"a": 2.0}), (({},), {})])
+def test_calls_are_flattened_as_their_arguments_and_keywords(call):
+    assert tree.called(*call) == tree.flatten(call)
+    assert tree.built(tree.called(*call)[1], tree.called(*call)[0]) == call

@@ -160,7 +160,7 @@ class Jitted(Wrapped[P, R]):
             call, statics = (args, kwargs), ()
             if self.static_argnums or self.static_argnames:
                 call, statics = self._split(args, kwargs)
-            leaves, treedef = tree.flatten(call)
+            leaves, treedef = tree.called(*call)
             specs: list[Any] = []
             inputs: list[Any] = []
             others: list[Any] = []

@@ -103,7 +103,7 @@ class JitCall(Call):
 
 def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a jitted function of which some argument is traced."""
-    leaves, treedef = tree.flatten((args, kwargs))
+    leaves, treedef = tree.called(args, kwargs)
     fun = jitted.fun
 
     def call(*given: Any) -> Any:  # what it writes to is not the caller's

@@ -112,7 +112,7 @@ def vmap(
     @errors.wraps(f, "vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         what = f"vmap({name_of(f)})"
-        leaves, treedef = tree.flatten((args, kwargs))
+        leaves, treedef = tree.called(args, kwargs)
         count = tree.structure(args).num_leaves
         spec = tuple(in_axes) if isinstance(in_axes, (tuple, list)) else in_axes
         if isinstance(spec, tuple) and len(spec) != len(args):

@@ -172,7 +172,7 @@ def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
 
     @errors.wraps(f, "trace")
     def traced(*args: Any, **kwargs: Any) -> Tape:
-        leaves, treedef = tree.flatten((args, kwargs))
+        leaves, treedef = tree.called(args, kwargs)
         places = [
             k
             for k, x in enumerate(leaves)
