@@ -12,9 +12,11 @@ Containers are dict, OrderedDict, defaultdict, list, tuple, namedtuple, None, da
 
 from __future__ import annotations
 
+import builtins
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, renamed
@@ -105,9 +107,12 @@ class TreeDef:
     2
     """
 
-    __slots__ = ("hashed", "nodes", "num_leaves", "orders")
+    __slots__ = ("build", "hashed", "nodes", "num_leaves", "orders")
 
-    def __init__(self, nodes: tuple[Any, ...], num_leaves: int, orders: dict[int, Any]) -> None:
+    def __init__(
+        self, nodes: tuple[Any, ...], num_leaves: int, orders: dict[int, Any], build: Callable[[Sequence[Any]], Any] | None = None
+    ) -> None:
+        self.build = build  # `built`, where there is a shorter way
         self.hashed: int | None = None
         self.nodes = nodes
         self.num_leaves = num_leaves
@@ -147,7 +152,7 @@ class TreeDef:
 _BRACKETS: dict[Any, tuple[str, str]] = {None: ("*", ""), list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), type(None): ("None", "")}
 ENTERING: dict[str, Callable[[type], bool]] = {}  # what registers a class of a library when one is met, if it knows the class
 _LEAF = (None, 0, None)
-ONE_LEAF = TreeDef((_LEAF,), 1, {})
+ONE_LEAF = TreeDef((_LEAF,), 1, {}, itemgetter(0))
 
 
 def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
@@ -176,22 +181,23 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
 @lru_cache(maxsize=64)
 def _row(cls: type, n: int) -> TreeDef:
     """The structure of a tuple or list of leaves."""
-    return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {})
+    return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {}, cls)
 
 
 @lru_cache(maxsize=64)
 def _table(*keys: str) -> TreeDef:
     """The structure of a dict of leaves."""
-    n = len(keys)
-    return TreeDef((*(_LEAF,) * n, (dict, n, (tuple(_sorted_keys(keys)), None))), n, {n: list(keys)})
+    n, ordered = len(keys), sorted(keys)
+    places = [(k, ordered.index(k)) for k in keys]
+    return TreeDef((*(_LEAF,) * n, (dict, n, (tuple(ordered), None))), n, {n: list(keys)}, lambda leaves: {k: leaves[i] for k, i in places})
 
 
 def _shallow(tree: Any) -> tuple[list[Any], TreeDef] | None:
     """`flatten` of the commonest containers: tuples, lists, and dicts with names as keys, of leaves whose types have been met."""
     cls: Any = type(tree)
     if cls is tuple or cls is list:
-        return (list(tree), _row(cls, len(tree))) if _leaf_types.issuperset([type(x) for x in tree]) else None
-    if cls is dict and _leaf_types.issuperset([type(x) for x in tree.values()]) and _NAMES.issuperset([type(k) for k in tree]):
+        return (list(tree), _row(cls, len(tree))) if _leaf_types.issuperset(builtins.map(type, tree)) else None
+    if cls is dict and _leaf_types.issuperset(builtins.map(type, tree.values())) and _NAMES.issuperset(builtins.map(type, tree)):
         treedef = _table(*tree)
         return [tree[k] for k in treedef.nodes[-1][2][0]], treedef
     return None
@@ -213,7 +219,7 @@ def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Tr
     >>> ft.tree.called((1.0, 2.0), {}) == ft.tree.flatten(((1.0, 2.0), {}))
     True
     """
-    if not kwargs and _leaf_types.issuperset([type(x) for x in args]):
+    if not kwargs and _leaf_types.issuperset(builtins.map(type, args)):
         return list(args), _call(len(args))
     return flatten((args, kwargs))
 
@@ -310,8 +316,8 @@ def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
     >>> ft.tree.built(ft.tree.structure([1, 2]), ["first", "second"])
     ['first', 'second']
     """
-    if treedef is ONE_LEAF:
-        return leaves[0]
+    if treedef.build is not None:
+        return treedef.build(leaves)
     stack: list[Any] = []
     rest = iter(leaves)
     for index, (cls, count, aux) in enumerate(treedef.nodes):
