@@ -178,50 +178,68 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
     return _children(node) if enter is not None and enter(cls) else None
 
 
-@lru_cache(maxsize=64)
-def _row(cls: type, n: int) -> TreeDef:
-    """The structure of a tuple or list of leaves."""
-    return TreeDef((*(_LEAF,) * n, (cls, n, None)), n, {}, cls)
-
-
-@lru_cache(maxsize=64)
-def _table(*keys: str) -> TreeDef:
-    """The structure of a dict of leaves."""
-    n, ordered = len(keys), sorted(keys)
-    places = [(k, ordered.index(k)) for k in keys]
-    return TreeDef((*(_LEAF,) * n, (dict, n, (tuple(ordered), None))), n, {n: list(keys)}, lambda leaves: {k: leaves[i] for k, i in places})
-
-
-def _shallow(tree: Any) -> tuple[list[Any], TreeDef] | None:
-    """`flatten` of the commonest containers: tuples, lists, and dicts with names as keys, of leaves whose types have been met."""
-    cls: Any = type(tree)
+def _kind(tree: Any) -> tuple[Any, ...] | None:
+    """What tells the structure of the commonest trees: a leaf, or leaves, of types that have been met, in a tuple, a list, or a dict with
+    names as keys.
+    """
+    cls = type(tree)
+    if cls in _leaf_types:
+        return _ALONE
     if cls is tuple or cls is list:
-        return (list(tree), _row(cls, len(tree))) if _leaf_types.issuperset(builtins.map(type, tree)) else None
-    if cls is dict and _leaf_types.issuperset(builtins.map(type, tree.values())) and _NAMES.issuperset(builtins.map(type, tree)):
-        treedef = _table(*tree)
-        return [tree[k] for k in treedef.nodes[-1][2][0]], treedef
-    return None
+        return (cls, len(tree)) if _leaf_types.issuperset(builtins.map(type, tree)) else None
+    names = cls is dict and _NAMES.issuperset(builtins.map(type, tree)) and _leaf_types.issuperset(builtins.map(type, tree.values()))
+    return (dict, *tree) if names else None
 
 
+_ALONE = (None,)
 _NAMES = frozenset((str,))  # 1, 1.0 and True are one key
 
 
-@lru_cache(maxsize=64)
-def _call(n: int) -> TreeDef:
-    """The structure of a call with so many arguments, leaves all of them, by position."""
-    return TreeDef((*(_LEAF,) * n, (tuple, n, None), (dict, 0, ((), None)), (tuple, 2, None)), n, {n + 1: []})
+@lru_cache(maxsize=256)
+def _of_kind(cls: Any, *rest: Any) -> TreeDef:
+    if cls is None:
+        return ONE_LEAF
+    if cls is not dict:
+        return TreeDef((*(_LEAF,) * rest[0], (cls, rest[0], None)), rest[0], {}, cls)
+    n, names = len(rest), tuple(sorted(rest))
+    places = [(k, names.index(k)) for k in rest]
+    return TreeDef((*(_LEAF,) * n, (dict, n, (names, None))), n, {n: list(rest)}, lambda leaves: {k: leaves[i] for k, i in places})
+
+
+@lru_cache(maxsize=256)
+def _of_call(*kinds: tuple[Any, ...]) -> TreeDef:
+    """The structure of a call with arguments of these kinds, by position."""
+    nodes: list[Any] = []
+    orders: dict[int, Any] = {}
+    for kind in kinds:
+        treedef = _of_kind(*kind)
+        orders.update({len(nodes) + index: order for index, order in treedef.orders.items()})
+        nodes += treedef.nodes
+    nodes.append((tuple, len(kinds), None))
+    orders[len(nodes)] = []
+    return TreeDef((*nodes, (dict, 0, ((), None)), (tuple, 2, None)), sum(cls is None for cls, _, _ in nodes), orders)
+
+
+def _in_order(tree: Any, kind: tuple[Any, ...]) -> list[Any]:
+    """The leaves of a tree of that kind."""
+    cls = kind[0]
+    return [tree] if cls is None else list(tree) if cls is not dict else [tree[k] for k in _of_kind(*kind).nodes[-1][2][0]]
 
 
 def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
-    """`flatten((args, kwargs))`, quicker where the arguments are arrays.
+    """`flatten((args, kwargs))`, quicker where the arguments are arrays, or rows and dicts of them.
 
     >>> import functrace as ft
     >>> ft.tree.called((1.0, 2.0), {}) == ft.tree.flatten(((1.0, 2.0), {}))
     True
     """
-    if not kwargs and _leaf_types.issuperset(builtins.map(type, args)):
-        return list(args), _call(len(args))
-    return flatten((args, kwargs))
+    kinds: list[Any] = [_kind(x) for x in args]
+    if kwargs or None in kinds:
+        return flatten((args, kwargs))
+    leaves: list[Any] = []
+    for x, kind in zip(args, kinds):
+        leaves += _in_order(x, kind)
+    return leaves, _of_call(*kinds)
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[list[Any], TreeDef]:
@@ -239,8 +257,8 @@ def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[lis
         pass
     elif type(tree) in _leaf_types:
         return [tree], ONE_LEAF
-    elif known := _shallow(tree):
-        return known
+    elif kind := _kind(tree):
+        return _in_order(tree, kind), _of_kind(*kind)
     elif _children(tree) is None:
         _leaf_types.add(type(tree))
         return [tree], ONE_LEAF

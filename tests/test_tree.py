@@ -288,7 +288,19 @@ def test_a_structure_that_was_hashed_is_found_in_another_process():
     assert done.stdout.strip() == "['found']"
 
 
-@pytest.mark.parametrize("call", [((), {}), ((1.0,), {}), ((1.0, [2.0]), {}), ((1.0,), {"a": 2.0}), (({},), {})])
+@pytest.mark.parametrize(
+    "call", [((), {}), ((1.0,), {}), ((1.0, [2.0], (3.0,), [(4.0,)]), {}), ((), {"a": 1.0}), ((1.0,), {"a": 2.0}), (({}, []), {})]
+)
 def test_calls_are_flattened_as_their_arguments_and_keywords(call):
-    assert tree.called(*call) == tree.flatten(call)
-    assert tree.built(tree.called(*call)[1], tree.called(*call)[0]) == call
+    leaves, structure = tree.called(*call)
+    assert (leaves, structure) == tree.flatten(call)
+    assert structure.orders == tree.flatten(call)[1].orders
+    assert tree.built(structure, leaves) == call
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_the_order_of_names_is_that_of_each_dict(names):
+    given = {name: 1.0 for name in names}
+    rebuilt = [tree.built(*reversed(tree.flatten(x))) for x in (given, (given,), [[given]])]
+    rebuilt.append(tree.built(*reversed(tree.called((given, 2.0), {})))[0])
+    assert ["".join(x) for x in (rebuilt[0], rebuilt[1][0], rebuilt[2][0][0], rebuilt[3][0])] == [names] * 4
