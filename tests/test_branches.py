@@ -202,3 +202,36 @@ def test_a_roll_is_neither_split_nor_recorded_again():
     jitted = ft.jit(f)
     np.testing.assert_array_equal([jitted(x, n) for n in shifts], want)
     assert len(runs) == 2
+
+
+def _bare(x):
+    try:
+        return x if x > 0 else -x
+    except:  # noqa: E722  # what people write
+        return x * 100
+
+
+def _finally(x):
+    try:
+        y = x if x > 0 else -x
+    finally:
+        y = y + 0
+    return y
+
+
+def _base(x):
+    y = x * 100
+    try:
+        y = x if x > 0 else -x
+    except BaseException:
+        pass
+    return y
+
+
+@pytest.mark.parametrize("f", [_bare, _finally, _base])
+def test_a_split_is_not_hidden_by_a_function_that_catches_everything(f):
+    x = np.array([-1.0, 2.0, -3.0])
+    np.testing.assert_array_equal(ft.vmap(f)(x), np.abs(x))
+    np.testing.assert_array_equal(ft.vmap(ft.grad(f))(x), np.sign(x))
+    np.testing.assert_array_equal(ft.vmap(ft.vmap(f))(np.stack([x, -x])), np.abs([x, x]))
+    np.testing.assert_array_equal(ft.vmap(lambda r: np.sum(ft.vmap(f)(r)))(np.stack([x, -x])), [6.0, 6.0])

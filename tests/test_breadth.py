@@ -138,9 +138,20 @@ def test_slices_that_are_all_nan_warn_as_numpy_does():
 
 
 def test_nan_in_a_plain_quantile_gives_nan():
-    x = np.array([[1.0, NAN], [1.0, 2.0]])
-    out = ft.jvp(lambda x: np.quantile(x, 0.5, axis=1), (x,), (np.ones((2, 2)),))[0]
-    np.testing.assert_array_equal(out, np.quantile(x, 0.5, axis=1))
+    x = np.array([[1.0, NAN, 2.0], [3.0, 4.0, 0.5], [1.0, 0.0, 5.0]])
+    for f in (
+        lambda x: np.quantile(x, 0.5, axis=1),
+        lambda x: np.quantile(x, [0.2, 0.6], axis=1, weights=[1.0, 0.5, 2.0], method="inverted_cdf"),
+        lambda x: np.quantile(x, 0.6, axis=1, weights=np.ones(x.shape), method="inverted_cdf"),
+    ):
+        same(ft.jvp(f, (x,), (np.ones((3, 3)),))[0], f(x))
+
+
+def test_a_quantile_at_a_place_is_the_element_there_though_its_neighbours_be_infinite():
+    with np.errstate(invalid="ignore"):
+        out, pull = ft.vjp(lambda x: np.quantile(x, [0.0, 0.5, 1.0]), np.array([2.0, np.inf, 1.0, np.inf, 3.0]))
+    same(out, [1, 3, np.inf])
+    same(pull(np.array([1.0, 2.0, 0.0]))[0], [0, 0, 1, 0, 2])
 
 
 # functions that write
@@ -410,6 +421,8 @@ def test_edges_of_histograms_move_with_the_data():
     ft.check_grads(lambda x: np.histogram2d(x, y, bins=3)[1], x)
     ft.check_grads(lambda x: np.histogramdd(np.stack([x, y], axis=1), bins=2, density=True)[0], x)
     ft.check_grads(lambda b: fnp.kaiser(5, b), 2.5)
+    for n in range(6):
+        same(fnp.kaiser(n, 2.5), np.kaiser(n, 2.5))
     batch = np.stack([x, x[::-1]])
     same(ft.vmap(lambda x: np.histogram2d(x, y, bins=3)[0])(batch), [np.histogram2d(x, y, bins=3)[0] for x in batch])
     for bad in (np.nan, np.inf):

@@ -529,6 +529,53 @@ def test_an_error_that_the_body_catches_in_a_step_is_that_of_the_step(singular):
     same(ft.grad(lambda xs: ours(xs)[0])(xs), ft.grad(lambda xs: python(xs)[0])(xs))
 
 
+YES_OR_NO = {  # of which NumPy makes Python's bool
+    "cond": lambda x: cond(np.allclose(x, 0.1), np.abs, np.square, x),
+    "results": lambda x: scan(lambda c, t: (c * x, np.array_equal(c, x)), x, W)[::-1],
+    "state": lambda x: while_loop(lambda s: np.logical_not(s[1]), lambda s: (s[0] * 0.5 * x, np.allclose(s[0], 0, atol=0.1)), (x, False)),
+}
+
+
+@pytest.mark.parametrize("name", YES_OR_NO)
+def test_a_yes_or_no_of_numpys_in_a_loop_or_branch(name):
+    f = lambda x: sum(np.sum(1.0 * y) for y in ft.tree.leaves(YES_OR_NO[name](x)))
+    tape = ft.trace(f)(1.3)
+    for x in (1.3, 0.4):
+        slope = (f(x + 1e-6) - f(x - 1e-6)) / 2e-6
+        for g in (ft.grad(f), ft.jit(ft.grad(f)), lambda x: ft.vmap(ft.grad(f))(np.array([x]))[0], lambda x: ft.jvp(f, (x,), (1.0,))[1]):
+            np.testing.assert_allclose(g(x), slope, rtol=1e-6)
+        np.testing.assert_allclose(ft.jit(f)(x), f(x))
+        names = {}
+        exec(tape.to_python(), names)
+        np.testing.assert_allclose(names["f"](x), f(x))
+
+
+MET = {  # a Python number beside an array of float32
+    "an operand": lambda x, s: cond(np.sum(x) > 0, lambda t, s: t * s, lambda t, s: t - s, x, s),
+    "read in a branch": lambda x, s: switch(np.sum(x).astype(int), [lambda t: t * s, lambda t: t - s, lambda t: t], x),
+    "read in a loop": lambda x, s: fori_loop(0, 3, lambda i, c: c * s + np.ldexp(c, 1), x),
+    "read in a condition": lambda x, s: while_loop(lambda c: np.sum(c) < 5 * s, lambda c: c * s, x),
+    "chosen": lambda x, s: map(lambda t: np.where(t > s, t, 2 * s), x),
+    "stacked": lambda x, s: scan(lambda c, t: (c * s, s - t), x, x)[1],
+    "an argument of a checkpoint": ft.checkpoint(lambda x, s: x * s),
+}
+
+
+@pytest.mark.parametrize("name", MET)
+def test_a_python_number_takes_the_dtype_that_it_meets_under_jit_and_vmap(name):
+    f, x = MET[name], np.ones(3, np.float32)
+    jitted = jit(f)
+    batched = lambda x, s: ft.vmap(lambda x: f(x, s))(x[None])[0]
+    modes = [jitted, lambda x, s: ft.vjp(lambda x: jitted(x, s), x)[0], batched, jit(batched)]
+    for s in (2.0, 0.5, 3):
+        want = f(x, s)
+        assert want.dtype == np.float32
+        for mode in modes:
+            got = mode(x, s)
+            assert got.dtype == np.float32
+            np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -505,6 +505,13 @@ def test_powers_of_complex_numbers_are_numpys(n):
     ft.check_grads(f, np.array([1 + 2j, -1 + 0.5j, -2 - 1j]))
 
 
+def test_a_power_of_integers_is_an_integer_or_a_float():
+    jitted = ft.jit(lambda n, m: n**m)
+    for args in ((2, 3), (2, -1), (3, 2), (4, -1)):
+        assert repr(jitted(*args)) == repr(args[0] ** args[1])
+    assert jitted.cache_info() == {"signatures": 1, "paths": 2, "hits": 2, "recorded": 2, "eager": 0}
+
+
 @pytest.mark.parametrize("n", [3, 40_000])
 @pytest.mark.parametrize("condition", [lambda s: s > 0, lambda s: s, lambda s: np.logical_not(s)])
 def test_a_choice_by_a_python_number(n, condition):
@@ -521,3 +528,14 @@ def test_text_with_a_traced_value_in_it_is_not_frozen():
     with pytest.warns(UserWarning, match="returns the text 'loss 1.30'"):
         assert jitted(V)[1] == "loss 1.30"
     assert jitted(2 * V)[1] == "loss 2.60"
+
+
+def test_text_in_a_result_has_no_derivative():
+    jitted = ft.jit(lambda x: (np.sum(x * x), {"name": "loss", "x": x}))
+    for _ in range(2):
+        gradient, aux = ft.grad(jitted, has_aux=True)(V)
+        np.testing.assert_array_equal(gradient, 2 * V)
+        assert aux["name"] == "loss"
+        np.testing.assert_array_equal(ft.jvp(lambda x: jitted(x)[0], (V,), (V,))[1], 2 * np.sum(V * V))
+        np.testing.assert_array_equal(ft.vmap(ft.grad(lambda x: jitted(x)[0]))(V[:, None]), 2 * V[:, None])
+    np.testing.assert_array_equal(ft.hessian(lambda x: jitted(x)[0])(V), 2 * np.eye(V.size))

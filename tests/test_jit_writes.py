@@ -5,6 +5,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
+from functrace.compile.jit import JitWarning
 from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
 from tests.helpers import MODES, same_in
@@ -172,18 +173,38 @@ def test_donated_arrays_that_may_not_be_written_to_are_copied():
 
 def test_an_error_on_donated_arrays_is_raised():
     """The function can't be run in place of the program, as its arguments may have been written to."""
+    jitted = ft.jit(lambda x, a: (x * 2, np.linalg.inv(a)), donate_argnums=0)
+    for _ in range(2):
+        x = np.eye(200)
+        assert np.shares_memory(jitted(x, np.eye(2))[0], x) == (_ > 0)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        jitted(np.eye(200), np.ones((2, 2)))
+    np.testing.assert_array_equal(jitted(np.eye(200), np.eye(2))[1], np.eye(2))
 
-    def f(x):
+
+def test_an_error_on_donated_arrays_that_the_function_catches_is_caught():
+    def f(x, a):
         try:
-            return np.linalg.inv(x * 2)
+            return x * 2, np.linalg.inv(a)
         except np.linalg.LinAlgError:
-            return x
+            return x, a
 
     jitted = ft.jit(f, donate_argnums=0)
-    jitted(np.eye(2))
-    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
-        jitted(np.ones((2, 2)))
-    np.testing.assert_array_equal(jitted(np.eye(2)), np.eye(2) / 2)
+    jitted(np.eye(200), np.eye(2))
+    with pytest.warns(JitWarning, match="catches"):
+        got = jitted(np.eye(200), np.ones((2, 2)))
+    np.testing.assert_array_equal(got[0], np.eye(200))
+    np.testing.assert_array_equal(got[1], np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("other", [1.5, np.ones(1), np.ones((2, 3)), np.ones(3, np.complex128), np.ones(3)])
+def test_a_part_plus_what_has_another_shape_or_dtype(other):
+    """A cotangent that is zero but for a part is added where it belongs only if the sum has the shape and dtype of both."""
+    f = lambda x: ft.grad(lambda x: x[1] ** 2)(x) + other
+    jitted = ft.jit(f)
+    for x in (X, 2 * X):
+        np.testing.assert_array_equal(jitted(x), f(x))
+        assert jitted(x).dtype == f(x).dtype
 
 
 @pytest.mark.parametrize("make", [np.float64, np.array])

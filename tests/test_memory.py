@@ -589,6 +589,13 @@ def test_an_input_changed_after_linearize(size):
     forward_time(lambda: push(np.ones(size)), 6.0 * size, "linearize")
 
 
+def test_positions_that_were_counted_changed_after_vjp():
+    i = np.array([0, 2, 2])
+    _, pull = ft.vjp(lambda w: np.bincount(i, w, 4), np.ones(3))
+    i += 1
+    np.testing.assert_array_equal(pull(np.arange(1.0, 5))[0], [1, 3, 3])
+
+
 @SIZES
 def test_a_closed_over_constant_changed_after_vjp(size):
     x, w = np.full(size, 3.0), np.full(size, 2.0)

@@ -488,6 +488,32 @@ def test_the_order_of_a_norm_may_be_traced_and_is_then_no_special_case(norm, ord
     assert abs(ft.grad(f, 1)(X[0], order)) > 0.01
 
 
+@pytest.mark.parametrize("norm", [fnp.linalg.norm, fnp.linalg.vector_norm])
+def test_orders_without_powers_may_be_traced_too(norm):
+    x, orders = np.array([3.0, -4.0, 0.0, 2.0]), np.array([1, 2, np.inf, -np.inf, 0, 3])
+    want = [np.linalg.norm(x, p) for p in orders]
+    for f in (ft.vmap(lambda p: norm(x, ord=p)), lambda ps: [ft.value_and_grad(lambda p: norm(x, ord=p))(p)[0] for p in ps]):
+        same(f(orders), want)
+        same(ft.jit(f)(orders), want)
+
+
+def test_the_threshold_of_pinv_may_be_traced_and_means_what_numpys_means():
+    a = np.diag([2.0, 1.0, 0.1]) + 0.03
+    f, slope = (g(lambda a, r: np.sin(fnp.linalg.pinv(a, rtol=r)).sum()) for g in (lambda f: f, ft.grad))
+    at = [0.01, 0.3, 0.8, 0.01]
+    same([ft.jit(f)(a, r) for r in at], want := [np.sin(np.linalg.pinv(a, rtol=r)).sum() for r in at])
+    same(ft.vmap(f, in_axes=(None, 0))(a, np.array(at)), want)
+    jitted = ft.jit(slope)
+    for r in at:
+        np.testing.assert_allclose(jitted(a, r), slope(a, r), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(slope(a, r), ft.grad(lambda a, r=r: np.sin(np.linalg.pinv(a, rtol=r)).sum())(a), rtol=1e-9, atol=1e-12)
+    tiny = np.diag([1.0, 7e-16])  # between what NumPy takes for zero by default, and with rtol=None
+    for keywords in ({}, {"rtol": None}):
+        same(ft.vjp(lambda a, k=keywords: np.linalg.pinv(a, **k), tiny)[0], np.linalg.pinv(tiny, **keywords))
+    with pytest.raises(ValueError, match="both"):
+        ft.vjp(lambda a: np.linalg.pinv(a, 0.1, rtol=0.1), a)
+
+
 def test_dtypes_of_summaries_that_are_not_floats_are_numpys():
     for f in (
         lambda x: np.sum(x * 9, dtype=int),

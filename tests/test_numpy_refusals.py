@@ -48,6 +48,7 @@ CASES = {
     "ddof and correction": (lambda x: np.var(x, ddof=1, correction=1), LINE),
     "ddof and correction, without NaN": (lambda x: np.nanstd(x, ddof=1, correction=1), LINE),
     "average of no weight": (lambda x: np.average(x, weights=np.zeros(3)), LINE),
+    "covariance of no weight": (lambda x: np.cov(x, aweights=np.zeros(3)), LINE),
     "gradient of too few": (lambda x: np.gradient(x, edge_order=2), LINE[:2]),
     "diff of a negative order": (np.diff, LINE, -1),
     "einsum beyond its letters": (lambda x: np.einsum(x, [60]), LINE),
@@ -58,6 +59,8 @@ CASES = {
     "counts at negative places": (lambda x: np.bincount([0, -1, 2], x), LINE),
     "counts of too few weights": (lambda x: np.bincount([0, 1], x), LINE),
     "histogram of too few weights": (lambda x: np.histogram(X, 2, weights=x), LINE),
+    "histogram of no bins": (np.histogram, LINE, 0),
+    "histogram of bins out of order": (lambda x: np.histogram(LINE, [0, 2, 1], weights=x), LINE),
     "unstack of a number": (lambda x: np.unstack(x), np.array(1.0)),
     "an FFT in no mode": (lambda x: np.fft.fft2(x, norm="x"), X),
     "an FFT of no length": (lambda x: np.fft.rfft2(x, s=(0, 2)), X),
@@ -90,3 +93,18 @@ def test_numpys_refusals_hold_for_traced_values(case: str) -> None:
         with pytest.raises(plain.type) as mapped:
             ft.vmap(lambda x: f(x, *rest))(np.stack([x, x]))
         assert str(traced.value) == str(mapped.value) == str(plain.value)
+
+
+@pytest.mark.parametrize("name", "det inv slogdet cholesky qr svd svdvals eig eigvals eigh eigvalsh pinv cond matrix_power".split())
+def test_a_batch_of_vectors_is_no_matrix(name: str) -> None:
+    f = lambda x: getattr(np.linalg, name)(x, *[2] * (name == "matrix_power"))
+    x = np.diag([1.0, 2.0, 3.0])
+    for rows, many in ((x, ft.vmap(f)), (np.stack([x, x]), ft.vmap(ft.vmap(f))), (x, ft.jit(ft.vmap(f))), (x, ft.jacfwd(ft.vmap(f)))):
+        with pytest.raises(np.linalg.LinAlgError):
+            many(rows)
+
+
+def test_a_batch_of_numbers_is_no_vector() -> None:
+    for x, y in ((LINE, LINE), (LINE, X.T), (X.T, LINE)):
+        with pytest.raises(ValueError, match="matmul"):
+            ft.vmap(np.matmul)(x, y)

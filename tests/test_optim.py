@@ -186,6 +186,14 @@ def test_a_gradient_of_zero_gives_no_nan():
         assert np.array_equal(run(make(0.1), w, 3, lambda w: (w**2).sum()), w)
 
 
+def test_at_a_gradient_of_zero_an_update_has_the_slope_of_one_divided_by_eps():
+    adam = optim.adam(0.1, eps=0.5)
+    start = adam.init(np.ones(2))
+    slopes = ft.jacobian(lambda g: adam.update(g, start)[0])(np.array([0.0, 3.0]))
+    assert slopes[0, 0] == pytest.approx(-0.1 / 0.5)
+    assert slopes[1, 1] == pytest.approx(-0.1 * 0.5 / 3.5**2)  # of g / (|g| + eps)
+
+
 def test_a_nan_stays_to_be_seen():
     for make in (optim.sgd, optim.adam, optim.rmsprop, optim.adagrad, optim.lion):
         opt = make(0.1)

@@ -107,6 +107,7 @@ def test_every_public_name_is_covered_constant_or_refused(name):
     [
         ("linalg", lambda m, x: m.schur(x)),
         ("signal", lambda m, x: m.find_peaks(x)),
+        ("signal", lambda m, x: m.zoom_fft(np.ones(4), x[:1], 3)),
         ("ndimage", lambda m, x: m.label(x)),
         ("interpolate", lambda m, x: m.make_smoothing_spline(np.arange(3.0), x)),
         ("optimize", lambda m, x: m.milp(x)),
@@ -205,3 +206,15 @@ def test_the_derivative_of_a_sum_of_exponentials_is_one_operation_right_at_infin
             np.testing.assert_array_equal(g(row), shares)
         curved = np.diag(shares) - np.outer(shares, shares) if special[0] == -inf else np.zeros((3, 3))
         np.testing.assert_array_equal(ft.hessian(logsumexp)(row), curved)
+
+
+def test_the_threshold_of_pinv_is_that_of_each_example():
+    import scipy.linalg
+
+    a = np.stack([np.diag(d) for d in ([100.0, 1.0, 0.05], [1.0, 0.5, 0.05], [10.0, 2.0, 1.0])])
+    for keywords in ({"atol": 0.7}, {"rtol": 0.06}, {"atol": 0.01, "rtol": 0.3}):
+        pinv = lambda x, k=keywords: module("linalg").pinv(x, **k, return_rank=True)
+        wanted = [scipy.linalg.pinv(x, **keywords, return_rank=True) for x in a]
+        for out in (ft.vmap(pinv)(a), ft.jit(ft.vmap(pinv))(a), ft.vmap(lambda x, f=pinv: ft.vjp(f, x)[0])(a)):
+            for found, want in zip(out, zip(*wanted)):
+                np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-14)

@@ -46,6 +46,7 @@ WAYS_OUT = [
     lambda r: (r.inv() * r * r).as_matrix(),
     lambda r: (r**0.4).as_matrix(),
     lambda r: r.magnitude(),
+    lambda r: r.as_euler("xyz"),
 ]
 
 
@@ -130,3 +131,10 @@ def test_axes_that_are_none_raise_both_ways(transform, seq):
     if seq != "xy":
         with pytest.raises(ValueError, match="3 axes from"):
             transform.Rotation.from_euler(seq, [0.1, 0.2, 0.3])
+
+
+def test_half_turns_have_the_quaternions_that_scipy_chooses(transform):
+    signs = np.array([1.0, 0.0, -1.0])
+    half = np.stack([q for q in np.stack(np.meshgrid(signs, signs, signs, [0.0]), axis=-1).reshape(-1, 4) if q.any()])
+    got = ft.vjp(lambda q: transform.Rotation.from_quat(q).as_quat(canonical=True), half)[0]
+    np.testing.assert_allclose(got, Theirs.from_quat(half).as_quat(canonical=True), rtol=1e-15)

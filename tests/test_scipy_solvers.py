@@ -47,9 +47,15 @@ def test_implicit_root_is_right_to_third_order_in_both_modes_and_batched():
 
 
 def test_a_linear_solver_may_differentiate_its_matvec():
-    dense = lambda matvec, b: np.linalg.solve(ft.jacobian(matvec)(b), b)
+    asked = []
+
+    def dense(matvec, b):
+        asked.append(b)
+        return np.linalg.solve(ft.jacobian(matvec)(b), b)
+
     cube = lambda a: ft.implicit_root(lambda x: x**3 - a, np.ones(2), solver=lambda g, _: np.cbrt([8.0, 27.0]), linear_solver=dense)
     assert np.allclose(ft.jacobian(cube)(np.array([8.0, 27.0])), np.diag([1 / 12, 1 / 27]))
+    assert asked
     assert np.allclose(ft.grad(lambda s: ft.linear_solve(lambda x: s * x, np.ones(2), solver=dense).sum())(2.0), -0.5)
 
 
@@ -151,6 +157,15 @@ def test_curve_fit_begins_between_its_bounds():
     assert np.allclose(ft.vjp(fit, y)[0], line @ y) and np.allclose(ft.jacobian(fit)(y), line, atol=1e-7)
 
 
+@pytest.mark.parametrize("absolute", [True, False])
+def test_curve_fit_of_data_that_vary_together(absolute):
+    o, x = module("optimize"), np.arange(4.0)
+    fit = lambda o, y, s: o.curve_fit(lambda x, a, b: a * np.exp(b * x), x, y, [1.0, 0.2], A @ A.T + s * np.diag(x), absolute)
+    got = ft.vjp(lambda y, s: fit(o, y, s), DATA, 1.0)[0]
+    assert all(np.allclose(a, b, rtol=1e-5) for a, b in zip(got, fit(so, DATA, 1.0)))
+    check_grads(lambda y, s: fit(o, y, s)[0], DATA, 1.0, order=1)
+
+
 def test_curve_fit_in_data_and_sigma():
     o = module("optimize")
     x, s = np.arange(4.0), np.array([0.1, 0.2, 0.1, 0.3])
@@ -170,6 +185,8 @@ def test_what_has_no_solution_or_no_rule_raises():
     o = module("optimize")
     with pytest.raises(AttributeError, match="weights"):  # as many as blocks, which the values decide
         ft.grad(lambda y: o.isotonic_regression(y).weights.sum())(np.array([1.0, 3.0, 2.5]))
+    with pytest.raises(ArithmeticError, match="no solution"):  # far from the solution, from where a step of Newton's leads further away
+        ft.grad(lambda p: o.minimize(lambda x: np.sum(np.hypot(1, x - p)), [9.0], method="Nelder-Mead", tol=99).x[0])(1.0)
     with pytest.raises(ArithmeticError, match="no solution"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         ft.grad(lambda p: o.root(lambda x: x**2 + p, np.ones(1)).x[0])(1.0)

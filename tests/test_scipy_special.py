@@ -159,6 +159,9 @@ EDGES = [
     ("eval_chebyu", (-3, 0.3), 1, -2.0),
     ("eval_sh_chebyu", (-3.0, 0.3), 1, -4.0),
     ("eval_gegenbauer", (-1.0, 0.7, 0.3), 2, 0.0),
+    ("eval_jacobi", (0, 0.5, 0.5, -1.0), 3, 0.0),
+    ("eval_chebyt", (0.0, -1.0), 1, 0.0),
+    ("exprel", (1e20,), 0, np.inf),
 ]
 
 

@@ -232,6 +232,8 @@ def test_scalars_trees_and_several_arguments():
 def test_float32_stays_and_nan_shows():
     jacobian = ft.sparse_jacobian(lambda x: x[1:] * x[:-1])(X.astype(np.float32))
     assert jacobian.dtype == np.float32 and jacobian.nnz == 46
+    mixed = ft.sparse_jacobian(lambda x: np.convolve(x, [1.0, 2.1, 1.0], "same") ** 2)(X.astype(np.float32))  # tangents are float32
+    assert mixed.dtype == np.float64 and mixed.nnz == 3 * X.size - 2
     with np.errstate(invalid="ignore"):
         jacobian = ft.sparse_jacobian(lambda x: np.sqrt(x - 0.5) * 2)(np.array([0.25, 0.75]))
     assert np.isnan(jacobian[0, 0]) and np.isclose(jacobian[1, 1], 2.0)

@@ -102,6 +102,19 @@ def test_gradients_of_gamma_samples_are_those_of_the_distribution_function():
         assert slope == pytest.approx((stats.gamma.ppf(level, shape + h) - stats.gamma.ppf(level, shape - h)) / (2 * h), rel=1e-5)
 
 
+def test_gradients_of_wishart_samples_of_which_some_are_drawn_again():
+    def total(v):  # with PyTorch's numbers; there `backward` raises
+        torch.manual_seed(0)
+        df = torch.tensor([3.0, 4.0], dtype=torch.float64)
+        return (torch.distributions.Wishart(df, scale_tril=torch.linalg.cholesky(v)).rsample((3,)) ** 2).sum()
+
+    v, h = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64, requires_grad=True), 1e-6
+    total(v).backward()
+    for e in torch.eye(2, dtype=torch.float64).diag_embed():
+        slope = (total(v.detach() + h * e) - total(v.detach() - h * e)) / (2 * h)
+        assert float((v.grad * e).sum()) == pytest.approx(float(slope), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", ["conv3d", "kl_div", "embedding", "lstm_cell", "pca_lowrank", "transpose_copy", "constant_pad_nd"])
 def test_seldom_used_names_are_there(name):
     assert callable(getattr(torch, name))

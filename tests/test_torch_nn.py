@@ -98,6 +98,10 @@ def test_two_derivatives_are_limits_of_differences(name, args, kwargs):
     assert shim.autograd.gradcheck(function, inputs) and shim.autograd.gradgradcheck(function, inputs)
 
 
+BAGS = [
+    (np.zeros(1),),
+    (np.zeros(0, int), None, 2, False, "mean", False, None, True),
+]
 REFUSED = [
     ("nll_loss", (X, np.array([0, 2, 4]))), ("nll_loss", (X, np.array([0, 2]))), ("cross_entropy", (X, n(3, 3))), ("cross_entropy", (X, np.array([[1]]))),
     ("mse_loss", (X, n(3, 3))), ("mse_loss", (X, Y, None, None, "most")), ("binary_cross_entropy", (X, P)), ("binary_cross_entropy_with_logits", (X, n(3))),
@@ -107,6 +111,9 @@ REFUSED = [
     ("max_pool2d", (n(3, 3), 2)), ("max_pool2d", (IMAGE, 2, 2, 2)), ("max_pool2d", (IMAGE, 9)), ("fold", (n(2, 12, 20), (6, 6), 2)), ("pad", (IMAGE, (9,))),
     ("pad", (IMAGE, (9, 9), "reflect")), ("pad", (IMAGE, (9, 9, 9, 9), "circular")), ("interpolate", (IMAGE,)), ("interpolate", (IMAGE[0], 7, None, "bilinear")), ("prelu", (X, n(3))),
     ("batch_norm", (X, None, None, None, None, False)), ("layer_norm", (X, (3,))), ("group_norm", (n(2, 3), 2)), ("dropout", (X, 1.5)), ("gelu", (X, "x")), ("glu", (n(3),)),
+    ("glu", (X, 2)), ("glu", (np.array(1.0),)), ("prelu", (X, np.ones(4, "f"))), ("prelu", (X, n(1, 4))), ("batch_norm", (n(3), n(3), n(3))), ("batch_norm", (X, n(4), None, None, None, True)),
+    ("batch_norm", (X, n(4), P[0], None, None, False, 0.1, -1.0)), ("bilinear", (n(2, 3), n(2, 4), n(5, 3, 4), np.ones(5, "f"))), ("mse_loss", (X, Y, None, None, "mean", n(4))),
+    ("l1_loss", (X, Y, None, None, "mean", n(3, 1))), ("huber_loss", (X, Y, "mean", 1.0, n(4))), *(("embedding_bag", (np.array([0, 1]), X, at, *more)) for at, *more in BAGS),
 ]  # fmt: skip
 
 
@@ -118,6 +125,55 @@ def test_refused_with_pytorchs_words(name, args):
 
     assert isinstance(outcome(run, shim), str)
     same(run)
+
+
+EXTREME = [0.0, -0.0, np.nan, np.inf, -np.inf, 3.0, -3.0, 6.0, 0.5, 1.0, -100.0, 104.0, -1e4, 1e4, 1e-30, 0.1]
+CURVES = """relu silu elu selu softplus sigmoid leaky_relu hardtanh hardsigmoid hardswish mish logsigmoid gelu hardshrink softshrink erf erfc logit
+mse_loss huber_loss smooth_l1_loss binary_cross_entropy_with_logits soft_margin_loss""".split()
+
+
+@with_oracle
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda torch, x: torch.nn.functional.huber_loss(x, x.detach() * 0, delta=0.5, reduction="sum"),
+        lambda torch, x: torch.nn.functional.smooth_l1_loss(x, x.detach() * 0, beta=0.5, reduction="sum"),
+        lambda torch, x: torch.nn.functional.soft_margin_loss(x, x.detach() + 2, reduction="sum"),
+        lambda torch, x: torch.logit(x).sum(),
+    ],
+)
+def test_derivatives_at_bounds_and_beyond_are_pytorchs(function):
+    def run(torch):
+        x = torch.tensor([0.5, -0.5, 0.2, 1.5, -2.0, 0.9, float("nan")], dtype=torch.float64, requires_grad=True)
+        (g,) = torch.autograd.grad(function(torch, x), x, create_graph=True)
+        return g, torch.autograd.grad(g[:3].sum(), x)
+
+    same(run)
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("name", CURVES)
+def test_large_arrays_have_the_values_of_their_parts(name, dtype):
+    function = getattr(shim.nn.functional, name, None) or getattr(shim, name)
+    loss = "loss" in name or "logits" in name
+
+    def of(*arrays, turned=False):
+        given = [shim.tensor(a, requires_grad=True) for a in arrays]
+        x, y, weight = (t.view(101, -1).t() for t in given) if turned else given
+        out = function(x, y, reduction="none") if loss else function(x)
+        assert out.stride() == x.stride()
+        grads = shim.autograd.grad(out, given[: 1 + loss], weight)
+        return [t.detach().numpy() for t in (out.t().reshape(-1) if turned else out, *grads)]
+
+    parts = [np.concatenate([EXTREME, np.random.default_rng(k).normal(size=1583)]).astype(dtype) for k in range(3)]
+    wholes = [np.tile(a, 101) for a in parts]
+    with np.errstate(all="ignore"):
+        alone, *large = of(*parts), of(*wholes), of(*wholes, turned=True)
+    for a, *several in zip(alone, *large):
+        for found in several:
+            np.testing.assert_allclose(
+                found.reshape(101, -1), np.broadcast_to(a, (101, a.size)), *((3e-5, 1e-6) if dtype == "f" else (1e-11, 1e-14))
+            )
 
 
 def test_what_is_not_honoured_is_refused():
@@ -300,6 +356,10 @@ def test_mistakes_with_modules_are_told_in_pytorchs_words():
         lambda torch: torch.nn.Sequential(3),
         lambda torch: torch.nn.Sequential(torch.nn.ReLU())[2],
         lambda torch: torch.nn.Conv2d(3, 4, 3, groups=2),
+        lambda torch: torch.nn.Conv2d(3, 4),
+        lambda torch: torch.nn.Conv2d(3, 4, 3, kernel=3),
+        lambda torch: torch.nn.Conv1d(3, 4, 3, 1, 0, 1, 1, True, "zeros", None, None, 5),
+        lambda torch: torch.nn.ConvTranspose2d(3, 4, 3, dilated=3),
         lambda torch: torch.nn.Dropout(1.5),
         lambda torch: torch.nn.MultiheadAttention(5, 2),
         lambda torch: torch.nn.LSTM(2, 3)(torch.zeros(4, 5)),

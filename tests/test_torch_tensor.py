@@ -102,6 +102,23 @@ def test_broken_files_say_so():
         torch.load(saved(1), map_location="cuda")
 
 
+@pytest.mark.parametrize("order", [None, "little", "big"])
+def test_files_of_either_byte_order_and_older_ones_that_name_none(order):
+    old, file = zipfile.ZipFile(saved(torch.arange(3.0))), io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("byteorder"):
+                if order is None:
+                    continue
+                data = order.encode()
+            elif name.endswith("data/0") and order == "big":
+                data = np.frombuffer(data, "<f4").astype(">f4").tobytes()
+            archive.writestr(name, data)
+    file.seek(0)
+    assert torch.load(file).tolist() == [0, 1, 2]
+
+
 def test_files_are_pytorchs():
     real = pytest.importorskip("torch", reason="the oracle: PyTorch is not installed")
     base = torch.arange(6.0).reshape(2, 3)
@@ -136,6 +153,8 @@ def test_exchange_by_dlpack_shares_memory():
         lambda x: np.where(x > 0.5, x, x * x),
         lambda x: np.sum(np.sin(x) * np.cumsum(x)),
         lambda x: np.stack([x, np.tanh(x)]).mean(),
+        lambda x: np.multiply.reduce(np.cbrt(x)),
+        lambda x: np.add.accumulate(x) * np.exp(x, dtype=np.float32),
     ],
 )
 def test_backward_runs_through_functions_written_with_numpy(f):
@@ -146,6 +165,43 @@ def test_backward_runs_through_functions_written_with_numpy(f):
     y.sum().backward()
     np.testing.assert_allclose(y.detach().numpy(), f(values))
     np.testing.assert_allclose(x.grad.numpy(), ft.grad(lambda a: np.sum(f(a)))(values), rtol=1e-12)
+    np.testing.assert_allclose(torch.func.grad(lambda x: f(x).sum())(x.detach()).numpy(), x.grad.numpy(), rtol=1e-12)
+
+
+def test_the_array_of_a_tensor_that_requires_grad_is_only_read():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match="read-only"):
+        x.numpy()[0] = 3.0
+    x.numpy(force=True)[0] = x.detach().numpy()[1] = 3.0
+    assert x.tolist() == [3, 3]
+
+
+def test_an_index_that_is_an_array_counts_as_it_was():
+    x = torch.arange(6.0).requires_grad_()
+    for f in (lambda i: x[i], lambda i: (x * 1).index_put((torch.tensor(i),), torch.zeros(2))):
+        i = np.array([0, 2])
+        y = f(i)
+        (g,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+        i += 1
+        assert torch.autograd.grad(y.sum(), x)[0].tolist() == g.tolist()
+
+
+def test_indices_are_not_written_unnoticed_where_hooks_keep_what_is_saved():
+    x, i = torch.arange(6.0).requires_grad_(), torch.tensor([0, 2])
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        y = x[i] * 2
+    i += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_numpys_functions_write_into_no_tensor():
+    t = torch.zeros(3)
+    for write in (lambda: np.add(np.ones(3), 1, out=t), lambda: np.add(t, 1, out=t), lambda: np.add.at(t, [0], 1.0)):
+        with pytest.raises(TypeError, match=r"np.add writes into an array, not into a tensor: give it t.numpy\(\)"):
+            write()
+    assert np.add(t, 1, out=t.numpy()).tolist() == t.tolist() == [1, 1, 1]
+    assert (np.float64(7) // (2 * t)).tolist() == [3, 3, 3] and (np.float64(7) % (2 * t)).dtype is torch.float32
 
 
 def test_numpy_functions_on_tensors_without_grad_give_arrays_as_under_pytorch():

@@ -222,7 +222,7 @@ class Capture(ProgramTrace):
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         if primitive.name == "call" and params[0].what in _INLINED:
-            leaves = [ProgramTracer(a, self, s, None, 0) if s >= 0 else a for s, a in zip(slots, args)]
+            leaves = [self.tracer(a, s) if s >= 0 else a for s, a in zip(slots, args)]
             return tuple(tree.leaves(params[0].plain(leaves)))
         refs = tuple([s if s >= 0 else self.number(a) for s, a in zip(slots, args)])
         return self.enter(primitive, refs, ans, params)

@@ -131,6 +131,7 @@ _SOURCE = {
     "weighted_quantile": "np.argmax({0}[None] == np.{r}({0}, {p}, axis=0, weights={1}, method={q})[:, None], axis=1)",
     "unique": "np.unique({0}, True, True, True, {p}, equal_nan={q})[1:]",
     "intersect1d": "np.intersect1d({0}, {1}, {p}, return_indices=True)[1:]",
+    "last": "np.isin(np.arange(np.size({0})), np.unique(np.ravel({0})[::-1], True)[1])[::-1].reshape(np.shape({0}))",
     "tril": "np.tril({0}, {p})",
     "triu": "np.triu({0}, {p})",
     "shares": "(lambda x, y, t, n: np.where(t, (y > 0) / np.maximum(n, 1), {q}(np.where(t, 0, x) - np.where(n > 0, np.inf, y)))"
@@ -163,7 +164,7 @@ class _Lifting(Lifting):
     einsum, dot = _called("einsum"), _called("dot")
 
 
-_PARTS = EXPANDED.union(("are_hermitian", "last", "length", "recurrence"))  # what is written as the operations that it does
+_PARTS = EXPANDED.union(("are_hermitian", "length", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
 isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigh linalg.eigvalsh linalg.inv linalg.pinv linalg.qr

@@ -18,7 +18,7 @@ import numpy as np
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
 from functrace.compile.bindings import Binding, Bindings, Watched, drawn, watched
-from functrace.compile.capture import Captured, capture
+from functrace.compile.capture import Captured, capture, form
 from functrace.compile.emit import Executable
 from functrace.compile.nesting import call_traced
 from functrace.compile.optimise import optimise
@@ -63,8 +63,9 @@ class _Path:
 
     def __init__(self, program: Program, outdef: Any, donated: Sequence[int] = ()) -> None:
         self.program, self.outdef = program, outdef
-        self.found = [i.params[1] for i in program.instructions if i.primitive is GUARD]
-        self.executable = Executable(optimise(program), "f", donated)
+        guards = [i.params for i in program.instructions if i.primitive is GUARD]  # of a `form`: what may fail in a `try`, and is run again
+        self.found = [found for _, found, _ in guards]
+        self.executable = Executable(optimise(program), "f", () if any(read is form for read, *_ in guards) else donated)
 
     def like(self, other: _Path) -> bool:
         return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
@@ -105,9 +106,8 @@ class _Variant:
 
     def sibling(self, path: _Path, number: int, found: Any) -> _Path | None:
         """A path that agrees with `path` up to a guard, where it finds what was found now."""
-        before = path.found[:number]
-        agree = (p for p in self.paths if len(p.found) > number and same(p.found[number], found) and all(map(same, p.found, before)))
-        return next(agree, None)
+        way = [*path.found[:number], found]
+        return next((p for p in self.paths if len(p.found) >= len(way) and all(map(same, p.found, way))), None)
 
 
 class Jitted(Wrapped[P, R]):
@@ -218,7 +218,7 @@ class Jitted(Wrapped[P, R]):
                     except Exception as error:
                         broken = error
                     if broken is not None:
-                        if self.donate_argnums:
+                        if path.executable.overwritten:
                             raise broken
                         return self._eager(variant, args, kwargs, f"it catches {broken!r}")  # type: ignore[no-any-return]
                     if tried:

@@ -70,7 +70,7 @@ class JitCall(Call):
     def _flat(self, moving: Sequence[int]) -> Callable[..., Callable[..., list[Any]]]:
         """The function of some leaves, given all; it holds no `jitted`, which holds what is derived from it."""
         f, treedef = self.f, self.treedef
-        return lambda leaves: lambda *xs: tree.leaves(f(*tree.unflatten(treedef, replaced(leaves, moving, xs))))
+        return lambda leaves: lambda *xs: _numbers(tree.leaves(f(*tree.unflatten(treedef, replaced(leaves, moving, xs)))))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         self._check(residuals)
@@ -80,7 +80,7 @@ class JitCall(Call):
         def pulled(leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             return list(vjp(flat(leaves), *(leaves[k] for k in moving))[1](list(cts)))
 
-        return replaced([None] * len(leaves), moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), list(cts)))
+        return replaced([None] * len(leaves), moving, self._derived("reverse", moving, lambda: pulled)(list(leaves), _numbers(cts)))
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         self._check(residuals)
@@ -101,6 +101,11 @@ class JitCall(Call):
         return JitCall(self.function, self.treedef, vmap(self.f, axes), self.jitted, key, self.bindings)
 
 
+def _numbers(xs: Sequence[Any]) -> list[Any]:
+    """Results, or their cotangents, without text, which has none."""
+    return [0.0 if isinstance(x, str) else x for x in xs]
+
+
 def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a jitted function of which some argument is traced."""
     leaves, treedef = tree.called(args, kwargs)
@@ -115,7 +120,7 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     newest = max(traces, key=lambda trace: trace.id)
     alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
     differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace) and not inlines.get()
-    inexact = all(x is None or hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
+    inexact = all(hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     if not (alone and differentiates and inexact) or jitted.static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
         return call(args, kwargs)
     one = JitCall(jitted.fun, treedef, call, jitted, (*map(tuple, treedef.orders.values()),), bindings)

@@ -23,20 +23,20 @@ from functrace.pool import recycled
 
 
 class BranchSplit(BaseException):
-    """Leaves the function when the examples of `trace` go different ways: `ways` has a number for each."""
+    """Leaves the function when the examples of `trace` go different ways: its `ways`, a number for each, which no `except` hides."""
 
-    def __init__(self, trace: Trace, ways: Any) -> None:
-        self.trace, self.ways = trace, ways
+    def __init__(self, trace: Any, ways: Any) -> None:
+        self.trace, trace.ways = trace, ways if trace.ways is None else trace.ways
 
 
 class BatchTrace(Trace):
     """A run on a batch of `size` examples."""
 
-    __slots__ = ("size",)
+    __slots__ = ("size", "ways")
 
     def __init__(self, what: str, size: int) -> None:
         super().__init__(what)
-        self.size = size
+        self.size, self.ways = size, None
 
     def tracer(self, x: Any, depth: int = 1) -> BatchTracer:
         """A tracer for a value with the batch as axis 0, made on the line of the frame `depth` above."""
@@ -90,17 +90,19 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
     todo = [np.arange(size)]
     while todo:
         rows = todo.pop()
-        trace = BatchTrace(what, len(rows))
+        trace: Any = BatchTrace(what, len(rows))
         try:
             part = [a if not b else trace.tracer(a if len(rows) == size else a[rows]) for a, b in zip(args, flags)]
             out = errors.raising_ours(fun, part)
-            parts.append((rows, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
-        except BranchSplit as split:
-            if split.trace is not trace:
+        except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
+            if trace.ways is None:
                 raise
-            todo.extend(rows[split.ways == k] for k in range(split.ways.max(), -1, -1))
         finally:
             trace.close()
+        if trace.ways is None:
+            parts.append((rows, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        else:
+            todo.extend(rows[trace.ways == k] for k in range(trace.ways.max(), -1, -1))
     if len(parts) == 1:
         return parts[0][1]
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))

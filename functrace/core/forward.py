@@ -57,8 +57,7 @@ def tangent(primitive: Primitive, ts: Sequence[Any], ans: Any, args: tuple[Any, 
 
 def spread(t: Any, ans: Any) -> Any:
     """A tangent broadcast to the shape, and cast to the dtype, of the result that it belongs to."""
-    if t.shape != ans.shape:
-        t = np.broadcast_to(t, ans.shape)
+    t = t if t.shape == ans.shape else np.broadcast_to(t, ans.shape)
     return t if t.dtype == ans.dtype else t.astype(ans.dtype)
 
 

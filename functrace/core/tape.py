@@ -56,8 +56,7 @@ class TapeTrace(Trace):
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
-        frame = errors.user_frame(2)
-        return self.kind(x, self, slot, None, 0) if frame is None else self.kind(x, self, slot, frame.f_code, frame.f_lasti)
+        return self.kind(x, self, slot, *errors.user_place(2))
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""

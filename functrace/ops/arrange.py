@@ -360,7 +360,11 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 def _triangle(name: str, fun: Callable[..., Any]) -> Any:
     op: Any = linear(name, fun, lambda g, _ans, _x, k: op(g, k), batch=lambda _size, x, k: op(x, k))  # of two axes or more
-    return lambda m, k: op(m if len(m.shape) > 1 else np.broadcast_to(m, m.shape * 2), as_numbers(k))
+    return op
+
+
+def _square(m: Any) -> Any:
+    return m if len(m.shape) > 1 else np.broadcast_to(m, m.shape * 2)
 
 
 _tril, _triu = _triangle("tril", np.tril), _triangle("triu", np.triu)
@@ -368,12 +372,12 @@ _tril, _triu = _triangle("tril", np.tril), _triangle("triu", np.triu)
 
 @implements(np.tril, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def tril(m: Any, k: int = 0) -> Any:
-    return _tril(lift(m), k)
+    return _tril(_square(lift(m)), as_numbers(k))
 
 
 @implements(np.triu, [_X, one(3, 3, k=-1), one(2, 3, k=1), one(2, 3, 4), one(3)])
 def triu(m: Any, k: int = 0) -> Any:
-    return _triu(lift(m), k)
+    return _triu(_square(lift(m)), as_numbers(k))
 
 
 # copies, and arrays like another

@@ -386,7 +386,7 @@ def i0(x: Any) -> Any:
 def kaiser(M: int, beta: Any) -> Any:
     """`np.kaiser`, whose `beta` may be traced; NumPy's own function can't see that."""
     half = (M - 1) / 2
-    places = (np.arange(M) - half) / max(half, 1)
+    places = (np.arange(M) - half) / (half or 1)
     return i0(beta * np.sqrt(1 - places * places)) / i0(beta)
 
 

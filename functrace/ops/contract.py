@@ -78,6 +78,8 @@ def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: i
 def _batch_matmul(_size: int, flags: Sequence[bool], args: tuple[Any, ...], _params: tuple[Any, ...]) -> Any:
     x, y = args
     m, n = np.ndim(x) - flags[0], np.ndim(y) - flags[1]
+    if not (m and n):
+        np.matmul(np.empty((1,) * m), np.empty((1,) * n))  # which says what is wrong
     if m <= 2 and n <= 2 and not (flags[1] and not flags[0] and n == 2):
         lx, ly = (0, 1)[2 - m :], (1, 2)[:n]
         out = (3, *lx[:-1], *ly[1:])

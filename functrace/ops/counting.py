@@ -10,7 +10,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops.constants import constant_op
 from functrace.ops.create import cast, lift
 from functrace.ops.functions import reshape
-from functrace.ops.index import HOLE, index_add, scatter
+from functrace.ops.index import HOLE, index_add, kept, scatter
 from functrace.ops.registry import Sample, implements, one
 
 
@@ -26,7 +26,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
     n = minlength if np.all(x < minlength) else int(np.max(x)) + 1
-    return scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n, weights.dtype), weights, x)
+    return scatter(weights, x, params=((HOLE,), (n,))) if isinstance(x, Tracer) else index_add(np.zeros(n, weights.dtype), weights, kept(x))
 
 
 @implements(
@@ -63,8 +63,12 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     bins = lift(bins) if isinstance(bins, (list, tuple)) else bins
     if isinstance(bins, str):
         return np.histogram_bin_edges(a, bins, range)
-    if not isinstance(bins, (int, np.integer)) or range is not None or not a.size:
-        return lift(bins) if np.ndim(bins) == 1 else np.histogram_bin_edges(value(a), bins, range)
+    if np.ndim(bins) == 1:
+        if np.any(value(bins[:-1] > bins[1:])):
+            raise ValueError("`bins` must increase monotonically, when an array")
+        return bins
+    if not isinstance(bins, (int, np.integer)) or bins < 1 or range is not None or not a.size:
+        return np.histogram_bin_edges(value(a), bins, range)
     low, high = np.min(a), np.max(a)
     if not np.all(value(np.isfinite(low) & np.isfinite(high))):
         raise ValueError(f"autodetected range of [{low}, {high}] is not finite")

@@ -53,7 +53,7 @@ def _spread(*shape: int) -> Any:
 def inverse_op(name: str, fun: Any) -> Any:
     """An inverse of matrices."""
     pull = lambda g, ans, _x: -transposed(ans) @ g @ transposed(ans)
-    return general(name, fun, pull, jvps=(lambda t, ans, _x: -ans @ t @ ans,), stacks=True)
+    return general(name, fun, pull, jvps=(lambda t, ans, _x: -ans @ t @ ans,), stacks=2)
 
 
 def _by_halves(x: Any) -> Any:
@@ -85,7 +85,7 @@ _cholesky: Any = general(
     "linalg.cholesky",
     lambda x, upper: np.linalg.cholesky(x, upper=upper),
     _cholesky_pull,
-    stacks=True,
+    stacks=2,
 )
 
 
@@ -140,7 +140,7 @@ def eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
 def _eigh_op(of_values: bool) -> Any:
     """Decompositions; `of_values` for the vectors in the slope of a function of the values: with ties more must vanish than a rotation."""
     pull = lambda g, ans, _x, uplo: eigh_pull(g, ans, _x, uplo, of_values)
-    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(eigh_push,), multi=True, stacks=True)
+    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(eigh_push,), multi=True, stacks=2)
 
 
 _eigh, _eigh_of_values = _eigh_op(False), _eigh_op(True)
@@ -161,7 +161,7 @@ _eigvalsh: Any = general(
     np.linalg.eigvalsh,
     _eigvalsh_pull,
     jvps=(_eigvalsh_push,),
-    stacks=True,
+    stacks=2,
 )
 _EIGH = [
     Sample(_spread(3, 3)),
@@ -225,7 +225,7 @@ _eig: Any = general(
     "linalg.eig",
     lambda x: tuple(np.linalg.eig(x)),
     _eig_pull,
-    stacks=True,
+    stacks=2,
     multi=True,
 )
 _TURNING = np.array([[2.5, 4.0, 0.0], [-1.0, 2.4, 0.1], [0.2, 0.3, -3.0]])
@@ -320,7 +320,7 @@ def _svd_push(t: Any, ans: Any, x: Any, full: bool) -> Any:
 
 def _svd_op(of_values: bool) -> Any:
     pull = lambda g, ans, _x, full: _svd_pull(g, ans, _x, full, of_values)
-    return general("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full)), pull, jvps=(_svd_push,), multi=True, stacks=True)
+    return general("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full)), pull, jvps=(_svd_push,), multi=True, stacks=2)
 
 
 _svd, _svd_of_values = _svd_op(False), _svd_op(True)
@@ -341,7 +341,7 @@ _svdvals: Any = general(
     lambda x: np.linalg.svd(x, compute_uv=False),
     _svdvals_pull,
     jvps=(_svdvals_push,),
-    stacks=True,
+    stacks=2,
 )
 
 
@@ -412,7 +412,7 @@ _qr: Any = general(
     "linalg.qr",
     lambda x, mode: tuple(np.linalg.qr(x, mode)),
     _qr_pull,
-    stacks=True,
+    stacks=2,
     multi=True,
 )
 

@@ -331,7 +331,7 @@ def _between(*shape: int) -> Sample:
 
 _PARTS = [_between(2, 3), _between(), _between(0)]
 
-_fraction: Any = general("modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), stacks=True)
+_fraction: Any = general("modf", lambda x: np.modf(x)[0], lambda g, _ans, _x: g, jvps=(same,), stacks=0)
 
 
 @implements(np.modf, _PARTS, note="the integral part is a constant")
@@ -346,7 +346,7 @@ _scaled: Any = general(
     lambda g, _ans, _x, power: np.ldexp(g, power),
     None,
     jvps=(lambda t, _ans, _x, power: np.ldexp(t, power), None),
-    stacks=True,
+    stacks=0,
 )
 
 

@@ -153,7 +153,7 @@ mirror: Any = general(
     lambda x, _lower, _exact: x,
     _mirrored,
     jvps=(_mirror,),
-    stacks=True,
+    stacks=2,
 )
 
 

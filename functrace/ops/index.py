@@ -290,7 +290,7 @@ where: Op = general(
         lambda t, _ans, c, _x, _y: spread(selected(_truth(c), t), _ans),
         lambda t, _ans, c, _x, _y: spread(selected(c == 0, t), _ans),
     ),
-    stacks=True,
+    stacks=0,
     linear=True,
 )
 

@@ -61,9 +61,15 @@ def negative_axes(axis: Any, ndim: int) -> Any:
     return np.lib.array_utils.normalize_axis_index(axis, ndim) - ndim
 
 
-def _broadcasting(op: list[Op]) -> Callable[..., Any]:
-    """The batching rule of an op that takes leading axes, which broadcast."""
-    return lambda size, flags, args, params: op[0](*align(size, flags, args), *params)
+def _broadcasting(op: list[Op], own: int = 0) -> Callable[..., Any]:
+    """The batching rule of an op that takes leading axes, which broadcast, in front of its own."""
+
+    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        if own and any(b and len(a.shape) <= own for a, b in zip(args, flags)):
+            op[0](*(np.empty(a.shape[1:], a.dtype) if b else a for a, b in zip(args, flags)), *params)  # which says what is wrong
+        return op[0](*align(size, flags, args), *params)
+
+    return rule
 
 
 def _draw(domain: Domain, arity: int, shapes: tuple[tuple[int, ...], ...]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
@@ -210,7 +216,7 @@ def general(
     *vjps: Rule | None,
     jvps: tuple[Rule | None, ...] | None = None,
     batch: Callable[..., Any] | None = None,
-    stacks: bool = False,
+    stacks: int | None = None,
     multi: bool = False,
     linear: bool = False,
 ) -> Op:
@@ -218,7 +224,7 @@ def general(
 
     Where `multi`, g and ans are tuples, and g holds None for results without a cotangent. Without `jvps` the tangent rules
     are the transposes of the cotangent rules; without `batch` the examples are taken one by one, unless the op `stacks`, that is
-    takes leading axes, which broadcast, itself. `linear`: in all together.
+    takes leading axes, which broadcast, in front of so many of its own. `linear`: in all together.
     """
     cell: list[Op] = []
     primitive = Primitive(
@@ -227,7 +233,7 @@ def general(
         arity=len(vjps),
         vjps=vjps,
         jvps=jvps or tuple(_transposed(rule, len(vjps)) for rule in vjps),
-        batch=batch or (_broadcasting(cell) if stacks else lambda *call: batch_by_loop(primitive)(*call)),
+        batch=batch or (_broadcasting(cell, stacks) if stacks is not None else lambda *call: batch_by_loop(primitive)(*call)),
         multi=multi,
         linear=linear,
     )

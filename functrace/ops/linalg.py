@@ -14,16 +14,18 @@ from numpy.linalg._linalg import SlogdetResult
 
 from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import value
+from functrace.core.tracer import Tracer, value
 from functrace.ops import products
 from functrace.ops.contract import matmul
 from functrace.ops.create import lift, typed
 from functrace.ops.decompositions import _svd, inverse_op, svd, svdvals
+from functrace.ops.functions import ABSENT
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, given, implements, normal, one
+from functrace.ops.statistics import as_float
 
 _MINORS = 24  # size up to which the cofactors of a singular matrix are determinants of its minors, exact to every order
 
@@ -136,7 +138,7 @@ _det: Any = general(
     np.linalg.det,
     lambda g, ans, x: g[..., None, None] * _cofactors(ans, x),
     jvps=(lambda t, ans, x: np.sum(_cofactors(ans, x) * t, axis=(-2, -1)),),
-    stacks=True,
+    stacks=2,
 )
 _SINGULAR = [
     given([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),
@@ -162,7 +164,7 @@ _slogdet: Any = general(
     "linalg.slogdet",
     lambda x: tuple(np.linalg.slogdet(x)),
     _slogdet_pull,
-    stacks=True,
+    stacks=2,
     multi=True,
 )
 
@@ -191,7 +193,7 @@ _pinv: Any = general(
     lambda x, rcond, symmetric: np.linalg.pinv(x, rcond, symmetric),
     _pinv_pull,
     jvps=(_pinv_push,),
-    stacks=True,
+    stacks=2,
 )
 
 
@@ -218,9 +220,12 @@ _ANY = [_oblong(3, 2), _oblong(2, 3), _oblong(4, 2, 3)]
     ],
     note="the derivative at constant rank",
 )
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    a = lift(a)
-    rcond = rtol if rcond is None and isinstance(rtol, (int, float, np.ndarray, np.generic)) else rcond
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = ABSENT) -> Any:
+    a = as_float(a)
+    if rtol is not ABSENT:
+        if rcond is not None:
+            raise ValueError("`rtol` and `rcond` can't be both set.")
+        rcond = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
     a = full_hermitian(a) if hermitian else a
     return _pinv(a, None, bool(hermitian)) if rcond is None else _cut(a, rcond, svdvals(a), bool(hermitian))
 
@@ -230,9 +235,10 @@ def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
     depends on `a` too.
     """
     largest = np.max(s, axis=-1, keepdims=True, initial=0)
-    kept = s > np.asarray(rcond)[..., None] * largest
-    if not some(~kept & (s > max(a.shape[-2:]) * np.finfo(s.dtype).eps * largest)):
-        return _pinv(a, rcond, hermitian)
+    rounding, traced = max(a.shape[-2:]) * np.finfo(s.dtype).eps, isinstance(rcond, Tracer)
+    kept, other = s > lift(rcond)[..., None] * largest, s > rounding * largest
+    if not some(kept != other if traced else ~kept & other):
+        return _pinv(a, rounding if traced else rcond, hermitian)
     u, s, vh = svd(a, full_matrices=False)
     return (adjoint(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :]) @ adjoint(u)
 

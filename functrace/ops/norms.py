@@ -57,7 +57,8 @@ def _extreme(x: Any, order: float, axis: Any, keepdims: bool) -> Any:
 
 
 def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
-    if isinstance(order, Tracer):
+    traced = isinstance(order, Tracer)
+    if traced and np.isfinite(order) and order != 0:
         return _power_mean(np.abs(x), order, axes, keepdims)
     if order is None or order == 2:
         return length(x, axes, keepdims)

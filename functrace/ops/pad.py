@@ -42,7 +42,7 @@ _SAMPLES = [
     _mode("linear_ramp"),
     _mode("linear_ramp", 2, end_values=((1.0, 2.0), (-1.0, 0.0))),
     *(_mode(stat) for stat in ("mean", "maximum", "minimum", "median")),
-    *(_mode(stat, 2, stat_length=((1, 2), (2, 3))) for stat in ("mean", "maximum", "minimum", "median")),
+    *(_mode(stat, 2, stat_length=((1, 2), (2, 6))) for stat in ("mean", "maximum", "minimum", "median")),
 ]
 
 _ALLOWED = {

@@ -174,7 +174,7 @@ _CONDITIONS: Any = [np.array([True, False, False]), np.array([[True, True, False
     np.select,
     [
         Sample(lambda rng: (_CONDITIONS, [rng.normal(size=(2, 3)), rng.normal(size=3)]), wrt=(1,)),
-        Sample(lambda rng: (_CONDITIONS, [rng.normal(size=3), rng.normal(size=(2, 1))], rng.normal()), wrt=(1, 2)),
+        Sample(lambda rng: (_CONDITIONS, [rng.normal(size=3), rng.normal(size=(2, 1))], rng.normal(size=(4, 1, 1))), wrt=(1, 2)),
     ],
 )
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
@@ -190,7 +190,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     result = typed(default, dtype)
     for condition, choice in zip(conditions[::-1], choices[::-1]):
         result = np.where(condition, typed(choice, dtype), result)
-    shape = np.broadcast_shapes(*(x.shape for x in (*conditions, *choices)))
+    shape = np.broadcast_shapes(*(x.shape for x in (*conditions, *choices, default)))
     return np.broadcast_to(result, shape)
 
 

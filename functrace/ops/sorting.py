@@ -5,7 +5,7 @@ Sorting is always stable, so that ties have one answer on every machine.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -94,51 +94,33 @@ def unique(
     return (values, *extra) if extra else values
 
 
-class _All(NamedTuple):
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-class _Counts(NamedTuple):
-    values: Any
-    counts: Any
-
-
-class _Inverse(NamedTuple):
-    values: Any
-    inverse_indices: Any
-
-
 @implements(np.unique_values, [_apart(1)])
 def unique_values(x: Any, /) -> Any:
     """`np.unique_values`, in order: NumPy leaves the order open."""
     return unique(x, equal_nan=False)
 
 
+def _named(function: Any, *parts: Any) -> Any:
+    """The parts as the named tuple that NumPy's function gives."""
+    return type(function(()))(*parts)
+
+
 @implements(np.unique_counts, [_apart(4)])
 def unique_counts(x: Any, /) -> Any:
-    return _Counts(*unique(x, return_counts=True, equal_nan=False))
+    return _named(np.unique_counts, *unique(x, return_counts=True, equal_nan=False))
 
 
 @implements(np.unique_inverse, [_apart(4)])
 def unique_inverse(x: Any, /) -> Any:
-    return _Inverse(*unique(x, return_inverse=True, equal_nan=False))
+    return _named(np.unique_inverse, *unique(x, return_inverse=True, equal_nan=False))
 
 
 @implements(np.unique_all, [_apart(4)])
 def unique_all(x: Any, /) -> Any:
-    return _All(*unique(x, True, True, True, equal_nan=False))
+    return _named(np.unique_all, *unique(x, True, True, True, equal_nan=False))
 
 
 _APART = Sample(lambda rng: (np.array([3.0, 1.0, 2.0]), np.array([0.5, 2.5])), wrt=(0, 1))
-
-
-def _held(values: Sample, **kwargs: Any) -> Sample:
-    return Sample(values.args, kwargs, ())
-
-
 _SHARED = Sample(lambda rng: (np.array([3.0, 1.0, 2.0, 1.0]), np.array([1.0, 2.0, 5.0])), wrt=())
 
 
@@ -147,7 +129,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
     return unique(concatenate([reshape(lift(ar1), -1), reshape(lift(ar2), -1)]))
 
 
-@implements(np.intersect1d, [_SHARED, _held(_SHARED, return_indices=True)])
+@implements(np.intersect1d, [_SHARED, _SHARED._replace(kwargs={"return_indices": True})])
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """`np.intersect1d`; of equal elements the derivative goes to the first array's."""
     a, b = reshape(lift(ar1), -1), reshape(lift(ar2), -1)

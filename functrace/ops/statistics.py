@@ -345,6 +345,7 @@ def _rows(x: Any, rowvar: bool, dtype: Any, turned: bool) -> Any:
         one(3, 5, rowvar=False, bias=True),
         one(5),
         each((2, 5), (5,)),
+        each((5, 2), (5, 1), rowvar=False),
         one(3, 5, ddof=0, fweights=np.array([1, 2, 0, 3, 1])),
         one(3, 5, aweights=np.array([0.5, 0.0, 2.0, 1.0, 0.3])),
     ],
@@ -372,9 +373,8 @@ def cov(
     if w is None:
         centre, total = mean(x, 1), x.shape[1]
     else:
-        total = np.sum(w)
-        centre = np.sum(x * w, axis=1) / total
-    if w is None or ddof == 0 or aweights is None:
+        centre, total = average(x, 1, w), np.sum(w)
+    if ddof == 0 or aweights is None:
         factor = total - ddof
     else:
         factor = total - ddof * np.sum(w * lift(aweights).astype(float)) / total

@@ -103,13 +103,52 @@ class _Interpolant(metaclass=_Class):
         return getattr(_scipy, type(self).__name__)(*args, **kwargs)
 
 
-class PPoly(_Interpolant):
-    """`scipy.interpolate.PPoly`: pieces of polynomials, `c[k]` the coefficients of `(x - x[i])**(len(c) - 1 - k)`."""
+class _Spline(_Interpolant):
+    """What can be differentiated and integrated as a whole."""
+
+    _derived: Any  # (nu): the derivative
+    _summed: Any  # (nu, extrapolate): the integral
+
+    def derivative(self, nu: int = 1) -> Any:
+        """The derivative, a spline; of a negative order the integral."""
+        return self._derived(nu) if nu >= 0 else self._summed(-nu, self.extrapolate != "periodic" and self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        """The integral from the first knot, a spline; not periodic."""
+        return self.derivative(-nu)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """The integral from a to b."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        whole, (low, high) = self.antiderivative(), self._ends
+        whole.extrapolate = bool(extrapolate)
+
+        def upto(x: Any) -> Any:
+            if extrapolate != "periodic":
+                return whole(x)
+            turns = np.floor((x - low) / (high - low))
+            return whole(x - turns * (high - low)) + turns * (whole(high) - whole(low))
+
+        return upto(b) - upto(a)
+
+
+class PPoly(_Spline):
+    """`scipy.interpolate.PPoly`: pieces of polynomials, `c[k]` the coefficients of `(x - x[i])**(len(c) - 1 - k)`, of x that increase."""
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
-        self.c, self.x, self.axis = double(c), double(x), axis
+        x, axis = double(x), normalize_axis_index(axis, lift(c).ndim - 1)
+        c = np.moveaxis(double(c), (axis, axis + 1), (0, 1)) if axis else double(c)
+        if c.shape[1] != x.shape[0] - 1 or not bool(np.all(x[1:] > x[:-1])):
+            raise ValueError(f"PPoly: x must increase, and have the ends of {c.shape[1]} pieces")
+        self._hold(c, x, extrapolate, axis)
+
+    def _hold(self, c: Any, x: Any, extrapolate: Any, axis: int) -> None:
+        self.c, self.x, self.axis = c, x, axis
         self.extrapolate = True if extrapolate is None else extrapolate
-        self._ends = self.x[0], self.x[-1]
+        self._ends = x[0], x[-1]
+
+    def _other(self, c: Any, extrapolate: Any) -> PPoly:
+        return PPoly(np.moveaxis(c, (0, 1), (self.axis, self.axis + 1)) if self.axis else c, self.x, extrapolate, self.axis)
 
     def _at(self, x: Any, nu: int) -> Any:
         i = piece(self.x, x)
@@ -127,12 +166,10 @@ class PPoly(_Interpolant):
             c = c[:-1] * _after(powers, c) if c.shape[0] > 1 else 0 * c
         return c
 
-    def derivative(self, nu: int = 1) -> PPoly:
-        """The derivative, a `PPoly`."""
-        return PPoly(self._differentiated(nu), self.x, self.extrapolate, self.axis) if nu >= 0 else self.antiderivative(-nu)
+    def _derived(self, nu: int) -> PPoly:
+        return self._other(self._differentiated(nu), self.extrapolate)
 
-    def antiderivative(self, nu: int = 1) -> PPoly:
-        """The integral from the first breakpoint, a `PPoly`."""
+    def _summed(self, nu: int, extrapolate: Any) -> PPoly:
         c = self.c
         for _ in range(nu):
             c = c / _after(np.arange(c.shape[0], 0, -1), c)
@@ -142,14 +179,7 @@ class PPoly(_Interpolant):
                 rise = (rise + c[k]) * _after(h, c[k])
             start = np.concatenate([0 * rise[:1], np.cumsum(rise, axis=0)[:-1]], axis=0)
             c = np.concatenate([c, start[None]], axis=0)
-        return PPoly(c, self.x, self.extrapolate, self.axis)
-
-    def integrate(self, a: Any, b: Any) -> Any:
-        """The integral from a to b."""
-        if self.extrapolate == "periodic":
-            refuse("PPoly.integrate", extrapolate=("periodic", None))
-        whole = self.antiderivative()
-        return whole(b) - whole(a)
+        return self._other(c, extrapolate)
 
 
 class CubicHermiteSpline(PPoly):
@@ -163,7 +193,7 @@ class CubicHermiteSpline(PPoly):
         h, chord = _chords(x, y)
         t = (slopes[:-1] + slopes[1:] - 2 * chord) / h
         c = np.stack([t / h, (chord - slopes[:-1]) / h - t, slopes[:-1], y[:-1]])
-        PPoly.__init__(self, c, x, extrapolate, axis)
+        self._hold(c, x, extrapolate, axis)
 
 
 class CubicSpline(CubicHermiteSpline):
@@ -184,6 +214,9 @@ _CONDITIONS: dict[Any, Any] = {"clamped": (1, 0.0), "natural": (2, 0.0), "not-a-
 def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
     """Slopes at the points that make second derivatives continuous: a tridiagonal system."""
     both = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+    for bc in both:
+        if isinstance(bc, str):
+            one_of("bc_type", bc, *_CONDITIONS)
     first, last = (_CONDITIONS[bc] if isinstance(bc, str) else (int(bc[0]), double(bc[1])) for bc in both)
     n = x.shape[0]
     h = x[1:] - x[:-1]
@@ -279,8 +312,8 @@ class BarycentricInterpolator(_Interpolant):
         self.axis = normalize_axis_index(axis, lift(yi).ndim)
         self.xi, self.yi = double(xi), np.moveaxis(double(yi), self.axis, 0)
         self._ends = self.xi[0], self.xi[-1]
-        if np.any(np.diff(np.sort(self.xi)) == 0):
-            raise ValueError(f"{type(self).__name__}: the points xi must be distinct.")
+        if self.xi.shape != self.yi.shape[:1] or np.any(np.diff(np.sort(self.xi)) == 0):
+            raise ValueError(f"{type(self).__name__}: the points xi must be distinct, and as many as the values.")
 
     def _at(self, x: Any, nu: int) -> Any:
         if nu:
@@ -302,7 +335,7 @@ class KroghInterpolator(BarycentricInterpolator):
     """`scipy.interpolate.KroghInterpolator` through points without repetition."""
 
 
-class BSpline(_Interpolant):
+class BSpline(_Spline):
     """`scipy.interpolate.BSpline`: knots, coefficients and points may be traced."""
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
@@ -310,9 +343,10 @@ class BSpline(_Interpolant):
         self.axis = axis % self.c.ndim
         self.c = np.moveaxis(self.c, self.axis, 0)
         self._ends = self.t[self.k], self.t[-self.k - 1]
+        if bool(np.any(self.t[1:] < self.t[:-1])):
+            raise ValueError("BSpline: the knots t must not decrease")
 
-    def derivative(self, nu: int = 1) -> BSpline:
-        """The derivative, a `BSpline`."""
+    def _derived(self, nu: int) -> BSpline:
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
         for _ in range(nu):
             gaps = t[k + 1 : -1] - t[1 : -k - 1]
@@ -335,25 +369,21 @@ class BSpline(_Interpolant):
                 d[j] = d[j - 1] + _after(part, d[j]) * (d[j] - d[j - 1])
         return d[k]
 
-    def antiderivative(self, nu: int = 1) -> BSpline:
-        """The integral from the first knot, a `BSpline`: de Boor 1978, chapter X."""
+    def _summed(self, nu: int, extrapolate: Any) -> BSpline:
+        """De Boor 1978, chapter X."""
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
         for _ in range(nu):
             total = np.cumsum(c * _after((t[k + 1 :] - t[: -k - 1]) / (k + 1), c), axis=0)
             c = np.concatenate([0 * total[:1], total], axis=0)
             t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
-        return BSpline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
+        return BSpline(t, np.moveaxis(c, 0, self.axis), k, extrapolate, self.axis)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        """The integral from a to b."""
+        """The integral from a to b, of what is 0 beyond the knots where it does not go on."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if extrapolate == "periodic":
-            refuse("BSpline.integrate", extrapolate=("periodic", None))
-        low, high = self._ends
-        a, b = (lift(v) if extrapolate else np.minimum(np.maximum(v, low), high) for v in (a, b))
-        whole = self.antiderivative()
-        whole.extrapolate = True
-        return whole(b) - whole(a)
+        if not extrapolate:
+            a, b = (np.minimum(np.maximum(v, self._ends[0]), self._ends[1]) for v in (a, b))
+        return super().integrate(a, b, extrapolate or True)
 
 
 def ours(found: Any) -> BSpline:

@@ -36,7 +36,7 @@ def _function(name: str, fun: Any) -> Any:
         fun,
         lambda g, _ans, x, *params: fit(_derivative(op, transposed(double(x)), double(g), *params), x),
         jvps=(lambda t, ans, x, *params: _derivative(op, double(x), double(t), *params).astype(ans.dtype),),
-        batch=lambda _size, _flags, args, params: op(args[0], *params),
+        stacks=2,
     )
     return op
 

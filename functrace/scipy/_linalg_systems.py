@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg as _scipy
 
-from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
@@ -190,19 +189,14 @@ def lstsq(a: Any, b: Any, cond: Any = None, lapack_driver: Any = None, **_unused
     return x, residuals[0] if b.ndim == 1 and residuals.shape[0] else residuals, rank.astype(np.int64), s
 
 
-def _cutoff(s: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
-    """The absolute threshold of `pinv`, from its tolerances."""
-    rtol = max(shape) * np.finfo(s.dtype).eps if rtol is None and not atol else rtol or 0.0
-    return (0.0 if atol is None else atol) + np.max(value(s), initial=0.0) * rtol
-
-
 @declared("pinv", each((3, 2)), each((2, 3)), regular((3, 3)), each((3, 2), atol=0.01), note="the derivative at constant rank")
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, **_unused: Any) -> Any:
     a = _array(a)
-    s = value(np.linalg.svdvals(a))
-    threshold = _cutoff(s, a.shape, atol, rtol)
+    s = np.linalg.svdvals(a)
+    rtol = max(a.shape) * np.finfo(s.dtype).eps if rtol is None and not atol else rtol or 0.0
+    threshold = (0.0 if atol is None else atol) + np.max(s, initial=0.0) * rtol
     out = np.linalg.pinv(a, rcond=threshold / np.max(s, initial=np.finfo(s.dtype).tiny))
-    return (out, int(np.sum(s > threshold))) if return_rank else out
+    return (out, np.sum(s > threshold)) if return_rank else out
 
 
 @declared("pinvh", _definite(3), _definite(3, lower=False))

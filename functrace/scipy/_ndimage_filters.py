@@ -60,7 +60,7 @@ def _along(name: str, x: Any, axis: int, mode: str, cval: Any, reach: int, given
     else:
         continued = _pad(x, [(reach * (k == axis),) * 2 for k in range(x.ndim)], mode=_PADS[mode])
         out = along(continued, axis, *odd(*pair("constant")))[(slice(None),) * axis + (slice(reach, reach + x.shape[axis]),)]
-    if mode not in ("constant", "grid-constant") or cval == 0:
+    if cval == 0:
         return out
     return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **given)
 

@@ -17,22 +17,26 @@ from functrace.optimize import ravel_pytree, solution
 from functrace.transforms.derivatives import grad, jacobian
 
 
-def polished(equation: Callable[[Any], Any], x: Any, found: Any = None) -> Any:
-    """A solution after Newton steps, as long as they help. If the solver says that it `found` none, the equation must hold now."""
+def polished(equation: Callable[[Any], Any], x: Any, found: Any = None, bounds: Any = None) -> Any:
+    """A solution after Newton steps, as long as they help, within bounds. If one leads far away in vain, or the solver says that it
+    `found` none and the equation does not hold now, it raises.
+    """
     flat, unravel = ravel_pytree(x)
     f: Any = lambda v: ravel_pytree(equation(unravel(v)))[0]
-    rest = f(flat)
-    for _ in range(4):
+    rest, lost = f(flat), False
+    for _ in range(8):
         try:
-            new = flat - np.linalg.solve(jacobian(f)(flat), rest)
+            step = np.linalg.solve(jacobian(f)(flat), rest)
         except np.linalg.LinAlgError:
             break
+        new = flat - step if bounds is None else np.clip(flat - step, *bounds)
         left = f(new)
         if not np.linalg.norm(left) < np.linalg.norm(rest):
+            lost = np.linalg.norm(step) > 1e-3 * (1 + np.linalg.norm(flat))
             break
         flat, rest = new, left
-    if found is not None and not found.success and not np.linalg.norm(rest) <= 1e-8 * (1 + np.linalg.norm(flat)):
-        raise ArithmeticError(f"no solution found, so it has no derivative: {found.message}")
+    if lost or found is not None and not found.success and not np.linalg.norm(rest) <= 1e-8 * (1 + np.linalg.norm(flat)):
+        raise ArithmeticError(f"no solution found, so it has no derivative: {getattr(found, 'message', 'the equation does not hold')}")
     return unravel(flat)
 
 

@@ -46,8 +46,6 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
     if x.dtype.kind == "c":
         raise ValueError("x must be real.")
     n = x.shape[axis] if N is None else N
-    if n <= 0:
-        raise ValueError("N must be positive.")
     spectrum: Any = np.fft.fft(x, n, axis)
     weights = np.zeros(n, spectrum.real.dtype)
     weights[: n // 2 + 1] = 1.0
@@ -128,7 +126,7 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
     if num < n:
         scaled = scaled + np.where(ends, spectrum[..., -places % n] * weights.astype(spectrum.real.dtype), 0)
     out: Any = np.fft.ifft(scaled)
-    like = _scipy.resample(np.zeros(n, kind), num, window=window, domain=domain)
+    like = _scipy.resample(np.zeros(n, kind), num, window=window)
     out = np.moveaxis((np.real(out) if is_real else out).astype(like.dtype), -1, axis)
     return out if t is None else (out, t[0] + (t[1] - t[0]) * (n / num) * np.arange(num))
 
@@ -284,21 +282,19 @@ _ZPK = Sample(lambda rng: (np.array([0.3, -0.7]), np.array([-0.4, -1.3, -2.0]), 
 
 @_declared("zpk2tf", _ZPK)
 def zpk2tf(z: Any, p: Any, k: Any) -> Any:
-    """`scipy.signal.zpk2tf`, of one numerator."""
     z, p = np.atleast_1d(as_float(z)), np.atleast_1d(as_float(p))
-    if z.ndim > 1:
-        refuse("zpk2tf of several numerators", z=(z, None))
-    num, den = (_narrow(np.atleast_1d(np.poly(r)), r) for r in (z, p))
-    return k * num, den
+    if z.ndim == 1:
+        return k * _product(z), _product(p)
+    return np.reshape(as_float(k), (-1, 1)) * np.stack([_product(row) for row in z]), _product(p)
 
 
-def _narrow(x: Any, like: Any) -> Any:
-    return x.astype(like.dtype if x.dtype.kind == "c" else like.real.dtype)  # half precision, of which NumPy's is double
+def _product(roots: Any) -> Any:
+    x = np.atleast_1d(np.poly(roots))
+    return x.astype(roots.dtype if x.dtype.kind == "c" else roots.real.dtype)  # half precision, of which NumPy's is double
 
 
 @_declared("zpk2ss", _ZPK)
 def zpk2ss(z: Any, p: Any, k: Any) -> Any:
-    """`scipy.signal.zpk2ss`, of one numerator."""
     return tf2ss(*zpk2tf(z, p, k))
 
 

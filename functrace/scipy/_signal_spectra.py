@@ -210,6 +210,7 @@ _SPECTRA: Any = lambda *shape, **kwargs: Sample(lambda rng: (rng.normal(size=sha
 @_spectral(
     "istft",
     _SPECTRA(5, 4),
+    _SPECTRA(5, 4, nperseg=9),
     _SPECTRA(4, 2, 6, noverlap=4, input_onesided=False, time_axis=0, freq_axis=2, scaling="psd", window="hamming"),
     _SPECTRA(5, 4, nperseg=7, nfft=8, boundary=False, window="boxcar"),
 )

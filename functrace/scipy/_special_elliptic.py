@@ -243,22 +243,27 @@ def _gegenbauer(scale: float, twice: int, shift: Map = lambda x: x) -> Map:
     return rule
 
 
+def _below(n: Any) -> Any:
+    """The degree n - 1, or 0: at some of degree -1 SciPy's are NaN."""
+    return np.where(n == 0, 1, n) - 1
+
+
 def _jacobi(t: Any, _ans: Any, n: Any, a: Any, b: Any, x: Any) -> Any:
-    return t * 0.5 * (n + a + b + 1) * s.eval_jacobi(n - 1, a + 1, b + 1, x)
+    return t * 0.5 * (n != 0) * (n + a + b + 1) * s.eval_jacobi(_below(n), a + 1, b + 1, x)
 
 
 def _sh_jacobi(t: Any, _ans: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
-    return t * n * s.eval_sh_jacobi(np.where(n == 0, 1, n) - 1, p + 2, q + 1, x)
+    return t * n * s.eval_sh_jacobi(_below(n), p + 2, q + 1, x)
 
 
 _half, _shifted = (lambda x: x / 2), (lambda x: 2 * x - 1)
 _in_x: Any
 for _name, _in_x, _domain in (
-    ("eval_chebyt", lambda t, _ans, n, x: t * n * s.eval_chebyu(n - 1, x), UNIT),
+    ("eval_chebyt", lambda t, _ans, n, x: t * n * s.eval_chebyu(_below(n), x), UNIT),
     ("eval_chebyu", _gegenbauer(2, 4), UNIT),
-    ("eval_chebyc", lambda t, _ans, n, x: t * n * s.eval_chebyu(n - 1, x / 2), UNIT),
+    ("eval_chebyc", lambda t, _ans, n, x: t * n * s.eval_chebyu(_below(n), x / 2), UNIT),
     ("eval_chebys", _gegenbauer(1, 4, _half), UNIT),
-    ("eval_sh_chebyt", lambda t, _ans, n, x: t * 2 * n * s.eval_chebyu(n - 1, 2 * x - 1), PROBABILITY),
+    ("eval_sh_chebyt", lambda t, _ans, n, x: t * 2 * n * s.eval_chebyu(_below(n), 2 * x - 1), PROBABILITY),
     ("eval_sh_chebyu", _gegenbauer(4, 4, _shifted), PROBABILITY),
     ("eval_legendre", _gegenbauer(1, 3), UNIT),
     ("eval_sh_legendre", _gegenbauer(2, 3, _shifted), PROBABILITY),

@@ -402,8 +402,8 @@ op(
 
 # powers and exponentials
 def exprel_slope(x: Any) -> Any:
-    """The derivative of exprel(x) = (exp(x) - 1) / x = M(1, 2, x), DLMF 13.3.15; right at 0."""
-    return 0.5 * s.hyp1f1(2, 3, x)
+    """The derivative of exprel(x) = (exp(x) - 1) / x = M(1, 2, x), DLMF 13.3.15; right at 0. SciPy's takes x steps where it is infinite."""
+    return 0.5 * s.hyp1f1(2, 3, np.minimum(x, 800.0))
 
 
 def _log1prel1(u: Any) -> Any:

@@ -145,7 +145,7 @@ def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None,
         theirs,
         *(pulls or [pull(k, m) for k, m in enumerate(maps)]),
         jvps=pushes or tuple(push(k, m) for k, m in enumerate(maps)),
-        stacks=True,
+        stacks=0,
         multi=True,
     )
     _enter(name, function, maps, domain, ())

@@ -121,8 +121,11 @@ def kurtosis(x: Any, axis: int, fisher: bool, bias: bool) -> Any:
     return out - 3 if fisher else out
 
 
-def _mean_of(forward: Any, backward: Any) -> Callable[..., Any]:
-    def mean(a: Any, axis: Any = 0, weights: Any = None, keepdims: bool = False) -> Any:
+def _mean_of(name: str, forward: Any, backward: Any) -> Callable[..., Any]:
+    def mean(
+        a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
+    ) -> Any:  # fmt: skip
+        refuse(name, dtype=(dtype, None), nan_policy=(nan_policy, "propagate"))
         average: Any = np.average
         x = as_float(a)
         return backward(average(forward(np.where(x < 0, np.nan, x)), axis=axis, weights=weights, keepdims=keepdims))
@@ -131,28 +134,16 @@ def _mean_of(forward: Any, backward: Any) -> Callable[..., Any]:
 
 
 _WEIGHTED = {"weights": np.array([1.0, 2.0, 0.5, 1.5]), "axis": 1}
-
-
-@_declared("gmean", *_several({"axis": None}, _WEIGHTED))
-def gmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
-    refuse("gmean", dtype=(dtype, None), nan_policy=(nan_policy, "propagate"))
-    return _mean_of(np.log, np.exp)(a, axis, weights, keepdims)
-
-
-@_declared("hmean", *_several({"axis": None}, _WEIGHTED))
-def hmean(a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
-    refuse("hmean", dtype=(dtype, None), nan_policy=(nan_policy, "propagate"))
-    return _mean_of(lambda x: 1 / x, lambda y: 1 / y)(a, axis, weights, keepdims)
+gmean = _declared("gmean", *_several({"axis": None}, _WEIGHTED))(_mean_of("gmean", np.log, np.exp))
+hmean = _declared("hmean", *_several({"axis": None}, _WEIGHTED))(_mean_of("hmean", lambda x: 1 / x, lambda y: 1 / y))
 
 
 @_declared("pmean", _positive(5, p=2), _positive(3, 4, p=0), _positive(3, 4, p=-1.5, **_WEIGHTED))
 def pmean(
     a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
-    refuse("pmean", dtype=(dtype, None), nan_policy=(nan_policy, "propagate"))
-    if np.ndim(p) == 0 and p == 0:
-        return gmean(a, axis, weights=weights, keepdims=keepdims)
-    return _mean_of(lambda x: x**p, lambda y: y ** (1 / p))(a, axis, weights, keepdims)
+    mean = gmean if np.ndim(p) == 0 and p == 0 else _mean_of("pmean", lambda x: x**p, lambda y: y ** (1 / p))
+    return mean(a, axis, dtype, weights, nan_policy, keepdims=keepdims)
 
 
 def _standard_error(x: Any, axis: int, ddof: int) -> Any:
@@ -210,9 +201,14 @@ def iqr(
     refuse("iqr", nan_policy=(nan_policy, "propagate"))
     percentile: Any = np.percentile
     low, high = (percentile(as_float(x), q, axis=axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
+    return (high - low) / _of_normal(scale, 1.3489795003921634)
+
+
+def _of_normal(scale: Any, normal: float) -> Any:
     if isinstance(scale, str):
         one_of("scale", scale, "normal")
-    return (high - low) / (1.3489795003921634 if isinstance(scale, str) else scale)
+        return normal
+    return scale
 
 
 def _around(*shape: int, **kwargs: Any) -> Sample:
@@ -223,10 +219,8 @@ def _around(*shape: int, **kwargs: Any) -> Sample:
 
 @_summary("median_abs_deviation", _around(7), _around(3, 5, axis=1), _around(7, scale="normal"))
 def median_abs_deviation(x: Any, axis: int, center: Any, scale: Any) -> Any:
-    if isinstance(scale, str):
-        one_of("scale", scale, "normal")
     middle = np.expand_dims((center or np.median)(x, axis=axis), axis)
-    return np.median(np.abs(x - middle), axis=axis) / (0.6744897501960817 if isinstance(scale, str) else scale)
+    return np.median(np.abs(x - middle), axis=axis) / _of_normal(scale, 0.6744897501960817)
 
 
 @_declared(
@@ -286,6 +280,8 @@ def _cdf_distance(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, 
     """The difference of the distribution functions of two samples, and the widths of the steps."""
 
     def steps(x: Any, weights: Any, at: Any) -> Any:
+        if weights is not None and (np.shape(weights) != x.shape or np.any(np.less(weights, 0))):
+            raise ValueError(f"weights must be as many as the values, {x.shape[0]}, and not negative.\n  At {errors.user_line()}.")
         order = np.argsort(x)
         count = np.searchsorted(np.take_along_axis(x, order, 0), at, side="right")
         if weights is None:
@@ -350,6 +346,7 @@ def _skewed(*shape: int, **kwargs: Any) -> Sample:
 def kstat(x: Any, axis: int, n: int) -> Any:
     """`scipy.stats.kstat`: unbiased estimates of the cumulants."""
     m = float(x.shape[axis])
+    one_of("n", int(n), 1, 2, 3, 4)
     if n == 1:
         return np.mean(x, axis=axis)
     two, three, four = (_central(x, k, axis) * m for k in (2, 3, 4))

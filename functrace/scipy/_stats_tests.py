@@ -13,6 +13,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
 from functrace.ops.statistics import as_float
+from functrace.scipy._shared import one_of
 from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _summary, kstat, kurtosis, skew
 
 
@@ -69,6 +70,8 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
     """`scipy.stats.pearsonr`: statistic and p-value."""
     refuse("pearsonr", method=(method, None))
     x, y = as_float(x), as_float(y)
+    if axis is None:
+        x, y, axis = np.reshape(x, -1), np.reshape(y, -1), 0
     dx, dy = (a - np.mean(a, axis=axis, keepdims=True) for a in (x, y))
     r = np.sum(dx * dy, axis=axis) / (np.sqrt(np.sum(dx * dx, axis=axis)) * np.sqrt(np.sum(dy * dy, axis=axis)))
     half = x.shape[axis] / 2 - 1
@@ -113,7 +116,8 @@ def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagat
     """`scipy.stats.ttest_1samp`: statistic and p-value."""
     x, over = _plain(a, axis, "ttest_1samp", nan_policy)
     n = x.shape[over]
-    return _student((np.mean(x, axis=over) - popmean) / (np.std(x, axis=over, ddof=1) / math.sqrt(n)), n - 1.0, alternative)
+    gap = np.squeeze(np.mean(x, axis=over, keepdims=True) - popmean, over)
+    return _student(gap / (np.std(x, axis=over, ddof=1) / math.sqrt(n)), n - 1.0, alternative)
 
 
 @_declared("ttest_rel")
@@ -148,10 +152,10 @@ def ttest_ind(
 
 
 @_declared("f_oneway")
-def f_oneway(*samples: Any, axis: int = 0, nan_policy: str = "propagate", **more: Any) -> Any:
+def f_oneway(*samples: Any, axis: Any = 0, nan_policy: str = "propagate", **more: Any) -> Any:
     """`scipy.stats.f_oneway`: statistic and p-value."""
     no_more("f_oneway", more)
-    groups = [_plain(s, axis, "f_oneway", nan_policy)[0] for s in samples]
+    groups, (axis, *_) = zip(*(_plain(s, axis, "f_oneway", nan_policy) for s in samples))
     sizes = [g.shape[axis] for g in groups]
     n, k = sum(sizes), len(groups)
     means = [np.mean(g, axis=axis) for g in groups]
@@ -173,7 +177,9 @@ def power_divergence(
     no_more("power_divergence", more)
     obs, over = _plain(f_obs, axis, "power_divergence", nan_policy)
     exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else as_float(f_exp)
-    power: Any = _POWERS.get(lambda_, lambda_) if isinstance(lambda_, str) else 1 if lambda_ is None else lambda_
+    if isinstance(lambda_, str):
+        one_of("lambda_", lambda_, *_POWERS)
+    power: Any = 1 if lambda_ is None else _POWERS.get(lambda_, lambda_)
     if power == 1:
         terms = (obs - exp) ** 2 / exp
     elif power == 0:
@@ -249,8 +255,8 @@ def _extreme(name: str, low: bool) -> None:
         limit = limits[named]
         if limit is None:
             return take(x, axis=axis)
-        kept = (x >= limit if inclusive else x > limit) if low else (x <= limit if inclusive else x < limit)
-        return np.where(np.any(kept, axis=axis), take(np.where(kept, x, none), axis=axis), np.nan)
+        cut = (x < limit if inclusive else x <= limit) if low else (x > limit if inclusive else x >= limit)  # no NaN
+        return np.where(np.all(cut, axis=axis), np.nan, take(np.where(cut, none, x), axis=axis))
 
     _summary(name, Sample(apart((3, 4))), Sample(apart((3, 4)), {named: 0.0, "axis": None}))(function)
 

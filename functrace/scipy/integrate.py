@@ -98,7 +98,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """`scipy.integrate.simpson`, with Cartwright's correction for the last of an odd number of intervals."""
     y, x = _last(y, x, axis)
     n = y.shape[-1]
-    h: Any = _widths(y, x, dx) + np.zeros((*y.shape[:-1], n - 1), y.real.dtype) if n > 1 else None
+    h: Any = _widths(y, x, dx) + np.zeros(n - 1, y.real.dtype) if n > 1 else None
     if n < 3:
         return 0 * np.sum(y, axis=-1) if h is None else np.sum(h * (y[..., 1:] + y[..., :-1]), axis=-1) / 2
     if n % 2:
@@ -129,8 +129,8 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
         first = np.broadcast_to(np.moveaxis(lift(initial) + np.zeros((1,) * y.ndim), axis, -1), (*y.shape[:-1], 1))
         return np.moveaxis(np.concatenate([first, area + first], axis=-1), -1, axis)
     if n < 3:
-        return cumulative_trapezoid(np.moveaxis(y, -1, axis), x, dx, axis)
-    h = _widths(y, x, dx) + np.zeros((*y.shape[:-1], n - 1))
+        return np.moveaxis(cumulative_trapezoid(y, x, dx), -1, axis)
+    h = _widths(y, x, dx) + np.zeros(n - 1)
     left, right = _left_parts(y, h), _left_parts(y[..., ::-1], h[..., ::-1])[..., ::-1]
     k = np.arange(n - 1)
     from_left = np.concatenate([left, right[..., -1:]], axis=-1)
@@ -190,7 +190,7 @@ def _ends(f: Callable[[Any], Any], a: Any, b: Any) -> Callable[[Any], Any]:
     """The integrand as a function on [0, 1], where infinite ranges are folded by x = a + t / (1 - t)."""
     low, high = _infinite(a), _infinite(b)
     if low and high:
-        sign = 1.0 if value(b) > value(a) else -1.0
+        sign = (np.sign(value(b)) - np.sign(value(a))) / 2
         half: Any = lambda t: (f(t / (1 - t)) + f(-t / (1 - t))) / (1 - t) ** 2
         return lambda t: sign * half(t)
     if high:

@@ -18,6 +18,7 @@ import scipy.ndimage as _scipy
 import scipy.special as sp
 from numpy.lib.array_utils import normalize_axis_index
 
+from functrace import errors
 from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
@@ -77,7 +78,8 @@ def _interpolated(x: Any, coordinates: list[Any], order: int, mode: str, cval: A
     picks, weights = [], []
     for c, n in zip(coordinates, shape):
         if mode == "constant":
-            outside = outside | (c < 0) | (c > n - 1)
+            inside = (c >= 0) & (c <= n - 1)
+            outside, c = outside | ~inside, np.where(inside, c, 0.0)  # infinity and NaN are outside
         if mode == "grid-constant":
             outside = outside | (c < -pad) | (c > n - 1 + pad)
         c = c + pad if mode == "nearest" else _folded(c + pad, n + 2 * pad, mode)
@@ -114,6 +116,8 @@ def map_coordinates(
 ) -> Any:
     _no_output("map_coordinates", output)
     x, c = as_float(input), lift(coordinates)
+    if c.shape[:1] != (x.ndim,):
+        raise RuntimeError(f"map_coordinates: coordinates of shape {c.shape} for an image of {x.ndim} axes")
     return _interpolated(x, [c[k] for k in range(x.ndim)], order, mode, cval, prefilter).astype(x.dtype)
 
 
@@ -143,11 +147,14 @@ def zoom(
     input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *,
     grid_mode: bool = False,
 ) -> Any:  # fmt: skip
-    refuse("zoom", output=(output, None), grid_mode=(grid_mode or False, False))
+    _no_output("zoom", output)
     x = as_float(input)
     shape = [round(n * z) for n, z in zip(x.shape, _each(zoom, range(x.ndim)))]
-    places = [g * ((n - 1) / (m - 1) if m > 1 else 1.0) for g, n, m in zip(_grid(shape), x.shape, shape)]
-    places = [np.minimum(p, n - 1.0) for p, n in zip(places, x.shape)]  # rounding must not leave the image
+    if grid_mode:
+        places = [(g + 0.5) * (n / max(m, 1)) - 0.5 for g, n, m in zip(_grid(shape), x.shape, shape)]
+    else:
+        places = [g * ((n - 1) / (m - 1) if m > 1 else 1.0) for g, n, m in zip(_grid(shape), x.shape, shape)]
+        places = [np.minimum(p, n - 1.0) for p, n in zip(places, x.shape)]  # rounding must not leave the image
     return _interpolated(x, places, order, mode, cval, prefilter).astype(x.dtype)
 
 
@@ -188,18 +195,27 @@ def affine_transform(
     "rotate",
     *(Sample(lambda rng: (rng.normal(size=(4, 5)), 25.0), {"reshape": False, "order": k}, (0, 1)) for k in (1, 3)),
     one(4, 5, angle=33.0),
+    one(2, 3, 4, angle=33.0, axes=(2, 0), order=1),
 )
 def rotate(
     input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, output: Any = None, order: int = 3, mode: str = "constant",
     cval: Any = 0.0, prefilter: bool = True,
 ) -> Any:  # fmt: skip
-    """`scipy.ndimage.rotate` of an image; the angle may be traced if `reshape` is False."""
+    """`scipy.ndimage.rotate`; the angle may be traced if `reshape` is False."""
     _no_output("rotate", output)
+    if reshape and holds_tracer([angle]):
+        raise errors.UnsupportedError(
+            f"rotate: a traced angle cannot decide the shape of the result.\n  At {errors.user_line()}.\n  Pass reshape=False."
+        )
     x = as_float(input)
-    if x.ndim != 2 or reshape and holds_tracer([angle]):
-        refuse("rotate", input=(x if x.ndim != 2 else None, None), reshape=(True if holds_tracer([angle]) and reshape else None, None))
-    if sorted(normalize_axis_index(a, 2) for a in axes) != [0, 1]:
+    axes = sorted(normalize_axis_index(a, x.ndim) for a in axes)
+    if len(set(axes)) != 2:
         raise ValueError("axes should be different")
+    if x.ndim > 2:
+        x = np.moveaxis(x, axes, (0, 1))
+        planes = np.reshape(x, (*x.shape[:2], -1))
+        turned = [rotate(planes[..., k], angle, (1, 0), reshape, None, order, mode, cval, prefilter) for k in range(planes.shape[2])]
+        return np.moveaxis(np.reshape(np.stack(turned, axis=-1), (*turned[0].shape, *x.shape[2:])), (0, 1), axes)
     c, s = sp.cosdg(angle), sp.sindg(angle)  # exact at right angles
     turn = np.stack([np.stack([c, s]), np.stack([-s, c])])
     shape = x.shape

@@ -225,7 +225,7 @@ def minimize(
         more = {} if method in _GRADIENT_FREE else {"jac": grad(g)}
         more |= {"hess": hessian(g)} if method in _BY_HESSIAN else {}
         found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, callback=callback, options=options, **more)
-        return polished(make(g), np.reshape(found.x, np.shape(start)), found)
+        return polished(make(g), np.reshape(found.x, np.shape(start)), found, limits)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     return _result(fun, x, args)
@@ -235,13 +235,13 @@ def minimize(
 def minimize_scalar(
     fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None, tol: Any = None, options: Any = None
 ) -> Any:
-    """`scipy.optimize.minimize_scalar`, where the minimum is not at a bound."""
+    make = _stationary(bounds)
 
     def solver(g: Any, _start: Any) -> Any:
         found = _scipy.minimize_scalar(g, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options)
-        return polished(grad(g), np.float64(found.x), found)
+        return polished(make(g), np.float64(found.x), found, bounds)
 
-    x = solution(fun, grad, 0.0, as_args(args), solver, None)
+    x = solution(fun, make, 0.0, as_args(args), solver, None)
     return _result(fun, x, args)
 
 
@@ -253,10 +253,11 @@ def _scalar_minimum(name: str, positions: int) -> Any:
         ends, rest = given[:positions], given[positions:]
         args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
         refuse(name, full_output=((rest[2] if len(rest) > 2 else kwargs.pop("full_output", None)) or None, None))
-        solver: Any = lambda g, _start: polished(grad(g), np.float64(own(g, *ends, (), *rest, **kwargs)))
-        return solution(func, grad, 0.0, as_args(args), solver, None)
+        bounds = ends or None
+        make = _stationary(bounds)
+        solver: Any = lambda g, _start: polished(make(g), np.float64(own(g, *ends, (), *rest, **kwargs)), None, bounds)
+        return solution(func, make, 0.0, as_args(args), solver, None)
 
-    function.__doc__ = f"`scipy.optimize.{name}`, where the minimum is not at a bound."
     return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()), name=name)(function)
 
 
@@ -314,7 +315,7 @@ def least_squares(
 
     def solver(g: Any, start: Any) -> Any:
         found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, method=method, **more)
-        return polished(make(g), found.x, found)
+        return polished(make(g), found.x, found, limits)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
     residuals: Any = lambda x: fun(x, *as_args(args))
@@ -337,18 +338,18 @@ def curve_fit(
     f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, check_finite: Any = None,
     bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *, full_output: bool = False, nan_policy: Any = None, **more: Any,
 ) -> Any:  # fmt: skip
-    """`scipy.optimize.curve_fit`: parameters and covariance, differentiable in the data and in `sigma` (standard deviations)."""
+    """`scipy.optimize.curve_fit`: parameters and covariance, differentiable in the data and in `sigma`."""
     loss = more.get("loss", "linear")
     refuse("curve_fit", full_output=(full_output or None, None), loss=(loss, "linear"), nan_policy=(nan_policy, None))
-    if sigma is not None and np.ndim(lift(sigma)) > 1:
-        refuse("curve_fit", sigma=(sigma, None))
     start = _within(bounds, (len(inspect.signature(f).parameters) - 1,))[2] if p0 is None else np.atleast_1d(lift(p0))
-    weight = 1.0 if sigma is None else 1 / lift(sigma)
+    spread = lift(1.0 if sigma is None else sigma)
+    weight = np.linalg.inv(np.linalg.cholesky(spread)) if spread.ndim > 1 else 1 / spread
     count = start.shape[0]
     open_f, captured = lift_closure(f)
 
     def residual(p: Any, x: Any, y: Any, w: Any, c: Any) -> Any:
-        return (open_f(c)(x, *(p[k] for k in range(count))) - y) * w
+        rest = open_f(c)(x, *(p[k] for k in range(count))) - y
+        return w @ rest if w.ndim > 1 else w * rest
 
     data = (tree.map(lift, xdata), lift(ydata) * 1.0, weight, captured)
     found = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15)
@@ -451,7 +452,7 @@ def rosen(x: Any) -> Any:
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
 
 
-rosen_der = _declared("rosen_der", one(4))(lambda x: grad(rosen)(lift(x)))
+rosen_der = _declared("rosen_der", one(4), one(4, 2))(lambda x: grad(lambda y: np.sum(rosen(y)))(lift(x)))
 rosen_hess = _declared("rosen_hess", one(4))(lambda x: hessian(rosen)(lift(x)))
 rosen_hess_prod = _declared("rosen_hess_prod", each((4,), (4,)))(lambda x, p: hessian(rosen)(lift(x)) @ p)
 

@@ -300,17 +300,20 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
 @_declared(
     "freqz",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
-    note="of vectors of coefficients",
+    Sample(lambda rng: (rng.normal(size=(3, 2, 1)).tolist(), rng.normal(size=(2, 4)).tolist()), {"worN": 4}, (0, 1)),
 )
 def freqz(
     b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * np.pi, include_nyquist: bool = False
 ) -> Any:
-    """`scipy.signal.freqz` of vectors of coefficients."""
     refuse("freqz", plot=(plot, None))
     w = _scipy.freqz([1.0], 1, worN, whole, fs=fs, include_nyquist=include_nyquist)[0]
-    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     z = np.exp(-2j * np.pi * np.asarray(w, float) / fs)
-    at: Any = lambda c: np.sum(c * z[:, None] ** np.arange(c.shape[0]), axis=-1)
+
+    def at(c: Any) -> Any:  # coefficients along the first axis, the others go with the frequencies
+        c = np.atleast_1d(as_float(c))
+        c = c if c.ndim > 1 else c[:, None]
+        return np.sum(c * z ** np.reshape(np.arange(c.shape[0]), (-1, *(1,) * (c.ndim - 1))), axis=0)
+
     return w, at(b) / at(a)
 
 

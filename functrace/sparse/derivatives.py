@@ -102,7 +102,8 @@ def _check(what: _Products, matrix: Any, how: str) -> None:
     v = np.random.default_rng(1).uniform(1, 2, what.shape[1])
     (want,) = what.forward(v[None])
     got, scale = matrix @ v, abs(matrix) @ v + abs(want)
-    finite, eps = np.isfinite(want) & np.isfinite(got), np.finfo(what.dtype).eps
+    finite = np.isfinite(want) & np.isfinite(got)
+    eps = max((np.finfo(_float(x)).eps for x in (*what.inputs, *what.outputs)), default=0.0)  # of the coarser dtype
     largest = max([float(np.max(abs(y), where=np.isfinite(y), initial=0.0)) for y in what.outputs], default=0.0)
     noise = eps ** (3 / 4) * np.max(scale, where=finite, initial=0.0) + 64 * eps * largest  # of what is zero but for rounding
     wrong = finite & (abs(got - want) > eps ** (2 / 3) * scale + noise)

@@ -24,8 +24,8 @@ from functrace.torch._tensor import Tensor, new, owned, settled, wrap
 from functrace.torch._views import bad_argument, mismatch, view_of, viewed, written_to
 
 
-def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
-    """Apply a row to tensors (or arrays and numbers) and parameters."""
+def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
+    """Apply a row to tensors (or arrays and numbers) and parameters; `sources` are the tensors whose elements are among the parameters."""
     if op.view and not op.many:
         x = inputs[0]
         a = x._a
@@ -70,7 +70,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     t._ver = [0]
     t._rg = False
     if grad and ans.dtype.kind in "fc":
-        t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver), 0)
+        t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver, sources), 0)
     elif _modes.depth:
         _modes.mark(t)
     return t

@@ -23,6 +23,7 @@ from functrace.ops.arrange import on_diagonal
 from functrace.ops.calculus import sinc_
 from functrace.ops.choice import chosen
 from functrace.ops.contract import matmul
+from functrace.ops.elementwise import logistic as plain_logistic
 from functrace.ops.inplace import View, complex_of, linked, updated
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
 from functrace.ops.registry import rules
@@ -36,8 +37,9 @@ from functrace.transforms.tracing import replaced
 __all__ = [
     "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace",
     "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit",
-    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "planned", "product", "read",
-    "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
+    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "plain_logistic", "planned",
+    "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp",
+    "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

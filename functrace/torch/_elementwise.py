@@ -11,7 +11,8 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import chosen, complex_of, rules
-from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public, scipy_special
+from functrace.torch._curves import in_blocks, scipy_special
+from functrace.torch._ops import FUNCTIONS, SHIFTS, comparison, operator, public
 from functrace.torch._shape import to
 from functrace.torch._tensor import Tensor
 
@@ -28,18 +29,24 @@ def scipy(name: str) -> Callable[..., Any]:
     return function
 
 
-def _pull(name: str, *args: Any) -> Any:
-    return rules(f"scipy.special.{name}").vjps[0](*args)
+def pulled(name: str, k: int = 0) -> Callable[..., Any]:
+    """The rule of argument k of a function of `functrace.scipy.special`, which is imported by then. It does not look into the result."""
+    return lambda g, _ans, *args: rules(f"scipy.special.{name}").vjps[k](g, _ans, *args)
 
 
 gammaln, digamma, polygamma, erfinv = map(scipy, ("gammaln", "digamma", "polygamma", "erfinv"))
 
 
-def _logit(input: Any, eps: Any = None) -> Any:
-    x = input if eps is None else np.where(input < eps, eps, np.where(input > 1 - eps, 1 - eps, input)).astype(input.dtype)
-    ends = (x == 0) | (x == 1)
-    safe = np.where(ends, x.dtype.type(0.5), x)
-    return np.where(ends, np.log(x) - np.log1p(-x), np.log(safe / (1 - safe)))
+@in_blocks
+def _logits(x: Any, eps: Any) -> Any:
+    x = x if eps is None else np.clip(x, eps, 1 - eps)
+    return np.log(x / (1 - x))
+
+
+@in_blocks
+def _unlogit(g: Any, _r: Any, x: Any, eps: Any) -> Any:
+    d = g / (x * (1 - x))
+    return chosen((x < 0) | (x > 1), g.dtype.type(np.nan), d) if eps is None else chosen(~((x < eps) | (x > 1 - eps)), d)
 
 
 def _polar(abs: Any, angle: Any) -> Any:
@@ -76,12 +83,12 @@ _polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input
 
 bind(
     {
-        "lgamma": ("Lgamma", lambda input: gammaln(input), lambda g, _r, x: _pull("gammaln", g, _r, x)),
-        "digamma": ("Digamma", lambda input: digamma(input)),
+        "lgamma": ("Lgamma", lambda input: gammaln(input), pulled("gammaln")),
+        "digamma": ("Digamma", lambda input: digamma(input), pulled("psi")),
         "mvlgamma": ("Mvlgamma", _mvlgamma),
-        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: _pull("erfinv", g, r, _x)),
-        "logit": ("Logit", _logit),
-        "i0": ("I0", lambda input: np.i0(input)),
+        "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: pulled("erfinv")(g, r, _x)),
+        "logit": ("Logit", lambda input, eps=None: _logits(input, eps), _unlogit),
+        "i0": ("I0", lambda input: getattr(scipy_special(), "i0", np.i0)(input)),
         "angle": ("Angle", _angle),
     },
     floating=True,
@@ -97,9 +104,9 @@ public(lambda self, n: _polygamma(self, n), "polygamma", torch=False)
 public(lambda n, input: _polygamma(input, n), "polygamma", method=False)
 bind(
     {
-        "copysign": ("Copysign", lambda input, other: np.copysign(input, other)),
+        "copysign": ("Copysign", lambda input, other: np.copysign(input, other), *rules("copysign").vjps),
         "ldexp": ("Ldexp", lambda input, other: input * np.exp2(other)),
-        "logaddexp2": ("Logaddexp2", lambda input, other: np.logaddexp2(input, other)),
+        "logaddexp2": ("Logaddexp2", lambda input, other: np.logaddexp2(input, other), *rules("logaddexp2").vjps),
         "igamma": ("Igamma", lambda input, other: scipy("gammainc")(input, other)),
         "igammac": ("Igammac", lambda input, other: scipy("gammaincc")(input, other)),
     },

@@ -209,9 +209,10 @@ def check_versions(node: Node, checks: Sequence[Any]) -> None:
             if edge is not None and not isinstance(edge[0], AccumulateGrad):
                 name = edge[0] if isinstance(edge[0], str) else edge[0].name()
                 made = f", which is output {edge[1]} of {re.sub('Backward[0-9]*$', '', name)},"
+            kind = "CPUBoolType" if a.dtype.kind == "b" else f"torch.{_dtypes.of(a.dtype).storage}"
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[torch.{_dtypes.of(a.dtype).storage} {list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. "
+                f"[{kind} {list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. "
                 "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
                 "torch.autograd.set_detect_anomaly(True, check_nan=False)."
             )

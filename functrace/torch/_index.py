@@ -135,7 +135,7 @@ def _as_index(p: Any) -> Any:
         a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
         if a.dtype.kind in "US":
             raise TypeError("new(): invalid data type 'str'")
-        return a.item() if not a.ndim else a.astype(np.int64) if not a.size and a.dtype.kind == "f" else a
+        return a.item() if not a.ndim else a.astype(np.int64) if not a.size and a.dtype.kind == "f" else a.copy() if a is p else a
     if isinstance(p, str):
         raise TypeError("new(): invalid data type 'str'")
     raise IndexError(
@@ -169,6 +169,10 @@ def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
     return call(SLICE, (x,), ((*(slice(None),) * k, slice(start, max(start, stop), step)),))
 
 
+def _sources(index: Any) -> list[Any]:
+    return [p for p in (index if isinstance(index, (tuple, list)) else (index,)) if isinstance(p, Tensor)]
+
+
 def getitem(self: Any, index: Any) -> Any:
     """`x[index]`: views for integers and slices, copies for tensors, lists and masks."""
     if type(index) is int:
@@ -179,7 +183,7 @@ def getitem(self: Any, index: Any) -> Any:
     if arrays is None:
         return part
     try:
-        return call(INDEX, (part,), (arrays,))
+        return call(INDEX, (part,), (arrays,), _sources(index))
     except IndexError:
         if not any(isinstance(p, Tracer) for p in arrays):
             _picked_shape(part._a.shape, arrays)  # says in PyTorch's words what is wrong
@@ -224,7 +228,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         part._a[arrays] = value._a
         part._ver[0] += 1
     else:
-        inplace(INDEX_PUT, part, (value,), (arrays,))
+        inplace(INDEX_PUT, part, (value,), (arrays,), _sources(index))
 
 
 def _constant(x: Any, value: Any) -> Any:

@@ -118,8 +118,8 @@ class OpNode(Node):
 
     def modified(self, checks: Sequence[Any], args: Sequence[Any], ans: Any) -> None:
         """Raise, naming the saved value that was written."""
-        rows = []
-        for cell, version, k in checks:
+        rows: list[Any] = [(cell, version, None, k) for cell, version, k in checks if k.__class__ is Like]  # of parameters: the first
+        for cell, version, k in checks[len(rows) :]:
             edge: Edge | None = (self, 0)
             if k >= 0:
                 edge = self.edges[k] if len(cell) == 1 else (cell[1] if id(args[k]) == cell[2] else "AsStrided", 0)
@@ -136,7 +136,7 @@ class RuleNode(OpNode):
 
     def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         """Each array that a rule looks into goes through `hook`, in the order of the gradients; the others are kept as shapes."""
-        args, ans, params, _ = saved
+        args, ans, params, checks = saved
         kept: dict[int, Any] = {}
         for edge, row in zip(self.edges, self.op.looks):
             for k in range(1, len(row)) if edge is not None else ():
@@ -145,14 +145,14 @@ class RuleNode(OpNode):
             if edge is not None and row[0] and 0 not in kept and isinstance(ans, ARRAYS):
                 kept[0] = hook(unpacked(ans, (self, 0)))
         shapes = [Like(a) if isinstance(a, np.ndarray) and a.size > LARGE else a for a in (ans, *args)]
-        return kept, shapes, params
+        return kept, shapes, params, [check for check in checks if check[2].__class__ is Like]
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
-        """The way back, without checks: versions can't be followed through hooks."""
-        kept, shapes, params = saved
+        """The way back, without checks but of parameters: versions can't be followed through hooks."""
+        kept, shapes, params, checks = saved
         found = {k: hook(x)._a for k, x in kept.items()}
         ans, *args = (found.get(k, a) for k, a in enumerate(shapes))
-        return args, ans, params, ()
+        return args, ans, params, checks
 
     def backward(self, g: Any) -> Sequence[Any]:
         saved = self.saved
@@ -431,18 +431,20 @@ def pull_node(
 _GRAFT = Op("Graft", lambda x: x)
 
 
-def record(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]) -> Any:
+def record(
+    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
+) -> Any:
     """The node of an application of a row with rules."""
-    node, saved = prepared(op, inputs, arrays, ans, params, cell)
+    node, saved = prepared(op, inputs, arrays, ans, params, cell, sources)
     node.saved = saved
     return node
 
 
 def prepared(
-    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int]
+    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node, and what it is to save."""
-    checks: list[Any] = []
+    """The node, and what it is to save. `sources`: the tensors whose elements are among the parameters, which must not be written."""
+    checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
         node = new(op.node)

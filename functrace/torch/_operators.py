@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, promoted
+from functrace.torch._attributes import numpy_call
 from functrace.torch._dtypes import B
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS, Op
@@ -47,23 +48,25 @@ _UFUNCS: dict[Any, str] = {
     np.log1p: "log1p", np.sqrt: "sqrt", np.absolute: "abs", np.sign: "sign", np.square: "square", np.reciprocal: "reciprocal",
     np.maximum: "maximum", np.minimum: "minimum", np.arctan2: "atan2", np.hypot: "hypot", np.matmul: "matmul", np.floor: "floor",
     np.ceil: "ceil", np.trunc: "trunc", np.equal: "eq", np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt",
-    np.greater_equal: "ge",
+    np.greater_equal: "ge", np.floor_divide: "floor_divide", np.remainder: "remainder",
 }  # fmt: skip
 
 
 def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """NumPy's functions on tensors are PyTorch's, where there is one; else the elements are taken, without a gradient."""
+    """NumPy's functions on tensors are PyTorch's, where there is one; else functrace's."""
     name = _UFUNCS.get(ufunc)
     if name is not None and method == "__call__" and not kwargs:
         given = [
             x if isinstance(x, Tensor) else wrap(x) if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x
             for x in inputs
         ]
-        if name in ("maximum", "minimum", "fmax", "fmin"):  # PyTorch's take no numbers
+        if name in ("maximum", "minimum"):  # PyTorch's take no numbers
             like = next(x for x in given if isinstance(x, Tensor))
             given = [x if isinstance(x, Tensor) else FUNCTIONS["full_like"](like, x) for x in given]
         return FUNCTIONS[name](*given)
-    out = getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+    if any(isinstance(x, Tensor) for x in (inputs[:1] if method == "at" else kwargs.get("out", ()))):
+        raise TypeError(f"np.{ufunc.__name__} writes into an array, not into a tensor: give it t.numpy(), which is on the same memory")
+    out = numpy_call(getattr(ufunc, method), inputs, kwargs)
     return wrap(np.asarray(out)) if isinstance(out, (np.ndarray, np.generic)) else out
 
 

@@ -6,8 +6,6 @@ convention at a kink; then they are written here, with an underscore before argu
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,8 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import buffer, chosen, rules, sinc_, undeclared
+from functrace.torch._contact import buffer, chosen, rules, sinc_
+from functrace.torch._curves import ERF, ERFC, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import LIMITS, refuse
@@ -70,20 +69,6 @@ def row(node: str, numpy: Any, second: str | tuple[str, ...] = "Mul", *own: Call
     return Op(node, numpy, own, second, flat=flat, algebra=algebra)
 
 
-_SLOW = 1 << 14  # elements from which on float64 would take longer than its last digit is worth
-
-
-def in_float64(fun: Any) -> Callable[[Any], Any]:
-    """A function computed in float64 for float32: NumPy's own is off by up to 3 units in the last place, PyTorch's by 1."""
-
-    def function(x: Any) -> Any:
-        if x.dtype is F32 and type(x) in (np.ndarray, np.float32) and x.size < _SLOW:
-            return fun(x, dtype=F64).astype(F32)
-        return fun(x)
-
-    return function
-
-
 def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]) -> Op:
     """A row of the table whose function is computed in float64."""
     declared = rules(numpy)
@@ -92,40 +77,6 @@ def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]
 
 def zero(g: Any, *_rest: Any) -> Any:
     return np.zeros(g.shape, g.dtype)
-
-
-def logistic(x: Any) -> Any:
-    if type(x) is np.ndarray and x.dtype is F32:
-        z = np.exp(np.minimum(-x, 700), dtype=F64)
-        z += 1
-        return np.divide(1, z, out=z if z.ndim else None).astype(F32)
-    positive = x >= 0
-    z = np.exp(np.where(positive, -x, x))
-    return np.where(positive, 1, z) / (1 + z)
-
-
-_MANY = 1000  # elements from which on SciPy, if it is there, is worth its import
-
-
-@functools.cache
-def scipy_special() -> Any:
-    """`functrace.scipy.special`, imported when it is first needed; None without SciPy."""
-    try:
-        from functrace.scipy import special
-    except ImportError:
-        return None
-    return special
-
-
-def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
-    """erf or erfc: a function of Python's `math` on arrays, and its derivative."""
-    whole = np.frompyfunc(function, 1, 1)
-
-    def values(x: Any) -> Any:
-        special = scipy_special() if x.size > _MANY else None
-        return np.asarray(whole(x) if special is None else getattr(special, name)(x.astype(F64))).astype(x.dtype)
-
-    return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
 
 
 def _relu(x: Any) -> Any:
@@ -146,8 +97,6 @@ def _rounded(x: Any) -> Any:
     return np.rint(x) if x.dtype.kind in "fc" else x
 
 
-_ERF = _tail("erf", math.erf, 2 / math.sqrt(math.pi))
-_ERFC = _tail("erfc", math.erfc, -2 / math.sqrt(math.pi))
 UNARY: dict[str, Op] = {
     "sin": precise("Sin", "sin"),
     "cos": precise("Cos", "cos"),
@@ -175,9 +124,9 @@ UNARY: dict[str, Op] = {
     "sign": row("Sign", _sign, "Zero", zero),
     "deg2rad": row("Deg2RadBackward0", "deg2rad"),
     "rad2deg": row("Rad2DegBackward0", "rad2deg"),
-    "sigmoid": row("Sigmoid", logistic, "SigmoidBackward", lambda g, r, _x: g * (1 - r) * r),
-    "erf": row("Erf", _ERF, "Mul", *rules(_ERF).vjps),
-    "erfc": row("Erfc", _ERFC, "Mul", *rules(_ERFC).vjps),
+    "sigmoid": row("Sigmoid", in_blocks(logistic), "SigmoidBackward", in_blocks(lambda g, r, _x: g * (1 - r) * r)),
+    "erf": row("Erf", in_blocks(ERF), "Mul", in_blocks(rules(ERF).vjps[0])),
+    "erfc": row("Erfc", in_blocks(ERFC), "Mul", in_blocks(rules(ERFC).vjps[0])),
     "sinc": row("Sinc", np.sinc, "Where", lambda g, _r, x: g * sinc_(x, 1)),
 }
 WHOLE: dict[str, Op] = {  # on integers too they give integers

@@ -93,7 +93,7 @@ def _written(op: Op, input: Any, dim: int, index: Any, v: Any, whole: bool = Fal
     k = axis(dim, x._a.ndim)
     if whole and v._a.shape != i._a.shape:
         v = v[tuple(slice(0, n) for n in i._a.shape)]
-    out = call(op, (x, v), (key_along(i._a, k) if whole else _along(k, i._a),))
+    out = call(op, (x, v), (key_along(i._a, k) if whole else _along(k, i._a),), (index,))
     return out if x is input else out.reshape(())
 
 
@@ -265,13 +265,13 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
     key = tuple(slice(None) if i is None else i._a.view(np.bool_) if i._a.dtype == np.uint8 else i._a for i in indices)
-    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,))
+    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,), [i for i in indices if i is not None])
 
 
 @public
 def take(input: Any, index: Any) -> Any:
     """The elements at places counted through the whole tensor."""
-    return call(_TAKE, (input,), (index._a,))
+    return call(_TAKE, (input,), (index._a,), (index,))
 
 
 def _untake(g: Any, _r: Any, _x: Any, index: Any) -> Any:

@@ -251,7 +251,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
     d = _dtypes.result_type(input, other)
     arrays = [to(x, d) if isinstance(x, Tensor) else wrap(_dtypes.held(x, d.np)) for x in (input, other)]
-    result = call(_WHERE, arrays, (condition._a,))
+    result = call(_WHERE, arrays, (condition._a,), (condition,))
     return result if out is None else written_to("where", out, result)
 
 
@@ -333,25 +333,25 @@ _MASKED_FILL1 = Op("MaskedFillBackward1", lambda x, v, m: np.where(m, v.astype(x
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`input`, but `value` where the mask is true."""
     if isinstance(value, Tensor):
-        return call(_MASKED_FILL1, (input, value), (mask._a,))
-    return call(_MASKED_FILL, (input,), (mask._a, value))
+        return call(_MASKED_FILL1, (input, value, mask))
+    return call(_MASKED_FILL, (input,), (mask._a, value), (mask,))
 
 
-public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,)), "masked_select")
+public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,), (mask,)), "masked_select")
 
 
 @public
 def gather(input: Any, dim: int, index: Any) -> Any:
     """`out[i][j] = input[index[i][j]][j]` along axis 0, and so on."""
     k = axis(dim, input._a.ndim)
-    return call(_AT, (input,), (key_along(index._a, k),))
+    return call(_AT, (input,), (key_along(index._a, k),), (index,))
 
 
 @public
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The entries along an axis that a vector of integers names."""
     key = np.reshape(index._a, -1) if input._a.ndim else ...
-    return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),))
+    return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),), (index,))
 
 
 def _between_ends(x: Any, y: Any, w: Any) -> Any:

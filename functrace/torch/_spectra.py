@@ -29,6 +29,9 @@ def _need(holds: bool, name: str, what: str) -> None:
         raise RuntimeError(f"{name}(...) : expected {what}")
 
 
+_PADS: dict[str, Any] = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
 def _stft(
     input: Any,
     n_fft: int,
@@ -50,9 +53,11 @@ def _stft(
     _need(input.ndim in (1, 2) and input.dtype.kind in "fc", "stft", "a 1D or 2D tensor of floating point or complex values")
     hop, w = _windowed("stft", n_fft, hop_length, win_length, window, input.real.dtype)
     n = input.shape[-1]
-    fits = n_fft <= n if not center else n_fft // 2 < n or pad_mode == "constant"
+    fits = n_fft <= n if not center else n_fft // 2 < n or pad_mode in ("constant", "replicate")
     _need(fits, "stft", f"0 < n_fft < {n * (1 + center)}, but got n_fft={n_fft}")
-    x = np.pad(input, [(0, 0)] * (input.ndim - 1) + [(n_fft // 2, n_fft // 2)], pad_mode) if center else input
+    if pad_mode not in _PADS:
+        raise NotImplementedError(f"Unrecognised padding mode {pad_mode}")
+    x = np.pad(input, [(0, 0)] * (input.ndim - 1) + [(n_fft // 2, n_fft // 2)], _PADS[pad_mode]) if center else input
     frames = np.lib.stride_tricks.sliding_window_view(x, n_fft, -1)[..., ::hop, :] * w
     out = (np.fft.rfft if (real if onesided is None else onesided) else np.fft.fft)(frames, norm="ortho" if normalized else None)
     out = np.swapaxes(out, -1, -2)

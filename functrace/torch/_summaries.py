@@ -163,19 +163,13 @@ def _corrcoef(input: Any) -> Any:
     return np.corrcoef(input)
 
 
-def _edges(x: Any, bins: int, low: float, high: float) -> tuple[float, float]:
-    if low == high:
-        low, high = (float(np.min(x)), float(np.max(x))) if x.size else (0.0, 0.0)
-    return (low - 1, high + 1) if low == high else (low, high)
-
-
 def _histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    return np.histogram(input, bins, _edges(input, bins, min, max))[0].astype(input.dtype)
+    if min == max and input.size:
+        min, max = float(np.min(input)), float(np.max(input))
+    return np.histogram(input, bins, (min - 1, max + 1) if min == max else (min, max))[0].astype(input.dtype)
 
 
 def _histogram(input: Any, bins: Any = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    if isinstance(bins, int) and range is None:
-        range = _edges(input, bins, 0, 0)
     counts, edges = np.histogram(np.ravel(input), bins, range, density, None if weight is None else np.ravel(weight))
     return counts.astype(input.dtype), edges.astype(input.dtype)
 

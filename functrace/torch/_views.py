@@ -201,7 +201,7 @@ class CopySlices(Node):
 # in-place operations
 
 
-def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = ()) -> Any:
+def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
     recorded, a = opened(x, others), x._a
     inputs = (x, *others)
@@ -236,11 +236,11 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         raise NotImplementedError(f"{op.name}: no in-place form; use the operation that returns a new tensor.")
     if any(row[1] for row in op.looks):
         arrays[0] = a.copy()  # the rules want the values from before
-    node, (args, answer, params, checks) = prepared(op, inputs, arrays, a, params, x._ver)
-    old = [(cell, version, k) for cell, version, k in checks if k > 0]
+    node, (args, answer, params, checks) = prepared(op, inputs, arrays, a, params, x._ver, sources)
+    old = [check for check in checks if check[2] not in (0, -1)]
     a[...] = ans
     x._ver[0] += 1
-    if any(k < 0 for _, _, k in checks):
+    if any(k == -1 for _, _, k in checks):
         old.append((x._ver, x._ver[0], -1))
     rebase(x, node)  # before what may raise: hooks on what is saved
     node.saved = args, answer, params, old

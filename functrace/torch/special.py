@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._bind import bind
 from functrace.torch._border import trimmed
-from functrace.torch._elementwise import scipy
+from functrace.torch._elementwise import pulled, scipy
 from functrace.torch._missing import missing
 from functrace.torch._operators import DIGITS
 from functrace.torch._ops import FUNCTIONS
@@ -64,11 +64,14 @@ def _node(name: str) -> str:
 
 
 _space: dict[str, Any] = {name: FUNCTIONS[theirs] for name, theirs in _pairs(_SAME)}
-_rows = {name: (_node(name), _one(theirs)) for name, theirs in _pairs(_ONE)}
+_BY_RESULT = ("erfcx", "log_ndtr", "ndtri")  # whose rules look into the result
+_rows: dict[str, Any] = {name: (_node(name), _one(theirs), *[pulled(theirs)][: theirs not in _BY_RESULT]) for name, theirs in _pairs(_ONE)}
 _rows["airy_ai"] = ("SpecialAiryAi", lambda x: scipy("airy")(x)[0])
 _rows["spherical_bessel_j0"] = ("SpecialSphericalBesselJ0", lambda x: scipy("spherical_jn")(0, x))
 bind(_rows, space=_space, floating=True)
-bind({name: (_node(name), _two(name)) for name in ("xlog1py", "zeta")}, space=_space, operands=2, floating=True)
+_of_two: dict[str, Any] = {name: (_node(name), _two(name)) for name in ("xlog1py", "zeta")}
+_of_two["xlog1py"] += tuple(pulled("xlog1py", k) for k in (0, 1))
+bind(_of_two, space=_space, operands=2, floating=True)
 _polynomials = {name: _polynomial(theirs) for name, theirs in _pairs(_POLYNOMIALS)}
 for _shifted in (False, True):
     _kinds = _polynomial("chebyt", _shifted), _polynomial("chebyu", _shifted), _third(-1, _shifted), _third(1, _shifted)

@@ -180,7 +180,7 @@ class ScanCall(Call):
                 env[i] = x[k]
             step(env)
             if not stacks:
-                stacks = {i: np.empty((self.length, *np.shape(env[i])), env[i].dtype) for i in results}
+                stacks = {i: np.empty((self.length, *np.shape(env[i])), np.result_type(env[i])) for i in results}
                 rows = list(stacks.items())
             for i, stack in rows:
                 stack[k] = env[i]

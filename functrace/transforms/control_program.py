@@ -42,10 +42,25 @@ def example(x: Any) -> Any:
     return x[(0,) * batches] if 0 not in x.shape[:batches] else np.zeros(shape, dtype)[()]
 
 
+def _met(primitive: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of an op; Python's numbers that `jit` traces in the dtypes in which a ufunc takes them beside floating-point arrays."""
+    weak = [type(a.value) in (int, float, complex) if isinstance(a, Tracer) else False for a in args]
+    apart = int(primitive.name == "where")  # the condition
+    fun: Any = np.add if apart else primitive.fun
+    if not any(weak) or not isinstance(fun, np.ufunc):
+        return args
+    kinds = [type(a.value) if w else type(a) if type(a) in (int, float, complex) else as_numpy(a).dtype for a, w in zip(args, weak)]
+    dtypes = [np.dtype(bool)] * apart + list(fun.resolve_dtypes((*kinds[apart:], *[None] * fun.nout)))
+    return tuple([a.strong().astype(d) if w and d.kind in "fc" else a for a, w, d in zip(args, weak, dtypes)])
+
+
 class Recorder(ProgramTrace):
     """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay."""
 
     __slots__ = ()
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        return super().process(primitive, _met(primitive, args), params)
 
     def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """An example of the result. An error that the body may catch, in this step or another, is something that it looks at."""

@@ -24,6 +24,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.kinds import undeclared_constant
 from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
+from functrace.transforms.control_carry import is_number
 from functrace.transforms.control_program import Recorder, example, reading, same
 from functrace.transforms.masks import dense
 from functrace.transforms.tracing import ProgramTrace, replaced
@@ -208,7 +209,7 @@ class Call:
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
-        numeric = [hasattr(type(x), "dtype") or isinstance(x, (int, float, complex)) for x in leaves]
+        numeric = [hasattr(type(x), "dtype") and not is_number(x) for x in leaves]  # Python's stay as they are
         values = [np.broadcast_to(x, (size, *np.shape(x))) if n and not b else x for x, b, n in zip(leaves, flags, numeric)]
         return self.mapped(ByLeaf(0 if n else None for n in numeric))(values)
 
@@ -461,8 +462,7 @@ class custom_jvp(_Custom[P, R]):
         merge, fixed, moving = self._split(args, kwargs)
         leaves, treedef = tree.flatten(moving)
         f: Any = self.fun
-        call = _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: self.jvp(*fixed, *r))
-        return call(leaves)  # type: ignore[no-any-return]
+        return _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: self.jvp(*fixed, *r))(leaves)  # type: ignore[no-any-return]
 
 
 class _JvpCall(Call):

@@ -142,7 +142,8 @@ class ProgramTrace(TapeTrace):
         params = self.plain(params) if params else params
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
         values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
-        return self.record(primitive, slots, values, self.compute(primitive, values, params), params)
+        ans = self.compute(primitive, values, params)  # `allclose` gives Python's bool
+        return self.record(primitive, slots, values, ans if primitive.multi else as_numpy(ans), params)
 
     def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """The result of an op."""

@@ -189,7 +189,6 @@ class TransformedDistribution(Distribution):
         return level if isinstance(sign, int) and sign == 1 else sign * (level - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
         return self._turned(self.base_dist.cdf(ComposeTransform(self.transforms)._back(value)))
 
     def icdf(self, value: Any) -> Any:

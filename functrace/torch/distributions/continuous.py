@@ -9,9 +9,10 @@ import numpy as np
 
 import functrace
 from functrace.torch._create import empty
+from functrace.torch._curves import scipy_special
 from functrace.torch._draws import gamma_numbers, normal, rand
 from functrace.torch._modes import no_grad
-from functrace.torch._ops import FUNCTIONS, scipy_special
+from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import Function, once_differentiable
 from functrace.torch.distributions import constraints

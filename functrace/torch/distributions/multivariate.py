@@ -427,8 +427,9 @@ class Wishart(Covariant):
             if not bool(again.any()):
                 break
             new = self._bartlett((int(again.sum()),))
-            found[again] = new
-            again[again.clone()] = ~self._accepted(new)
+            chosen = again.clone()  # for the gradient, as `again` is written
+            found[chosen] = new
+            again[chosen] = ~self._accepted(new)
         return found
 
     def _accepted(self, x: Any) -> Any:

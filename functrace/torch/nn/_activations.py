@@ -14,10 +14,12 @@ from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import chosen
+from functrace.torch._curves import in_blocks, logistic
 from functrace.torch._nodes import Op
-from functrace.torch._ops import FUNCTIONS, UNARY, logistic
+from functrace.torch._ops import FUNCTIONS, UNARY
 from functrace.torch._reduce import log_softmax as _log_softmax
 from functrace.torch._reduce import softmax as _softmax
+from functrace.torch._shape import axis
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument
 from functrace.torch._views import inplace as _inplace
@@ -34,22 +36,25 @@ def _erf(x: Any) -> Any:
     return UNARY["erf"].fun(x)
 
 
-def _step(x: Any, approximate: str, made: Any = None) -> Any:
-    """The smooth step from -1 to 1 in `gelu`. It takes longer than all else there, so what was `made` of an array is used again."""
+def _gate(x: Any, approximate: str, made: Any = None) -> Any:
+    """The share of x in `gelu`. It takes longer than all else there, so what was `made` of an array is used again."""
     if made is not None and type(x) is np.ndarray:
         return made
-    return np.tanh(_C * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))
+    return 0.5 * (1 + (np.tanh(_C * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))))
 
 
 def _gelu(x: Any, approximate: str, made: Any) -> Any:
-    return 0.5 * x * (1 + _step(x, approximate, made))
+    return x * _gate(x, approximate, made)
 
 
 def _ungelu(g: Any, _r: Any, x: Any, approximate: str, made: Any) -> Any:
-    u = _step(x, approximate, made)
+    gate, square = _gate(x, approximate, made), x * x
     if approximate == "tanh":
-        return g * (0.5 * (1 + u) + 0.5 * x * (1 - u * u) * _C * (1 + 3 * 0.044715 * x * x))
-    return g * (0.5 * (1 + u) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+        return g * (gate + 2 * _C * x * gate * (1 - gate) * (1 + 3 * 0.044715 * square))
+    return g * (gate + x * (np.exp(-0.5 * square) / math.sqrt(2 * math.pi)))
+
+
+_GATES = in_blocks(_gate)
 
 
 def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
@@ -121,16 +126,16 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     ),
     "softshrink": (
         "Softshrink",
-        lambda x, lambd: chosen(x > lambd, x - lambd, chosen(x < -lambd, x + lambd, x * 0)),
+        lambda x, lambd: np.copysign(np.maximum(np.abs(x) - lambd, 0), x),
         lambda g, _r, x, lambd: chosen(~(np.abs(x) <= lambd), g),
         "SoftshrinkBackward",
     ),
 }
-_ROWS: dict[str, Op] = {name: Op(node, fun, [rule], second) for name, (node, fun, rule, second) in _OPS.items()}
+_ROWS: dict[str, Op] = {name: Op(node, in_blocks(fun), [in_blocks(rule)], second) for name, (node, fun, rule, second) in _OPS.items()}
 _WRITTEN = {  # the rows of in-place forms
     **_ROWS,
     **{
-        name: Op(_OPS[name][0] + "Backward1", _OPS[name][1], [_OPS[name][2]], _OPS[name][3])
+        name: Op(_OPS[name][0] + "Backward1", _ROWS[name].fun, _ROWS[name].rules, _OPS[name][3])
         for name in ("elu", "celu", "leaky_relu", "threshold")
     },
 }
@@ -166,7 +171,7 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     a = getattr(input, "_a", None)
-    return _activate("gelu", input, (approximate, _step(a, approximate) if type(a) is np.ndarray and a.dtype.kind == "f" else None))
+    return _activate("gelu", input, (approximate, _GATES(a, approximate) if type(a) is np.ndarray and a.dtype.kind == "f" else None))
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -256,6 +261,10 @@ def softsign(input: Any) -> Any:
 def prelu(input: Any, weight: Any) -> Any:
     """`leaky_relu` with a slope that is learned, one for all or one for each channel (axis 1)."""
     n = weight._a.size
+    if weight._a.dtype != input._a.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.scalar} and {weight.dtype.scalar}")
+    if weight._a.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._a.ndim}")
     if n != 1:
         channels = input._a.shape[1] if input._a.ndim > 1 else 1
         if not input._a.ndim:
@@ -282,21 +291,29 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
 
 def glu(input: Any, dim: int = -1) -> Any:
     """One half of the tensor, gated by the sigmoid of the other."""
-    if input._a.shape[dim] % 2:
-        k = dim % input._a.ndim
+    if not input._a.ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    k = axis(dim, input._a.ndim)
+    if input._a.shape[k] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {k} is size {input._a.shape[k]}")
-    return call(_GLU, (input,), (dim,))
+    return call(_GLU, (input,), (k,))
+
+
+def _halves(x: Any, k: int) -> Any:
+    n, lead = x.shape[k] // 2, (slice(None),) * k
+    return x[(*lead, slice(n))], x[(*lead, slice(n, None))]
 
 
 def _gated(x: Any, k: int) -> Any:
-    a, b = np.split(x, 2, axis=k)
+    a, b = _halves(x, k)
     return a * logistic(b)
 
 
 def _ungated(g: Any, _r: Any, x: Any, k: int) -> Any:
-    a, b = np.split(x, 2, axis=k)
+    a, b = _halves(x, k)
     s = logistic(b)
-    return np.concatenate([g * s, g * a * s * (1 - s)], axis=k)
+    d = g * s
+    return np.concatenate([d, d * a * (1 - s)], axis=k)
 
 
 _GLU = Op("Glu", _gated, [_ungated], "GluBackward")

@@ -19,10 +19,10 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import buffer, vjp
+from functrace.torch._curves import logistic
 from functrace.torch._engine import Same, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, _of, pull_node
-from functrace.torch._ops import logistic
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._attention import dot
 

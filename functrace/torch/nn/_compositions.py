@@ -11,11 +11,11 @@ from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._border import named
 from functrace.torch._contact import alike, value
+from functrace.torch._curves import logistic
 from functrace.torch._nodes import Op
-from functrace.torch._ops import logistic
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn._activations import softplus_of
-from functrace.torch.nn._losses import checked, total
+from functrace.torch.nn._losses import checked, pair_loss, total
 
 
 def poisson_nll_loss(
@@ -179,12 +179,14 @@ hinge_embedding_loss = _named_loss(
     "The input where the target is 1, what it lacks to a margin where it is -1.",
     lambda input, target, margin=1.0: (margin - input).clamp_min(0).where(target != 1, 0) + input.where(target != -1, 0),
 )
-soft_margin_loss = _named_loss(
-    "soft_margin_loss",
-    "log(1 + exp(-target * input)).",
-    lambda input, target: _softplus(-target.to(input.dtype).expand_as(input) * input),
-    "SoftMarginLoss",
-)
+_SOFT_MARGIN = pair_loss("SoftMarginLoss", lambda x, y: softplus_of(-y * x), lambda x, y: -y * logistic(-y * x))
+
+
+def soft_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+    """log(1 + exp(-target * input))."""
+    return call(_SOFT_MARGIN, (input, target.to(input.dtype).expand_as(input)), (checked(reduction, size_average, reduce),))
+
+
 multilabel_soft_margin_loss = _named_loss(
     "multilabel_soft_margin_loss", "The mean of the classes' `binary_cross_entropy_with_logits`.", _multilabel_soft
 )

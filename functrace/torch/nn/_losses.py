@@ -12,8 +12,8 @@ from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, chosen, value
+from functrace.torch._curves import in_blocks, logistic
 from functrace.torch._nodes import Like, Op
-from functrace.torch._ops import logistic
 from functrace.torch._reduce import grid
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
@@ -26,8 +26,8 @@ def _reduced(x: Any, reduction: str) -> Any:
 
 def _share(g: Any, d: Any, weight: Any, n: int, reduction: str) -> Any:
     """The gradient of n elements, whose losses have the slopes d."""
-    d = g * (d if weight is None else d * weight)
-    return d / n if reduction == "mean" else d
+    g = g / n if reduction == "mean" else g
+    return (d if weight is None else d * weight) * g
 
 
 def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
@@ -102,7 +102,8 @@ def binary_cross_entropy_with_logits(
         raise RuntimeError(f"result type {input.dtype.scalar} can't be cast to the desired output type {target.dtype.scalar}")
     name = "binary_cross_entropy_with_logits"
     options = (_plain(weight, name, target), _plain(pos_weight, name, target), checked(reduction, size_average, reduce))
-    return call(_BCE_LOGITS, (input if input.dtype is target.dtype else input.to(target.dtype), target), options)
+    given = input if input.dtype is target.dtype else input.to(target.dtype), target
+    return call(_BCE_LOGITS, given, options, [t for t in (weight, pos_weight) if t is not None])
 
 
 def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
@@ -137,16 +138,20 @@ def binary_cross_entropy(
     for t, what in ((input, "input"), (target, "target")):
         if np.any((value(t._a) < 0) | (value(t._a) > 1)):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
-    return call(_BCE, (input, target), (_plain(weight, "binary_cross_entropy", input), checked(reduction, size_average, reduce)))
+    options = _plain(weight, "binary_cross_entropy", input), checked(reduction, size_average, reduce)
+    return call(_BCE, (input, target), options, () if weight is None else (weight,))
 
 
-def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
+def pair_loss(node: str, each: Any, slope: Any) -> Op:
+    """The row of a loss of the elements of two arrays, with its slope in the first: that in the second is the same with them exchanged."""
+    each, slopes = in_blocks(each), in_blocks(slope)
+
     def fun(x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        return _reduced(loss(x - y, *more), reduction)
+        return _reduced(each(x, y, *more), reduction)
 
     def first(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = x - y
-        return _share(g, slope(d, *more), None, d.size, reduction)
+        d = slopes(x, y, *more)
+        return _share(g, d, None, d.size, reduction)
 
     def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
         return first(g, None, y, x, reduction, *more)
@@ -154,19 +159,30 @@ def _pair_loss(node: str, loss: Any, slope: Any) -> Op:
     return Op(node, fun, [first, second], node + "Backward", frees=True)
 
 
+def _apart(node: str, loss: Any, slope: Any) -> Op:
+    """The row of a loss of differences."""
+    return pair_loss(node, *(lambda x, y, *more, f=f: f(x - y, *more) for f in (loss, slope)))
+
+
 def _smooth(d: Any, beta: float) -> Any:
-    size = np.abs(d)
-    return chosen(size < beta, 0.5 * d * d / (beta or 1), size - 0.5 * beta)
+    return _huber(d, beta) / beta if beta else np.abs(d)
 
 
 def _huber(d: Any, delta: float) -> Any:
     size = np.abs(d)
-    return chosen(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+    near = np.minimum(size, delta)
+    return near * (size - 0.5 * near)
 
 
-_MSE = _pair_loss("MseLoss", lambda d: d * d, lambda d: 2 * d)
-_SMOOTH = _pair_loss("SmoothL1Loss", _smooth, lambda d, beta: chosen(np.abs(d) < beta, d / (beta or 1), np.sign(d)))
-_HUBER = _pair_loss("HuberLoss", _huber, lambda d, delta: np.clip(d, -delta, delta))
+def _unhuber(d: Any, delta: float) -> Any:
+    if type(d) is np.ndarray:
+        return np.clip(d, -delta, delta)
+    return chosen(np.abs(d) < delta, d, delta * np.sign(d))  # the same, but at the bounds it counts as constant
+
+
+_MSE = _apart("MseLoss", lambda d: d * d, lambda d: 2 * d)
+_SMOOTH = _apart("SmoothL1Loss", _smooth, lambda d, beta: _unhuber(d, beta) / beta if beta else np.sign(d))
+_HUBER = _apart("HuberLoss", _huber, _unhuber)
 
 
 def _sizes(input: Any, target: Any) -> None:
@@ -182,9 +198,15 @@ def _sizes(input: Any, target: Any) -> None:
             input - target
 
 
+def _weigh(loss: Any, weight: Any) -> Any:
+    if weight._a.shape != loss._a.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return loss * weight
+
+
 def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
-    loss = loss * weight
-    return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else total(loss, reduction)
+    loss = _weigh(loss, weight)
+    return loss.sum() / weight.sum() if reduction == "mean" else total(loss, reduction)
 
 
 def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
@@ -215,8 +237,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     target = target.to(input.dtype)
-    if weight is not None:
-        return total(call(_HUBER, (input, target), ("none", delta)) * weight, checked(reduction))  # of all elements, not of the weights
+    if weight is not None:  # a mean is of all elements, not of the weights
+        return total(_weigh(call(_HUBER, (input, target), ("none", delta)), weight), checked(reduction))
     return call(_HUBER, (input, target), (checked(reduction), delta))
 
 
@@ -302,12 +324,12 @@ def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
         arrays = [None if t is None else t._a for t in others]
         if any(isinstance(a, Tracer) for a in arrays):
             return call(all_of, (x, *others), params)
-        return call(alone, (x,), (*arrays, *params))
+        return call(alone, (x,), (*arrays, *params), [t for t in others if t is not None])
 
     return function
 
 
-_least, _most = np.minimum.reduce, np.maximum.reduce
+_most = np.maximum.reduce
 _NLL = {k: indexed(f"NllLoss{k}", _nll, _unnll, 2) for k in ("", "2D")}
 
 
@@ -337,7 +359,7 @@ def nll_loss(
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
     plain, ignored = value(y), ignore_index if 0 <= ignore_index < classes else None
-    if plain.size and not (_least(plain, axis=None) >= 0 and _most(plain, axis=None) < classes):
+    if plain.size and _most(plain.view(np.uint64) if plain.dtype == np.int64 else plain, axis=None) >= classes:  # or negative
         wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
         if wrong.size:
             raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
@@ -402,6 +424,13 @@ def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None
     if input._a.dtype.kind not in "fc" or target._a.dtype.kind not in "fc":
         raise RuntimeError("kl_div: Integral inputs not supported.")
     batch = reduction == "batchmean"
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch "
+            "size, and aligns with the KL div math definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            stacklevel=level(),
+        )
     reduction = checked("sum" if batch else reduction, size_average, reduce)
     loss = target.exp() * (target - input) if log_target else call(_ENTROPY, (target,)) - target * input
     return loss.sum() / input._a.shape[0] if batch else total(loss, reduction)

@@ -160,7 +160,11 @@ def batch_norm(
 ) -> Any:
     """Each channel (axis 1) with mean 0 and variance 1 over all other axes, or by the running statistics."""
     shape = input._a.shape
-    channels, axes = shape[1], (0, *range(2, len(shape)))
+    if eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    if training and (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    channels, axes = shape[1] if len(shape) > 1 else 0, (0, *range(2, len(shape)))
     across = (1, channels, *(1,) * (len(shape) - 2))
     for t, what in ((running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")):
         if t is not None and t._a.size != channels:

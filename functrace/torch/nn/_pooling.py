@@ -393,7 +393,7 @@ def _max_unpool(d: int) -> Any:
         for j, (m, n, s) in enumerate(zip(sizes, usual, steps)):
             if output_size is not None and not n - s < m < n + s:
                 raise ValueError(f'invalid output_size "{tuple(sizes)}" (dim {j} must be between {n - s} and {n + s})')
-        found = alike(indices._a, f"max_unpool{d}d")
+        found = alike(indices._a, f"max_unpool{d}d").copy()  # they may be written before `backward`
         if found.size and not 0 <= found.min() <= found.max() < math.prod(sizes):
             raise RuntimeError(f"max_unpool{d}d: indices from {found.min()} to {found.max()}, for an output of size {tuple(sizes)}")
         return call(_UNPOOL[d], (input,), (found, (*input._a.shape[:-d], *sizes), d))

@@ -138,10 +138,14 @@ def embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
             f"'{mode}'). Please open a feature request on GitHub."
         )
-    _numbered(input, "embedding_bag")
+    for t in (input, offsets):
+        if t is not None:
+            _numbered(t, "embedding_bag")
+    if include_last_offset and offsets is not None and not offsets._a.size:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
     index, rows = alike(input._a, "embedding_bag").ravel(), weight._a.shape[0]
     starts = np.arange(shape[0]) * shape[1] if offsets is None else alike(offsets._a, "embedding_bag")
-    ends = starts[1:] if include_last_offset and offsets is not None else np.append(starts[1:], index.size)
+    ends = starts[1:] if include_last_offset and offsets is not None else np.append(starts[1:], index.size)[: starts.size]
     if starts.size and starts[0]:
         raise RuntimeError(
             f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}"

@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
+from functrace.torch._checks import c_name
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._limits import LIMITS, limited
 from functrace.torch._missing import missing
@@ -29,7 +30,7 @@ from functrace.torch.nn import (
     _windows,
 )
 
-_HELPERS = "check_p checked total each filled indexed lengths mapped picked placed raw_windows softplus_of".split()
+_HELPERS = "check_p checked total each filled indexed lengths mapped pair_loss picked placed raw_windows softplus_of".split()
 
 
 def _public(module: ModuleType) -> dict[str, Any]:
@@ -62,6 +63,9 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
             raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x[-1]} but expected {n}")
     if bias is not None and bias._a.shape != (outputs,):
         raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._a.shape[0]} but expected {outputs}")
+    parts = {"input1": input1, "input2": input2, "weight": weight, "bias": weight if bias is None else bias}
+    if len({t._a.dtype for t in parts.values()}) > 1:
+        raise RuntimeError("All tensors must have the same dtype, got " + ", ".join(f"{k}: {c_name(t)}" for k, t in parts.items()))
     x, y = input1.reshape(-1, input1._a.shape[-1]), input2.reshape(-1, input2._a.shape[-1])
     out = call(_BILINEAR, (x, y, weight)).reshape(*lead, outputs)
     return out if bias is None else out + bias

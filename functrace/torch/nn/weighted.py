@@ -240,6 +240,7 @@ class _ConvNd(Module):
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: Any = None,
+        *,
         output_padding: Any = 0,
     ) -> None:
         super().__init__()
@@ -331,8 +332,9 @@ class _ConvTransposeNd(_ConvNd):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype, output_padding
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
+            output_padding=output_padding,
+        )  # fmt: skip
 
 
 for _d in (1, 2, 3):

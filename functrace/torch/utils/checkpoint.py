@@ -50,6 +50,8 @@ def checkpoint(
     if use_reentrant is None:
         warnings.warn(_ASK, stacklevel=2)
         use_reentrant = True
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     state = default_generator.get_state() if preserve_rng_state else None
     if use_reentrant:
         if kwargs:
@@ -62,7 +64,7 @@ def checkpoint(
     computed: dict[int, Any] = {}
 
     def pack(t: Any) -> int:
-        saved.append((t._a.shape, t._a.dtype))
+        saved.append(_metadata(t))
         return len(saved) - 1
 
     def repack(t: Any) -> None:
@@ -81,16 +83,20 @@ def checkpoint(
                 )
             if determinism_check == "default":
                 for j, (t, then) in enumerate(zip(computed.values(), saved)):
-                    if (t._a.shape, t._a.dtype) != then:
+                    if _metadata(t) != then:
                         raise CheckpointError(
                             "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
                             f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: "
-                            f"{(t._a.shape, t._a.dtype)}"
+                            f"{_metadata(t)}"
                         )
-        return computed.pop(k)
+        return computed.pop(k).to(saved[k]["dtype"])
 
     with saved_tensors_hooks(pack, unpack), first:
         return function(*args, **kwargs)
+
+
+def _metadata(t: Any) -> dict[str, Any]:
+    return {"shape": t.shape, "dtype": t.dtype, "device": t.device}
 
 
 class _random_from:

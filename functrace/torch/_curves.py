@@ -1,0 +1,118 @@
+"""Functions of many steps on arrays: the logistic function and erf; large arrays part by part, small ones in float64."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.torch._contact import Tracer, buffer, looks, plain_logistic, undeclared
+from functrace.torch._dtypes import F32, F64
+
+_BLOCK = 1 << 16  # bytes: a dozen arrays of this size stay in the cache
+
+
+def in_blocks(fun: Callable[..., Any], arity: int = 1) -> Callable[..., Any]:
+    """An elementwise function or rule that takes large arrays, which lie in order, part by part: what it makes stays in the cache."""
+
+    def function(*args: Any) -> Any:
+        x = args[0]
+        if type(x) is not np.ndarray or (parts := x.nbytes // _BLOCK) < 8:
+            return fun(*args)
+        given: list[Any] = []
+        for a in args:
+            if isinstance(a, Tracer) or isinstance(a, np.ndarray) and (a.shape != x.shape or not a.flags.c_contiguous and any(a.strides)):
+                return fun(*args)
+            given.append(a.reshape(-1) if isinstance(a, np.ndarray) else a)
+        out, step = None, -(-x.size // parts)
+        for k in range(0, x.size, step):
+            part = fun(*[a[k : k + step] if isinstance(a, np.ndarray) else a for a in given])
+            if out is None:
+                out = buffer(x.shape, part.dtype)
+            out.reshape(-1)[k : k + step] = part
+        return out
+
+    function.saves = looks(fun, arity)  # type: ignore[attr-defined]
+    return function
+
+
+_SLOW = 1 << 14  # elements from which on float64 would take longer than its last digit is worth
+
+
+def in_float64(fun: Any) -> Callable[[Any], Any]:
+    """A function computed in float64 for float32: NumPy's own is off by up to 3 units in the last place, PyTorch's by 1."""
+
+    def function(x: Any) -> Any:
+        if x.dtype is F32 and type(x) in (np.ndarray, np.float32) and x.size < _SLOW:
+            return fun(x, dtype=F64).astype(F32)
+        return fun(x)
+
+    return function
+
+
+def logistic(x: Any) -> Any:
+    if type(x) is np.ndarray and x.dtype is F32:
+        if x.size >= _SLOW:
+            with np.errstate(over="ignore"):
+                z = np.exp(-x)
+            z += 1
+            return np.reciprocal(z, out=z)
+        z = np.exp(np.minimum(-x, 700), dtype=F64)
+        z += 1
+        return np.divide(1, z, out=z if z.ndim else None).astype(F32)
+    if type(x) is np.ndarray and x.dtype.kind == "f":
+        return plain_logistic(x)
+    positive = x >= 0
+    z = np.exp(np.where(positive, -x, x))
+    return np.where(positive, 1, z) / (1 + z)
+
+
+_MANY = 1000  # elements from which on SciPy, if it is there, is worth its import
+
+
+@functools.cache
+def scipy_special() -> Any:
+    """`functrace.scipy.special`, imported when it is first needed; None without SciPy."""
+    try:
+        from functrace.scipy import special
+    except ImportError:
+        return None
+    return special
+
+
+def _tail(name: str, function: Callable[[float], float], slope: float) -> Any:
+    """erf or erfc: a function of Python's `math` on arrays, and its derivative."""
+    whole = np.frompyfunc(function, 1, 1)
+
+    def values(x: Any) -> Any:
+        if name == "erf" and x.dtype is F32 and x.size >= _SLOW:
+            return _quick_erf(x)
+        special = scipy_special() if x.size > _MANY else None
+        return np.asarray(whole(x) if special is None else getattr(special, name)(x.astype(F64))).astype(x.dtype)
+
+    return undeclared(name, values, lambda t, _ans, x: t * slope * np.exp(-(x * x)))
+
+
+_QUICK = tuple(map(np.float32, (
+    1.1283792742452272, 0.10276905630480222, -0.00019183188100282858, -0.0006197837917703732, 8.763702218634562e-05,
+    -5.668428771301146e-06, 1.4184969388686167e-07,
+)))  # fmt: skip
+
+
+def _quick_erf(x: Any) -> Any:
+    """erf in float32 as tanh(x p(x x)), off by up to 4 units in the last place; p is fitted to atanh(erf(x)) / x up to 4."""
+    square = np.square(np.clip(x, -4, 4))
+    p = square * _QUICK[-1]
+    for c in _QUICK[-2:0:-1]:
+        p += c
+        p *= square
+    p += _QUICK[0]
+    p *= x
+    return np.tanh(p, out=p)
+
+
+ERF = _tail("erf", math.erf, 2 / math.sqrt(math.pi))
+ERFC = _tail("erfc", math.erfc, -2 / math.sqrt(math.pi))
