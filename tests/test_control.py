@@ -551,7 +551,6 @@ def test_a_yes_or_no_of_numpys_in_a_loop_or_branch(name):
 
 
 MET = {  # a Python number beside an array of float32
-    "an operand": lambda x, s: cond(np.sum(x) > 0, lambda t, s: t * s, lambda t, s: t - s, x, s),
     "read in a branch": lambda x, s: switch(np.sum(x).astype(int), [lambda t: t * s, lambda t: t - s, lambda t: t], x),
     "read in a loop": lambda x, s: fori_loop(0, 3, lambda i, c: c * s + np.ldexp(c, 1), x),
     "read in a condition": lambda x, s: while_loop(lambda c: np.sum(c) < 5 * s, lambda c: c * s, x),

@@ -7,6 +7,7 @@ import scipy.special
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import random
+from functrace.compile.jit import JitWarning
 from functrace.scipy import special
 
 RNG = np.random.default_rng(7)
@@ -174,20 +175,21 @@ def test_logsumexp_is_scipys(rows, axis):
 def test_a_table_read_at_two_traced_places():
     table = np.arange(12.0).reshape(3, 4)
 
-    def wrong(x):
+    def read(x):
         i = np.floor(x).astype(int)
         return table[i, i + 1] * x
 
-    def right(x):
+    def taken(x):
         i = np.floor(x).astype(int)
         return fnp.take(table, fnp.ravel_multi_index((i, i + 1), table.shape)) * x
 
     x = np.array([0.5, 1.5])
-    with pytest.raises(ft.errors.ConversionError, match=r"take\(array, x\).*ravel_multi_index\(\(i, j\), array.shape\)"):
-        ft.vmap(wrong)(x)
-    for f in (ft.vmap(right), ft.jit(ft.vmap(right))):
-        np.testing.assert_array_equal(f(x), [wrong(v) for v in x])
-    np.testing.assert_array_equal(ft.vmap(ft.grad(right))(x), [1.0, 6.0])
+    with pytest.warns(JitWarning, match=r"take\(array, x\).*ravel_multi_index\(\(i, j\), array.shape\)"):
+        ft.jit(read)(x)
+    for f in (ft.vmap(read), ft.vmap(taken), ft.jit(ft.vmap(taken))):  # the first one example at a time
+        np.testing.assert_array_equal(f(x), [read(v) for v in x])
+    for f in (read, taken):
+        np.testing.assert_array_equal(ft.vmap(ft.grad(f))(x), [1.0, 6.0])
 
 
 def test_keys_in_a_shape():

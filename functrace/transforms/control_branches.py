@@ -12,7 +12,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.control_carry import NUMBERS, arrays, is_number
+from functrace.transforms.control_carry import NUMBERS, arrays
 from functrace.transforms.control_program import Program, mapped, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.masks import masked
@@ -69,7 +69,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     if plain is not None:
         return branches[_clamped(plain, branches)](*operands)
     given, treedef = tree.flatten(operands)
-    moving = [k for k, x in enumerate(given) if not is_number(x)]  # a Python number stays one: it takes the dtype that it meets
+    moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
     leaves = arrays(what, "an operand", [given[k] for k in moving])[0]
     structures: list[Any] = []
     written: dict[int, None] = {}  # the operands that some branch writes to
