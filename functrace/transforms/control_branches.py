@@ -25,7 +25,9 @@ R = TypeVar("R")
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
-    Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch.
+    Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch. There, and under
+    `jit`, what a branch computes of nothing but traced values that it closes over is computed whichever branch is taken; what it is to
+    compute alone is of its operands.
 
     Raises:
         ControlFlowError: `pred` is not one number; the branches' results differ in structure, shape or dtype where both are needed.
