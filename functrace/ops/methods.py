@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -23,7 +22,7 @@ from functrace.ops.functions import reshape as _reshaped
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, view
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
-from functrace.ops.registry import found
+from functrace.ops.registry import found, rules
 from functrace.ops.ufuncs import with_axes
 
 
@@ -64,7 +63,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _compared(op: Callable[[Any, Any], Any], plain: Callable[[Any, Any], Any], other: bool | None = None) -> Callable[[Any, Any], Any]:
+def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Callable[[Any, Any], Any]:
+    plain = rules(op).fun
+
     def compare(self: Any, x: Any) -> Any:
         if type(x) in NUMBERS and type(self) is TapeTracer and not self.owner.closed:
             return plain(self.value, x)  # there is nothing to record
@@ -81,12 +82,12 @@ def _compared(op: Callable[[Any, Any], Any], plain: Callable[[Any, Any], Any], o
 
 
 _COMPARISONS = {
-    "eq": _compared(e.equal, operator.eq, False),
-    "ne": _compared(e.not_equal, operator.ne, True),
-    "lt": _compared(e.less, operator.lt),
-    "le": _compared(e.less_equal, operator.le),
-    "gt": _compared(e.greater, operator.gt),
-    "ge": _compared(e.greater_equal, operator.ge),
+    "eq": _compared(e.equal, False),
+    "ne": _compared(e.not_equal, True),
+    "lt": _compared(e.less),
+    "le": _compared(e.less_equal),
+    "gt": _compared(e.greater),
+    "ge": _compared(e.greater_equal),
 }
 _UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.absolute, "invert": e.invert}
 

@@ -443,8 +443,8 @@ def record(
 def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node, and what it is to save. `sources`: the tensors whose elements are among the parameters, which must not be written."""
-    checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources] if sources else []
+    """The node, and what it is to save. `sources`: the tensors, or None, whose elements are parameters, which must not be written."""
+    checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
         node = new(op.node)

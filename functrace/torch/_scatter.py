@@ -265,7 +265,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
     key = tuple(slice(None) if i is None else i._a.view(np.bool_) if i._a.dtype == np.uint8 else i._a for i in indices)
-    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,), [i for i in indices if i is not None])
+    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,), indices)
 
 
 @public

@@ -103,7 +103,7 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     options = (_plain(weight, name, target), _plain(pos_weight, name, target), checked(reduction, size_average, reduce))
     given = input if input.dtype is target.dtype else input.to(target.dtype), target
-    return call(_BCE_LOGITS, given, options, [t for t in (weight, pos_weight) if t is not None])
+    return call(_BCE_LOGITS, given, options, (weight, pos_weight))
 
 
 def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
@@ -139,7 +139,7 @@ def binary_cross_entropy(
         if np.any((value(t._a) < 0) | (value(t._a) > 1)):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
     options = _plain(weight, "binary_cross_entropy", input), checked(reduction, size_average, reduce)
-    return call(_BCE, (input, target), options, () if weight is None else (weight,))
+    return call(_BCE, (input, target), options, (weight,))
 
 
 def pair_loss(node: str, each: Any, slope: Any) -> Op:
@@ -324,7 +324,7 @@ def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
         arrays = [None if t is None else t._a for t in others]
         if any(isinstance(a, Tracer) for a in arrays):
             return call(all_of, (x, *others), params)
-        return call(alone, (x,), (*arrays, *params), [t for t in others if t is not None])
+        return call(alone, (x,), (*arrays, *params), others)
 
     return function
 
