@@ -28,8 +28,8 @@ from functrace.locks import plain
 from functrace.ops import blank
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import check_taken, listed, name_of, positional
-from functrace.transforms.custom import Wrapped
 from functrace.transforms.tracing import argument_names, replaced
+from functrace.transforms.wrapped import Wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -170,6 +170,12 @@ def become(handle: Tracer, new: Tracer) -> None:
         setattr(handle, name, getattr(new, name))
 
 
+def relatives(x: Tracer) -> list[Any]:
+    """The array of which `x` is a view, and the views of `x`."""
+    parent, views = getattr(x, "parent", None), getattr(x, "views", ())
+    return [*(parent or ())[:1], *(v for r in views if (v := r()) is not None)]
+
+
 def write(x: Tracer, new: Any) -> None:
     """Let the array that `x` stands for become `new`, in its bases and their other views too."""
     if type(x) is Blank and x.value.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):

@@ -133,7 +133,7 @@ def _scan(
         return [*carry.check(new), *(as_numpy(y) for y in ys)]
 
     count = len(carry.leaves)
-    body, *others = _twice(flat, carry, seqs, order, f"{what}({name_of(f)})")
+    body, *others = _twice(flat, f, carry, seqs, order, f"{what}({name_of(f)})")
     if body.looked or others:
         runs = [] if any(run.looked for run in (body, *others)) else [body, *others]
         state = carry.check(done[0][0]) if done else carry.fresh()
@@ -148,7 +148,7 @@ def _scan(
     return carry.tree(out[:count]), tree.unflatten(y_defs[-1], results)
 
 
-def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> list[Program]:
+def _twice(flat: Any, f: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> list[Program]:
     """The programs of the first steps: one if the second does the same, or if it looks at a number."""
     new: list[Any] = []
 
@@ -156,10 +156,10 @@ def _twice(flat: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], w
         new[:] = flat(xs)
         return new
 
-    body = recorded(run, [*carry.leaves, *(x[order[0]] for x in seqs)], what)
+    body = recorded(run, [*carry.leaves, *(x[order[0]] for x in seqs)], what, reads=[f])
     if not body.looked and len(order) > 1:
         state = [x.value if isinstance(x, Tracer) and x.owner.closed else x for x in new[: len(carry.leaves)]]
-        second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what)
+        second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what, reads=[f])
         return [second] if not second.looked and second.alike(body) else [body, second]
     return [body]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
+from functrace.ops.inplace import become
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.control_carry import NUMBERS, arrays
-from functrace.transforms.control_program import Program, mapped, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.control_carry import arrays
+from functrace.transforms.control_program import NUMBERS, Program, closed_over, mapped, number, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
@@ -25,9 +27,8 @@ R = TypeVar("R")
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
-    Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch. There, and under
-    `jit`, what a branch computes of nothing but traced values that it closes over is computed whichever branch is taken; what it is to
-    compute alone is of its operands.
+    Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch. Values that the
+    branches close over are as good as operands.
 
     Raises:
         ControlFlowError: `pred` is not one number; the branches' results differ in structure, shape or dtype where both are needed.
@@ -72,18 +73,22 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         return branches[_clamped(plain, branches)](*operands)
     given, treedef = tree.flatten(operands)
     moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
-    leaves = arrays(what, "an operand", [given[k] for k in moving])[0]
+    count, closed = len(moving), closed_over(branches)
+    targets = [*(given[k] for k in moving), *closed]
+    leaves = arrays(what, "an operand", targets)[0]
     structures: list[Any] = []
-    written: dict[int, None] = {}  # the operands that some branch writes to
+    written: dict[int, None] = {}  # those of the targets that some branch writes to
 
     def flat(branch: Any) -> Callable[[list[Any]], list[Any]]:
         def run(xs: list[Any]) -> list[Any]:
             slots = [x.slot for x in xs]
             full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
-            ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
+            with stood_for(closed, xs[count:]):
+                ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
+                ys, now = [owned(y) for y in ys], [*xs[:count], *map(owned, closed)]
             structures.append(structure)
-            out = [as_numpy(y) for y in ys] + [xs[k] for k in written]
-            written.update((k, None) for k, x in enumerate(xs) if x.slot != slots[k])
+            out = ys + [now[k] for k in written]
+            written.update((k, None) for k, x in enumerate(now) if x.slot != slots[k])
             return out
 
         return run
@@ -91,12 +96,16 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     def record() -> list[Program]:
         structures.clear()
         with np.errstate(all="ignore"):
-            return [recorded(flat(branch), leaves, what) for branch in branches]
+            return [recorded(flat(branch), leaves, what, [number(x) for x in targets]) for branch in branches]
 
-    programs = record()
-    if written:
-        programs = record()  # with what the operands have become
-    if any(body.looked for body in programs):
+    try:
+        programs = record()
+        if written:
+            programs = record()  # with what the targets have become
+        looked = any(body.looked for body in programs)
+    except (np.linalg.LinAlgError, ArithmeticError):  # of an example that may take another branch
+        looked = True
+    if looked:
         try:
             return branches[_clamped(index, branches)](*operands)
         except errors.ConversionError:
@@ -104,6 +113,9 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
                 f"  Use cond, switch or np.where inside the branch, too."
             ) from None
+    used = [k for k in range(len(leaves)) if k < count or any(body.reads(k) for body in programs)]
+    programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
+    leaves = [leaves[k] for k in used]
     kinds = [[body.avals[i] for i in body.outputs] for body in programs]
     for structure, ys in zip(structures, kinds):
         if structure != structures[0] or [errors.describe(y) for y in ys] != [errors.describe(y) for y in kinds[0]]:
@@ -114,10 +126,30 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
             )
     lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]
-    out = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names)([index, *lifted, *leaves])
+    call = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names, len(leaves) - count)
+    out = call([index, *lifted, *leaves])
     for k, x in zip(written, out[len(out) - len(written) :]):
-        store(what, x, given[moving[k]])
+        store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
+
+
+@contextmanager
+def stood_for(closed: Sequence[Tracer], new: Sequence[Tracer]) -> Iterator[None]:
+    """Meanwhile, let values that a branch closes over be arguments of its recording: so what it computes of them is a part of it."""
+    old = [x.kept() for x in closed]
+    try:
+        for x, y in zip(closed, new):
+            become(x, y)
+        yield
+    finally:
+        for x, kept in zip(closed, old):
+            become(x, kept)
+
+
+def owned(x: Any) -> Any:
+    """A result that stays what it is."""
+    x = as_numpy(x)
+    return x.kept() if isinstance(x, Tracer) else x
 
 
 def _clamped(index: Any, among: Sequence[Any]) -> int:
@@ -154,10 +186,16 @@ class SwitchCall(Call):
     what, told_by = "switch", ("programs",)
 
     def __init__(
-        self, function: Any, programs: Sequence[Program], counts: Sequence[int], what: str = "switch", names: Sequence[str] = ()
+        self,
+        function: Any,
+        programs: Sequence[Program],
+        counts: Sequence[int],
+        what: str = "switch",
+        names: Sequence[str] = (),
+        closed: int = 0,
     ) -> None:
         super().__init__(function, None)
-        self.programs, self.counts, self.what, self.names = programs, counts, what, names
+        self.programs, self.counts, self.what, self.names, self.closed = programs, counts, what, names, closed
 
     def __repr__(self) -> str:
         names = self.names[::-1] if self.what == "cond" else self.names  # as they were given
@@ -167,9 +205,10 @@ class SwitchCall(Call):
         """The branches."""
         heads = ["if false", "if true"] if self.what == "cond" else [f"branch {k}" for k in range(len(self.programs))]
         titles = [f"{head}: {name}" for head, name in zip(heads, self.names)] if self.names else heads
-        operands = [numbered("operand", len(body.inputs) - count) for body, count in zip(self.programs, self.counts)]
+        closed = ["constant"] * self.closed
+        operands = [numbered("operand", len(body.inputs) - count - self.closed) for body, count in zip(self.programs, self.counts)]
         return [
-            Body(title, body, [*["constant"] * count, *operand], numbered("result", len(body.outputs)))
+            Body(title, body, [*["constant"] * count, *operand, *closed], numbered("result", len(body.outputs)))
             for title, body, count, operand in zip(titles, self.programs, self.counts, operands)
         ]
 

@@ -11,8 +11,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart
 from functrace.ops.create import as_numpy
-
-NUMBERS = (bool, int, float, complex)
+from functrace.transforms.control_program import NUMBERS, number
 
 
 def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool]]:
@@ -25,12 +24,7 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
                 "  Close over it, or register its class with functrace.tree.register."
             )
     arrays = [as_numpy(x) for x in leaves]
-    return arrays, treedef, [is_number(x) for x in leaves]
-
-
-def is_number(x: Any) -> bool:
-    """Whether `x` is a Python number, or, under `jit`, stands for one."""
-    return type(x.value if isinstance(x, Tracer) else x) in NUMBERS
+    return arrays, treedef, [number(x) is not None for x in leaves]
 
 
 def own(xs: Sequence[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ at a number (`if x > 0`), or may catch an error, can't be recorded once for all 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import errors, tree
 from functrace.core.batch import batched
 from functrace.core.forward import pushforward
 from functrace.core.primitive import Aval, Primitive, bind
@@ -23,6 +24,7 @@ from functrace.core.tape import ITEM, TapeTrace, record
 from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
+from functrace.ops.inplace import become, relatives
 from functrace.transforms.arguments import or_zeros
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
@@ -42,31 +44,51 @@ def example(x: Any) -> Any:
     return x[(0,) * batches] if 0 not in x.shape[:batches] else np.zeros(shape, dtype)[()]
 
 
-def _met(primitive: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of an op; Python's numbers that `jit` traces in the dtypes in which a ufunc takes them beside floating-point arrays."""
-    weak = [type(a.value) in (int, float, complex) if isinstance(a, Tracer) else False for a in args]
-    apart = int(primitive.name == "where")  # the condition
-    fun: Any = np.add if apart else primitive.fun
-    if not any(weak) or not isinstance(fun, np.ufunc):
-        return args
-    kinds = [type(a.value) if w else type(a) if type(a) in (int, float, complex) else as_numpy(a).dtype for a, w in zip(args, weak)]
-    dtypes = [np.dtype(bool)] * apart + list(fun.resolve_dtypes((*kinds[apart:], *[None] * fun.nout)))
-    return tuple([a.strong().astype(d) if w and d.kind in "fc" else a for a, w, d in zip(args, weak, dtypes)])
+NUMBERS = (bool, int, float, complex)  # Python's
+_KINDS = dict(zip("ifc", NUMBERS[1:]))  # by the kind of dtype that NumPy makes of them
+
+
+def number(x: Any) -> type | None:
+    """The type of the Python number that a value is, or stands for: it takes the dtype of the arrays that it meets."""
+    if isinstance(x, Tracer):
+        return x.owner.weak.get(x.slot) if isinstance(x.owner, Recorder) else number(x.value) if isinstance(x, ProgramTracer) else None
+    return type(x) if type(x) in NUMBERS else None
 
 
 class Recorder(ProgramTrace):
-    """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay."""
+    """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay.
 
-    __slots__ = ()
+    `weak` has the slots of values that stand for Python's numbers, and the types of those.
+    """
+
+    __slots__ = ("weak",)
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.weak: dict[int, type] = {}
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        return super().process(primitive, _met(primitive, args), params)
+        """A number takes the dtype in which a ufunc takes it beside floating-point arrays; of numbers alone the result is one, too."""
+        kinds = [None if kind is bool else kind for kind in map(number, args)]
+        apart = int(primitive.name == "where")  # the condition
+        fun: Any = np.add if apart else primitive.fun
+        if not any(kind and isinstance(a, Tracer) for kind, a in zip(kinds, args)) or not isinstance(fun, np.ufunc):
+            return super().process(primitive, args, params)
+        operands = [kind or as_numpy(a).dtype for kind, a in zip(kinds, args)][apart:]
+        dtypes = [np.dtype(bool)] * apart + list(fun.resolve_dtypes((*operands, *[None] * fun.nout)))
+        strong: list[Any] = [a.strong() if isinstance(a, Tracer) and k and d.kind in "fc" else None for a, k, d in zip(args, kinds, dtypes)]
+        args = tuple([a if x is None else x if x.dtype == d else x.astype(d) for a, x, d in zip(args, strong, dtypes)])
+        out = super().process(primitive, args, params)
+        if all(kinds[apart:]) and not primitive.multi and out.dtype.kind in _KINDS:
+            self.weak[out.slot] = _KINDS[out.dtype.kind]
+        return out
 
     def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """An example of the result. An error that the body may catch, in this step or another, is something that it looks at."""
         if self.tried(primitive):
             self.guards.append((len(self.entries), -1, bool, None))
-        return bind(primitive, tuple([example(v) for v in values]), params)
+        values = tuple([example(v) for v in values])
+        return tuple(tree.leaves(params[0].sample(values))) if primitive.name == "call" else bind(primitive, values, params)
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         return TapeTrace.constant(self, x, True, copy)
@@ -143,6 +165,10 @@ class Program:
         new.code = new._live(new.code)
         return new
 
+    def reads(self, place: int) -> bool:
+        """Whether anything depends on what is at a place."""
+        return place in self.outputs or any(place in ins for _, _, ins, _ in self.code)
+
     def environment(self, inputs: Sequence[Any]) -> list[Any]:
         """The places, those of the constants and inputs filled."""
         env = self.template.copy()
@@ -196,16 +222,33 @@ def run(code: Sequence[Instruction], env: list[Any]) -> None:
         env[out] = bind(primitive, tuple([env[i] for i in ins]), params)
 
 
-def recorded(fun: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], what: str) -> Program:
-    """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them."""
+def recorded(
+    fun: Callable[[list[Any]], Sequence[Any]],
+    inputs: Sequence[Any],
+    what: str,
+    numbers: Sequence[type | None] = (),
+    reads: Sequence[Any] = (),
+) -> Program:
+    """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them.
+
+    `numbers` are the types of those that stand for Python's numbers. What the functions in `reads` close over stays as it was; if it
+    did not by itself, the program is one that `looked`.
+    """
     trace = Recorder(what)
+    closed = [(x, x.kept()) for x in closed_over(reads)]
     try:
         inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
         inputs = [as_numpy(x) for x in inputs]
         tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
-        return Program(trace, inputs, errors.raising_ours(fun, [tracers]))
+        trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
+        program = Program(trace, inputs, errors.raising_ours(fun, [tracers]))
     finally:
         trace.close()
+        written = [(x, old) for x, old in closed if x.value is not old.value or x.slot != old.slot]
+        for x, old in written:
+            become(x, old)
+    program.looked = program.looked or bool(written)
+    return program
 
 
 def settled(leaves: Sequence[Any]) -> list[Any]:
@@ -236,19 +279,33 @@ _WHOLE = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), t
 def reading(call: Any) -> list[Any]:
     """What the functions of a `Call` may read beside their arguments: to tell two recordings of a step apart.
 
-    Followed are closures, defaults, the user's globals, containers and attributes. Traced values are arguments, or refused elsewhere.
+    Traced values are arguments, or refused elsewhere.
     """
+    found = _read([x for k, x in vars(call).items() if k not in ("outdef", "read")])
+    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in found if not isinstance(x, Tracer)]
+
+
+def closed_over(functions: Sequence[Any]) -> list[Tracer]:
+    """The traced values, of open traces, that functions may read beside their arguments."""
+    return [x for x in _read([*functions]) if isinstance(x, Tracer) and x.owner.id and not x.owner.closed]
+
+
+def _read(todo: list[Any]) -> list[Any]:
+    """What is found in functions and containers: closures, defaults, the user's globals, and attributes are followed."""
     found: list[Any] = []
-    todo, seen = [x for k, x in vars(call).items() if k not in ("outdef", "read")], set()
+    seen = set()
     while todo and len(found) < _LIMIT:
         x = todo.pop()
-        if isinstance(x, Tracer) or id(x) in seen:
+        if id(x) in seen:
             continue
         if isinstance(x, _WHOLE):
-            found.append(x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x)
+            found.append(x)
             continue
         seen.add(id(x))
-        if isinstance(x, FunctionType):
+        if isinstance(x, Tracer):
+            found.append(x)
+            todo += relatives(x)
+        elif isinstance(x, FunctionType):
             code = x.__code__
             names = [n for n in code.co_names if n in x.__globals__] if errors.is_user_file[code.co_filename] else []
             found.append(code)
@@ -257,6 +314,8 @@ def reading(call: Any) -> list[Any]:
             todo += [x.cell_contents] if x != _EMPTY else []
         elif isinstance(x, MethodType):
             todo += [x.__func__, x.__self__]
+        elif isinstance(x, functools.partial):
+            todo += [x.func, x.args, x.keywords]
         elif isinstance(x, dict):
             found.append([*x])
             todo += x.values()

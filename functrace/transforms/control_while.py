@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -10,9 +11,9 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.create import as_numpy
-from functrace.transforms.control_carry import NUMBERS, Carry, traced
+from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program, by_python, mapped, numbered, recorded, settled
+from functrace.transforms.control_program import NUMBERS, Program, by_python, mapped, numbered, recorded, settled
 from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")
@@ -67,14 +68,17 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return [as_numpy(holds(carry.tree(leaves)))]
 
     with np.errstate(all="ignore"):
-        body = recorded(flat_body, state, "while_loop")
-        test = recorded(flat_cond, state, "while_loop")
+        body = recorded(flat_body, state, "while_loop", reads=[body_fun])
+        test = recorded(flat_cond, state, "while_loop", reads=[cond_fun])
     if body.looked or test.looked or by_python.get():
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
         return carry.tree(state)  # type: ignore[no-any-return]
     counts = len(test.lifted), len(body.lifted)
     return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
+
+
+_SAMPLE = 1000  # steps, from which on an example need not end: its branch may be another
 
 
 class WhileCall(Call):
@@ -100,22 +104,27 @@ class WhileCall(Call):
         a, b = self.counts
         return leaves[:a], leaves[a : a + b], leaves[a + b :]
 
-    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+    def plain(self, leaves: Sequence[Any], most: int = sys.maxsize) -> list[Any]:
         a, b, state = self.split(settled(leaves))
         test, body = self.test, self.body
         asks, goes = test.compiled(), body.compiled()
         t_env, b_env = test.environment(a), body.environment(b)
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
-        while True:
+        for _ in range(most):
             for i, x in zip(t_in, state):
                 t_env[i] = x
             asks(t_env)
             if not t_env[test.outputs[0]]:
-                return list(state)
+                break
             for i, x in zip(b_in, state):
                 b_env[i] = x
             goes(b_env)
             state = [b_env[i] for i in body.outputs]
+        return list(state)
+
+    def sample(self, leaves: Sequence[Any]) -> list[Any]:
+        """The value after some steps."""
+        return self.plain(leaves, _SAMPLE)
 
     def _as_scan(self, leaves: Sequence[Any]) -> tuple[ScanCall, list[Any]]:
         """The same loop for a known number of steps: how many is found by running it."""

@@ -7,10 +7,8 @@ works under `jvp`, and a `custom_jvp` under `grad`.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Sequence
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -24,16 +22,12 @@ from functrace.ops.create import as_numpy
 from functrace.ops.kinds import undeclared_constant
 from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
-from functrace.transforms.control_carry import is_number
-from functrace.transforms.control_program import Recorder, example, reading, same
-from functrace.transforms.masks import dense
+from functrace.transforms.control_program import Recorder, example, number, reading, same
+from functrace.transforms.masks import dense, sparse
 from functrace.transforms.tracing import ProgramTrace, replaced
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from functrace.transforms.wrapped import Wrapped
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -137,7 +131,7 @@ class Call:
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
             self.read = reading(self) if self.lends and isinstance(trace, Recorder) else None
-            out, residuals = self([example(v) for v in shown] if isinstance(trace, Recorder) else shown), LATER
+            out, residuals = self.sample([*map(example, shown)]) if isinstance(trace, Recorder) else self(shown), LATER
         else:
             out, residuals = self.forward(shown, mine)
         ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
@@ -149,6 +143,10 @@ class Call:
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
         return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
+
+    def sample(self, leaves: Sequence[Any]) -> Any:
+        """The result for an example, or what is like it: all that a recording of a body needs."""
+        return self(leaves)
 
     def _outer(self, y: Any, trace: Any) -> Any:
         if isinstance(y, Tracer) and y.owner.id >= trace.id:
@@ -209,7 +207,7 @@ class Call:
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
-        numeric = [hasattr(type(x), "dtype") and not is_number(x) for x in leaves]  # Python's stay as they are
+        numeric = [hasattr(type(x), "dtype") and number(x) is None for x in leaves]  # Python's stay as they are
         values = [np.broadcast_to(x, (size, *np.shape(x))) if n and not b else x for x, b, n in zip(leaves, flags, numeric)]
         return self.mapped(ByLeaf(0 if n else None for n in numeric))(values)
 
@@ -218,18 +216,18 @@ class Call:
         raise NotImplementedError
 
 
-def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any) -> list[Any]:
-    """The results of a call's rule. Of ours they keep the masks of a masked replay."""
+def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:
+    """The results of a call's rule, given cotangents of `likes`, or tangents. Of ours they keep the masks of a masked replay."""
     call, residuals = params
     run: Any = lambda gs: rule(call.residuals(residuals, args), args, ans, gs)
-    return dense(run, given) if call.by_hand else run(given)
+    return dense(run, given) if call.by_hand else sparse(run, given, likes)
 
 
 CALL = Primitive(  # params: the call, and its residuals
     "call",
     lambda *args: tuple(tree.leaves(args[-2].plain(args[:-2]))),
     arity=None,
-    vjps=lambda g, ans, args, params: _ruled(params[0].pull, g, ans, args, params),
+    vjps=lambda g, ans, args, params: _ruled(params[0].pull, g, ans, args, params, ans),
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
     batch=lambda size, flags, args, params: tuple(tree.leaves(params[0].batched(size, args, flags))),
     multi=True,
@@ -250,34 +248,6 @@ def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         found = f"{name_of(f)}: a rule gets arguments by position, and {', '.join(only)} can be passed by keyword only"
         raise errors.CustomRuleError(f"{found}.\n  Make it an ordinary parameter.")
     return bound.args  # type: ignore[no-any-return]
-
-
-class Wrapped(Generic[P, R]):
-    """An object in a function's place, with its name, docstring and signature: a method in a class, pickled and copied by its name.
-
-    cloudpickle (joblib, dask, ray) sends functions without a name elsewhere by value, and so these.
-    """
-
-    def __init__(self, fun: Callable[P, R]) -> None:
-        functools.update_wrapper(self, fun, updated=errors.own_attributes(fun))
-        self.fun = fun
-
-    @overload
-    def __get__(self, instance: None, owner: Any = None) -> Self: ...
-    @overload
-    def __get__(self: Wrapped[Concatenate[Any, Q], R], instance: object, owner: Any = None) -> Callable[Q, R]: ...
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
-
-    def __reduce__(self) -> Any:
-        return (type(self), *self._made_of()) if errors.by_value(self) else str(self.__qualname__)  # type: ignore[attr-defined]
-
-    def _made_of(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What makes it anew: arguments, and attributes to be set."""
-        return (self.fun,), vars(self)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        raise NotImplementedError
 
 
 class _Custom(Wrapped[P, R]):
