@@ -53,6 +53,8 @@ def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def lengths(shape: Any) -> tuple[int, ...]:
     """A shape given as an integer or a sequence of them."""
+    if type(shape) is int:  # NumPy's answer to how many axes a number has takes its time
+        return (shape,)
     return tuple(map(operator.index, shape)) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (operator.index(shape),)
 
 
