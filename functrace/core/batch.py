@@ -65,7 +65,7 @@ class BatchTrace(Trace):
         for trace in batches:
             if not plain.size:
                 return np.zeros(tracer.shape, plain.dtype)
-            rows, ways = np.unique(plain.reshape(len(plain), -1), axis=0, return_inverse=True)
+            rows, ways = np.unique(plain.reshape(len(plain), -1), axis=None if plain.size == len(plain) else 0, return_inverse=True)
             if len(rows) > 1:
                 raise BranchSplit(trace, ways.reshape(-1))
             plain = plain[0]

@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.batch import batched
-from functrace.core.tracer import Tracer
+from functrace.core.batch import BatchTrace, BranchSplit, batched
+from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import plain
 from functrace.ops.create import lift
 from functrace.pool import owned
@@ -28,12 +28,85 @@ def _told(structure: Any, shapes: list[Any]) -> str:
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
-def _batched(asked: bool, *call: Any) -> list[tuple[Any, bool]]:
+def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tuple[Any, bool]]:
     token = inlines.set(asked)
     try:
-        return batched(*call)
+        return (_by_masks if any(map(_recorded, args)) else batched)(fun, args, *call)
     finally:
         inlines.reset(token)
+
+
+def _recorded(x: Any) -> bool:
+    """Whether a value will be another when what is done with it is done again, by a program of `jit`."""
+    owner = None
+    while isinstance(x, Tracer):
+        owner, x = x.owner, x.value
+    return hasattr(owner, "guard")
+
+
+class _MaskedTrace(BatchTrace):
+    """A batch of a program: which examples go which way is a value of it, and only whether any do is looked at.
+
+    `taken` are the ways that all of them went so far, the first of which, `known`, were found in an earlier run.
+    """
+
+    __slots__ = ("known", "taken")
+
+    def __init__(self, what: str, size: int, known: Sequence[bool]) -> None:
+        super().__init__(what, size)
+        self.known, self.taken = known, list[bool]()
+
+    def agreed(self, tracer: Tracer) -> Any:
+        if tracer.dtype.kind != "b" or tracer.size != 1:
+            return super().agreed(tracer)
+        ways = np.reshape(tracer.value, (self.size,))
+        if len(self.taken) < len(self.known):
+            way = self.known[len(self.taken)]
+            if np.any(bare(ways) != way):  # the function does not repeat itself
+                raise BranchSplit(self, np.arange(self.size))
+        else:
+            way, other = bool(np.any(ways)), bool(np.any(~ways))
+            if way and other:
+                raise BranchSplit(self, ways)
+        self.taken.append(way)
+        return np.full(tracer.shape, way)
+
+
+def filled(x: Any, mask: Any) -> Any:
+    """A batch in which the first of the examples in `mask` stands for those that are not."""
+    if not len(mask):
+        return x
+    return np.where(np.reshape(mask, (len(mask), *(1,) * (x.ndim - 1))), x, x[np.argmax(mask)])
+
+
+def _by_masks(
+    fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
+) -> list[tuple[Any, bool]]:
+    """`batched`, where a program is recorded: each way is run for the whole batch, filled with examples that go it."""
+    parts: list[tuple[Any, list[tuple[Any, bool]]]] = []
+    todo: list[Any] = [(None, [])]
+    while todo:
+        mask, known = todo.pop()
+        trace: Any = _MaskedTrace(what, size, known)
+        try:
+            part = [a if not b else trace.tracer(a if mask is None else filled(a, mask)) for a, b in zip(args, flags)]
+            out = errors.raising_ours(fun, part)
+        except (BranchSplit, Exception):
+            if trace.ways is None:
+                raise
+        finally:
+            trace.close()
+        if trace.ways is None:
+            parts.append((mask, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        elif trace.ways.dtype.kind == "b":
+            for way, those in ((False, ~trace.ways), (True, trace.ways)):
+                todo.append((those if mask is None else those & mask, [*trace.taken, way]))
+        else:
+            return batched(fun, args, flags, size, what)  # by numbers, or after an error: not for all batches
+    (_, results), *others = parts
+    for mask, more in others:
+        results = [(np.where(np.reshape(mask, (size, *(1,) * (x.ndim - 1))), y, x), True) for (x, _), (y, _) in zip(results, more)]
+    return results
 
 
 class ByLeaf:

@@ -14,6 +14,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
+from functrace.transforms.batching import filled
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_program import NUMBERS, Program, closed_over, mapped, number, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
@@ -286,14 +287,14 @@ class SwitchCall(Call):
         if not flags[0]:
             return self._derived(leaves, [], wide)
         top = len(self.programs) - 1
-        if isinstance(index, Tracer):  # its numbers are not known, or differ in another batch
-            outs = [one(k, rest, size) for k in range(top + 1)]
-            result, known = outs[0], leaves[0]
-            for k in range(1, top + 1):
-                pick = known >= k if k == top else known == k
-                result = [np.where(np.reshape(pick, (size,) + (1,) * (y.ndim - 1)), y, r) for y, r in zip(outs[k], result)]
-            return result
         index = np.clip(index, 0, top)
+        if isinstance(index, Tracer):  # its numbers are not known, or differ in another batch
+            masks = [index == k for k in range(top + 1)]
+            outs = [one(k, [filled(x, mask) if f else x for x, f in zip(rest, flags[1:])], size) for k, mask in enumerate(masks)]
+            result = outs[0]
+            for mask, out in zip(masks[1:], outs[1:]):
+                result = [np.where(np.reshape(mask, (size,) + (1,) * (y.ndim - 1)), y, r) for y, r in zip(out, result)]
+            return result
         parts, rows = [], []
         for k in np.unique(index) if size else [0]:
             chosen = np.flatnonzero(index == k)
