@@ -31,12 +31,12 @@ inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tuple[Any, bool]]:
     token = inlines.set(asked)
     try:
-        return (_by_masks if any(map(_recorded, args)) else batched)(fun, args, *call)
+        return (_by_masks if any(map(in_program, args)) else batched)(fun, args, *call)
     finally:
         inlines.reset(token)
 
 
-def _recorded(x: Any) -> bool:
+def in_program(x: Any) -> bool:
     """Whether a value will be another when what is done with it is done again, by a program of `jit`."""
     owner = None
     while isinstance(x, Tracer):
@@ -196,7 +196,7 @@ def vmap(
         leaves = [x if a is None else lift(plain(x)) for x, a in zip(leaves, axes)]
         size = _size(what, leaves, axes, axis_size, lambda k: _place(f, (args, kwargs), k))
         flags = [a is not None for a in axes]
-        values = [_to_front(x, a) for x, a in zip(leaves, axes)]
+        values = [np.moveaxis(x, a, 0) if a else x for x, a in zip(leaves, axes)]
         returns: list[tuple[Any, Any]] = []
 
         def run(*inputs: Any) -> list[Any]:
@@ -229,10 +229,6 @@ def vmap(
         return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
 
     return mapped
-
-
-def _to_front(x: Any, axis: int | None) -> Any:
-    return x if axis is None or axis == 0 else np.moveaxis(x, axis, 0)
 
 
 def _place(f: Any, given: Any, k: int) -> str:

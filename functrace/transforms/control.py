@@ -2,7 +2,8 @@
 
 Python's own `if`, `for` and `while` work in any traced function; what these add is one operation in the place of thousands. A body is
 recorded once and run for every step; the derivative of a loop is a loop, and so is a batch of it. A body that looks at a number
-(`if carry > 0`) is run by Python, step after step. On plain arrays all of them are plain Python.
+(`if carry > 0`) has a branch for each answer under `jit` and `vmap`, and is run by Python, step after step, elsewhere. On plain arrays
+all of them are plain Python.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
-from functrace.transforms.control_branches import cond, switch
+from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_program import Program, by_python, reading, recorded, same
+from functrace.transforms.control_program import Program, by_python, reading, same, varies
 from functrace.transforms.control_while import while_loop
 from functrace.transforms.custom import CALL
 
@@ -66,7 +67,8 @@ def scan(
         The last carry, and the `y` of all steps stacked along axis 0.
 
     When differentiated, batched or recorded it is one operation: `f` is run for the first two steps, and what it did is repeated for
-    the others. If it looks at a number, or does not do the same twice, Python runs every step.
+    the others. Under `jit` and `vmap` an `if` is run both ways, and becomes a branch of the operation. If `f` looks at a number
+    otherwise, or does not do the same twice, Python runs every step.
 
     Raises:
         ControlFlowError: the carry changes its structure, shape or dtype; lengths disagree; `f` does not return a pair.
@@ -123,21 +125,32 @@ def _scan(
         done = done or [step(carry.fresh(), order[0])]
         if unroll or not traced(tree.leaves(done[0])):
             return _by_python(carry, step, order, done, weak)
+    count = len(carry.leaves)
+    found: list[tuple[Any, list[Any]]] = []  # of each run of the step that is recorded: the structure of its y, and the new carry
     y_defs: list[Any] = []
 
     def flat(leaves: list[Any]) -> list[Any]:
-        n = len(carry.leaves)
-        new, y = _pair(what, f, f(carry.tree(leaves[:n]), tree.unflatten(xs_def, leaves[n:])))
+        new, y = _pair(what, f, f(carry.tree(leaves[:count]), tree.unflatten(xs_def, leaves[count:])))
         ys, structure = tree.flatten(y)
-        y_defs.append(structure)
-        return [*carry.check(new), *(as_numpy(y) for y in ys)]
+        found.append((structure, carry.check(new)))
+        return [*found[-1][1], *(as_numpy(y) for y in ys)]
 
-    count = len(carry.leaves)
-    body, *others = _twice(flat, f, carry, seqs, order, f"{what}({name_of(f)})")
-    if body.looked or others:
-        runs = [] if any(run.looked for run in (body, *others)) else [body, *others]
+    def record(state: Sequence[Any], k: int) -> Program:
+        found.clear()
+        body = every_way(flat, [*state, *(x[k] for x in seqs)], f"{what}({name_of(f)})", reads=[f], forks=forks)
+        body.looked = body.looked or any(structure != found[0][0] for structure, _ in found)
+        y_defs.extend([structure for structure, _ in found[-1:]])
+        return body
+
+    forks = varies([*carry.leaves, *seqs, *tree.leaves(done)])
+    runs = [record(carry.leaves, order[0])]
+    if not runs[0].looked and length > 1:
+        runs.append(record([x.value if isinstance(x, Tracer) and x.owner.closed else x for x in found[-1][1]], order[1]))
+    body = runs[-1]
+    looked = any(run.looked for run in runs)
+    if looked or not (body.alike(runs[0]) and same(body.lifted, runs[0].lifted)):
         state = carry.check(done[0][0]) if done else carry.fresh()
-        for k, run, y_def in zip(order[len(done) :], runs, y_defs):
+        for k, run, y_def in zip(order[len(done) :], [] if looked else runs, y_defs):
             _check_repeatable(what, run)
             out = run.call(*run.lifted, *state, *(x[k] for x in seqs))
             state = out[:count]
@@ -146,22 +159,6 @@ def _scan(
     out = loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once)
     results = [np.array(x) if type(x) is np.ndarray and not x.flags.writeable else x for x in out[count:]]
     return carry.tree(out[:count]), tree.unflatten(y_defs[-1], results)
-
-
-def _twice(flat: Any, f: Any, carry: Carry, seqs: Sequence[Any], order: Sequence[int], what: str) -> list[Program]:
-    """The programs of the first steps: one if the second does the same, or if it looks at a number."""
-    new: list[Any] = []
-
-    def run(xs: list[Any]) -> list[Any]:
-        new[:] = flat(xs)
-        return new
-
-    body = recorded(run, [*carry.leaves, *(x[order[0]] for x in seqs)], what, reads=[f])
-    if not body.looked and len(order) > 1:
-        state = [x.value if isinstance(x, Tracer) and x.owner.closed else x for x in new[: len(carry.leaves)]]
-        second = recorded(run, [*state, *(x[order[1]] for x in seqs)], what, reads=[f])
-        return [second] if not second.looked and second.alike(body) else [body, second]
-    return [body]
 
 
 def _check_repeatable(what: str, run: Program) -> None:

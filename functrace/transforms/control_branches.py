@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.batching import filled
+from functrace.transforms.batching import filled, in_program
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_program import NUMBERS, Program, closed_over, mapped, number, numbered, pulled, pushed, recorded, settled
 from functrace.transforms.custom import Body, Call, floats
@@ -77,17 +78,18 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     count, closed = len(moving), closed_over(branches)
     targets = [*(given[k] for k in moving), *closed]
     leaves = arrays(what, "an operand", targets)[0]
-    structures: list[Any] = []
+    structures: dict[int, Any] = {}
     written: dict[int, None] = {}  # those of the targets that some branch writes to
 
-    def flat(branch: Any) -> Callable[[list[Any]], list[Any]]:
+    def flat(k: int) -> Callable[[list[Any]], list[Any]]:
         def run(xs: list[Any]) -> list[Any]:
             slots = [x.slot for x in xs]
             full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
             with stood_for(closed, xs[count:]):
-                ys, structure = tree.flatten(branch(*tree.unflatten(treedef, list(full.values()))))
+                ys, structure = tree.flatten(branches[k](*tree.unflatten(treedef, list(full.values()))))
                 ys, now = [owned(y) for y in ys], [*xs[:count], *map(owned, closed)]
-            structures.append(structure)
+            if structures.setdefault(k, structure) != structure:
+                raise errors.ControlFlowError(f"{what}: {name_of(branches[k])} returns {structures[k]!r} one way, {structure!r} another.")
             out = ys + [now[k] for k in written]
             written.update((k, None) for k, x in enumerate(now) if x.slot != slots[k])
             return out
@@ -97,7 +99,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     def record() -> list[Program]:
         structures.clear()
         with np.errstate(all="ignore"):
-            return [recorded(flat(branch), leaves, what, [number(x) for x in targets]) for branch in branches]
+            return [every_way(flat(k), leaves, what, [number(x) for x in targets], [branch]) for k, branch in enumerate(branches)]
 
     try:
         programs = record()
@@ -118,7 +120,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
     leaves = [leaves[k] for k in used]
     kinds = [[body.avals[i] for i in body.outputs] for body in programs]
-    for structure, ys in zip(structures, kinds):
+    for structure, ys in zip(structures.values(), kinds):
         if structure != structures[0] or [errors.describe(y) for y in ys] != [errors.describe(y) for y in kinds[0]]:
             raise errors.ControlFlowError(
                 f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of "
@@ -275,7 +277,8 @@ class SwitchCall(Call):
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
         """Each branch for the examples that take it."""
-        index, rest = leaves[0], list(leaves[1:])
+        index: Any = leaves[0]
+        rest = list(leaves[1:])
 
         def one(k: int, xs: Sequence[Any], count: int) -> list[Any]:
             own = self.of(k, range(len(leaves)))
@@ -289,8 +292,10 @@ class SwitchCall(Call):
         top = len(self.programs) - 1
         index = np.clip(index, 0, top)
         if isinstance(index, Tracer):  # its numbers are not known, or differ in another batch
-            masks = [index == k for k in range(top + 1)]
-            outs = [one(k, [filled(x, mask) if f else x for x, f in zip(rest, flags[1:])], size) for k, mask in enumerate(masks)]
+            known: Any = index
+            masks = [known == k for k in range(top + 1)]
+            with nullcontext() if in_program(index) else np.errstate(all="ignore"):  # a branch that no example takes is computed, too
+                outs = [one(k, [filled(x, mask) if f else x for x, f in zip(rest, flags[1:])], size) for k, mask in enumerate(masks)]
             result = outs[0]
             for mask, out in zip(masks[1:], outs[1:]):
                 result = [np.where(np.reshape(mask, (size,) + (1,) * (y.ndim - 1)), y, r) for y, r in zip(out, result)]
@@ -302,3 +307,48 @@ class SwitchCall(Call):
             parts.append(one(int(k), [x[chosen] if f else x for x, f in zip(rest, flags[1:])], len(chosen)))
         back = np.argsort(np.concatenate(rows), kind="stable")
         return [np.concatenate(ys)[back] for ys in zip(*parts)]
+
+
+def every_way(
+    fun: Callable[[list[Any]], Sequence[Any]],
+    inputs: Sequence[Any],
+    what: str,
+    numbers: Sequence[type | None] = (),
+    reads: Sequence[Any] = (),
+    forks: bool = True,
+) -> Program:
+    """`recorded`, in which, if it `forks`, an `if` becomes a switch between the programs of its two ways.
+
+    If there are many, or the ways differ in what they return, or one raises, the program has `looked`: Python decides, step by step.
+    """
+    runs = itertools.count(1)
+
+    def explored(*ways: bool) -> Program:
+        test = recorded(fun, inputs, what, numbers, reads, ways)
+        test.looked = test.looked or next(runs) > _RUNS
+        if test.fork is None or test.looked:
+            return test
+        try:
+            parts = {way: explored(*ways, way) for way in (not test.fork, test.fork)}  # the example's own last: others look at its results
+        except Exception:
+            test.looked = True
+            return test
+        bodies = [parts[False], parts[True]]
+        kinds = [[errors.describe(body.avals[k]) for k in body.outputs] for body in bodies]
+        test.looked = any(body.looked for body in bodies) or kinds[0] != kinds[1]
+        if test.looked:
+            return test
+        lifted = [x for body in bodies for x in body.lifted]
+        call = SwitchCall((*reads, fun)[0], bodies, [len(body.lifted) for body in bodies], "cond")
+
+        def chosen(xs: list[Any]) -> list[Any]:
+            (found,) = test.call(*test.lifted, *xs)
+            return call([found.astype(int), *lifted, *xs])  # type: ignore[no-any-return]
+
+        return recorded(chosen, inputs, what)
+
+    with np.errstate(all="ignore"):
+        return explored() if forks else recorded(fun, inputs, what, numbers, reads)
+
+
+_RUNS = 15  # of a body, for all its ways

@@ -2,7 +2,8 @@
 
 A body is recorded with tracers of its own. What it uses of outer traces (a matrix of weights in a closure) shows in the
 recording, and becomes an argument: so a loop is one operation of its arguments, whatever its body closes over. A body that looks
-at a number (`if x > 0`), or may catch an error, can't be recorded once for all steps; its recording says so, by `looked`.
+at a number, or may catch an error, can't be recorded once for all steps; its recording says so, by `looked`. An `if` can be, by
+recording both of its ways.
 """
 
 from __future__ import annotations
@@ -55,17 +56,34 @@ def number(x: Any) -> type | None:
     return type(x) if type(x) in NUMBERS else None
 
 
+class Fork(BaseException):
+    """Leaves a body at an `if` that may go another way in another step; no `except` hides it."""
+
+
 class Recorder(ProgramTrace):
     """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay.
 
-    `weak` has the slots of values that stand for Python's numbers, and the types of those.
+    `weak` has the slots of values that stand for Python's numbers, and the types of those. `ways` are the answers to the first `if`s
+    of the body, None if any is as the example has it; `fork` is the value of which the next one asks.
     """
 
-    __slots__ = ("weak",)
+    __slots__ = ("asked", "fork", "ways", "weak")
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, ways: Sequence[bool] | None = None) -> None:
         super().__init__(what)
         self.weak: dict[int, type] = {}
+        self.ways, self.asked = ways, 0
+        self.fork: Tracer | None = None
+
+    def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
+        """A guard, or the answer to an `if` that a program has both ways for."""
+        if self.ways is None or read is not bool or x.shape or self.closed:
+            return super().guard(x, read)
+        if self.asked == len(self.ways):
+            self.fork = x if self.fork is None else self.fork
+            raise Fork
+        self.asked += 1
+        return self.ways[self.asked - 1]
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """A number takes the dtype in which a ufunc takes it beside floating-point arrays; of numbers alone the result is one, too."""
@@ -123,6 +141,7 @@ class Program:
         self.template: list[Any] = [None] * size
         self.avals: dict[int, Any] = {k: Aval(x) for k, x in enumerate(inputs)}
         self.items: dict[int, list[int]] = {}
+        self.fork: bool | None = None  # of a program that ends at an `if`: what the example has
         self.lifted: list[Any] = []  # values of outer traces, which became the first inputs
         places: dict[int, int] = {}
 
@@ -200,12 +219,11 @@ class Program:
         return step
 
     def alike(self, other: Program) -> bool:
-        """Whether this is the same program, with the same constants."""
+        """Whether this is the same program, with the same constants; what it closes over is given to it, and compared where that is."""
         return (
             [row[:3] for row in self.code] == [row[:3] for row in other.code]
             and self.inputs == other.inputs
             and self.outputs == other.outputs
-            and same(self.lifted, other.lifted)
             and same([row[3] for row in self.code], [row[3] for row in other.code])
             and same(self.template, other.template)
         )
@@ -228,27 +246,45 @@ def recorded(
     what: str,
     numbers: Sequence[type | None] = (),
     reads: Sequence[Any] = (),
+    ways: Sequence[bool] | None = None,
 ) -> Program:
     """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them.
 
     `numbers` are the types of those that stand for Python's numbers. What the functions in `reads` close over stays as it was; if it
-    did not by itself, the program is one that `looked`.
+    did not by itself, the program is one that `looked`. With `ways` its `if`s go these ways, and the program of an `if` beyond them
+    is that of its condition; `fork` is what the example has for it.
     """
-    trace = Recorder(what)
+    trace = Recorder(what, ways)
     closed = [(x, x.kept()) for x in closed_over(reads)]
     try:
         inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
         inputs = [as_numpy(x) for x in inputs]
         tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
         trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
-        program = Program(trace, inputs, errors.raising_ours(fun, [tracers]))
+        try:
+            outputs = errors.raising_ours(fun, [tracers])
+        except (Fork, Exception):
+            if trace.fork is None:
+                raise
+        program = Program(trace, inputs, outputs if trace.fork is None else [trace.fork])
     finally:
         trace.close()
         written = [(x, old) for x, old in closed if x.value is not old.value or x.slot != old.slot]
         for x, old in written:
             become(x, old)
     program.looked = program.looked or bool(written)
+    program.fork = None if trace.fork is None else bool(trace.fork.value)
     return program
+
+
+def varies(xs: Sequence[Any]) -> bool:
+    """Whether any value differs between the examples of a batch, or between the runs of a program: else Python decides faster."""
+    for x in xs:
+        while isinstance(x, Tracer):
+            if isinstance(x, BatchTracer) or isinstance(x, ProgramTracer) and getattr(x.owner, "ways", ()) is not None:
+                return True
+            x = x.value
+    return False
 
 
 def settled(leaves: Sequence[Any]) -> list[Any]:

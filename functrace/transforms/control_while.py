@@ -11,9 +11,10 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.create import as_numpy
+from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import NUMBERS, Program, by_python, mapped, numbered, recorded, settled
+from functrace.transforms.control_program import NUMBERS, Program, by_python, mapped, numbered, recorded, settled, varies
 from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")
@@ -68,8 +69,8 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return [as_numpy(holds(carry.tree(leaves)))]
 
     with np.errstate(all="ignore"):
-        body = recorded(flat_body, state, "while_loop", reads=[body_fun])
-        test = recorded(flat_cond, state, "while_loop", reads=[cond_fun])
+        body = every_way(flat_body, state, "while_loop", reads=[body_fun], forks=varies(state))
+        test = every_way(flat_cond, state, "while_loop", reads=[cond_fun], forks=varies(state))
     if body.looked or test.looked or by_python.get():
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
