@@ -37,6 +37,8 @@ CASES = {
     "minimum": (lambda x: np.minimum(-np.sqrt(x), -1.0).sum(), [0.0, 4.0], [0, -0.25], [0, 1 / 32]),
     "fmax": (lambda x: np.fmax(np.sqrt(x), 1.0).sum(), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
     "clip": (lambda x: np.clip(np.sqrt(x), 1.0, 3.0).sum(), [0.0, 4.0, 16.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "copysign": (lambda x: np.copysign(x, np.sqrt(x)).sum(), [0.0, 4.0], [0, 1], [0, 0]),
+    "heaviside": (lambda x: (x * np.heaviside(np.sqrt(x), 1.0)).sum(), [0.0, 4.0], [1, 1], [0, 0]),
     "sort": (lambda x: np.sort(np.sqrt(x))[-1], [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
     "median": (lambda x: np.median(np.sqrt(x)), [0.0, 4.0, 9.0], [0, 0.25, 0], [0, -1 / 32, 0]),
     "nansum": (lambda x: np.nansum(np.sqrt(x)), [-1.0, 4.0], [0, 0.25], [0, -1 / 32]),
@@ -77,8 +79,37 @@ CASES = {
         lambda x: ft.vmap(lambda x: np.where(x > 0, ft.cond(x > -1, np.sqrt, np.negative, x), 0))(x).sum(),
         [0.0, 4.0, -2.0], [0, 0.25, 0], [0, -1 / 32, 0],
     ),
+    "in a cotangent rule by hand": (lambda x: _pulled(x).sum(), [0.0, 4.0, -1.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "in a tangent rule by hand": (lambda x: _pushed(x).sum(), [0.0, 4.0, -1.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    "a result of a jitted function": (lambda x: ft.jit(_root_and_square)(x)[1].sum(), [0.0, 4.0], [0, 8], [2, 2]),
+    "a result of a checkpoint": (lambda x: ft.checkpoint(_root_and_square)(x)[1].sum(), [0.0, 4.0], [0, 8], [2, 2]),
+    "an argument of a jitted function": (lambda x: ft.jit(lambda x, y: x * x)(x, np.sqrt(x)).sum(), [0.0, 4.0], [0, 8], [2, 2]),
+    "an argument of a checkpoint": (lambda x: ft.checkpoint(lambda x, y: x * x)(x, np.sqrt(x)).sum(), [0.0, 4.0], [0, 8], [2, 2]),
+    "the carry of a scan": (
+        lambda x: ft.scan(lambda c, _: ((np.sqrt(c[0]), c[1] * x), None), (x, x), length=1)[0][1].sum(), [0.0, 4.0], [0, 8], [2, 2],
+    ),
+    "the carry of a loop": (
+        lambda x: ft.fori_loop(0, 1, lambda _, c: (np.sqrt(c[0]), c[1] * x), (x, x))[1].sum(), [0.0, 4.0], [0, 8], [2, 2],
+    ),
+    "the carry of a while loop": (
+        lambda x: ft.while_loop(lambda c: c[2] < 1, lambda c: (np.sqrt(c[0]), c[1] * x, c[2] + 1), (x, x, 0))[1].sum(),
+        [0.0, 4.0], [0, 8], [2, 2],
+    ),
 }  # fmt: skip
 ROOT = ft.jit(np.sqrt)
+
+
+def _root_and_square(x):
+    return np.sqrt(x), x * x
+
+
+def _root(x):
+    return np.where(x > 0, np.sqrt(x), 0)
+
+
+_pulled, _pushed = ft.custom_vjp(_root), ft.custom_jvp(_root)
+_pulled.defvjp(lambda x: (_root(x), x), lambda x, g: ft.vjp(_root, x)[1](g))
+_pushed.defjvp(lambda x, t: (_root(x[0]), np.where(x[0] > 0, t[0] / (2 * np.sqrt(x[0])), 0)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -115,6 +146,9 @@ def test_third_order():
         lambda x: (np.sqrt(x) * np.zeros(2)).sum(),
         lambda x: np.where(x >= 0, 0 * np.log(x), 0).sum(),
         lambda x: np.sum(np.sqrt(x) @ np.zeros(2)),
+        lambda x: np.sum(0 * ft.jit(np.sqrt)(x)),
+        lambda x: np.sum(0 * ft.checkpoint(np.sqrt)(x)),
+        lambda x: 0 * ft.scan(lambda c, u: (c, np.sqrt(u)), 0.0, x)[1].sum(),
     ],
 )
 def test_a_true_zero_times_infinity_stays_nan(f):

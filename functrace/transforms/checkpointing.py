@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import Tracer, bare
 from functrace.transforms.arguments import name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.custom import Call, floats, is_float
@@ -100,7 +100,7 @@ def _random_state(new: Any = None) -> Any:
 
 def digest(x: Any) -> tuple[Any, ...]:
     """What tells two results apart, without keeping them."""
-    x = np.ascontiguousarray(value(x))
+    x = np.ascontiguousarray(bare(x))
     return x.shape, x.dtype, zlib.crc32(x)
 
 
@@ -110,19 +110,22 @@ def _sketch(x: Any) -> tuple[Any, ...]:
     It is a mean over batches: what does not depend on the example may come once, or once for each.
     """
     shape = np.shape(x)
-    length, x = max(math.prod(shape), 1), np.ravel(value(x))
+    length, x = max(math.prod(shape), 1), np.ravel(bare(x))
     batch = max(x.size // length, 1)
     if x.dtype.kind not in "fc":
         return digest(np.unique(x.reshape(batch, -1), axis=0))
     count, size, block = 0, 0.0, 2048
     mark: Any = 0.0
     for k in range(0, x.size, block):  # in blocks: the arrays in between would be the peak of the memory that a checkpoint is to save
-        part = x[k : k + block]
-        part = np.where(np.isfinite(part), part, 0).astype(np.result_type(x, np.float32), copy=False)
+        part = x[k : k + block].astype(np.result_type(x, np.float64), copy=False)
+        part = np.where(np.abs(part) < _HUGE, part, 0)
         count += int(np.count_nonzero(part))
         mark += part @ (1 + np.arange(k, k + part.size) % length / length)
         size += np.sum(np.abs(part))
     return shape, x.dtype, count / batch, mark / batch, size / batch
+
+
+_HUGE = 1e300  # what masks hold, as infinities are: sums of them would not be finite
 
 
 def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

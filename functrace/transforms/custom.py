@@ -14,7 +14,6 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace
-from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, blank, plain
@@ -23,7 +22,7 @@ from functrace.ops.kinds import undeclared_constant
 from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, number, reading, same
-from functrace.transforms.masks import dense, sparse
+from functrace.transforms.masks import dense, sparse, transposed
 from functrace.transforms.tracing import ProgramTrace, replaced
 from functrace.transforms.wrapped import Wrapped
 
@@ -203,7 +202,7 @@ class Call:
             back = self.reverse(residuals, leaves, cts)
             return [or_zeros(back[k], leaves[k]) for k in moving]
 
-        return transpose(linear, ans, [ts[k] for k in moving])
+        return transposed(linear, ans, [ts[k] for k in moving])
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
@@ -225,7 +224,7 @@ def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args:
 
 CALL = Primitive(  # params: the call, and its residuals
     "call",
-    lambda *args: tuple(tree.leaves(args[-2].plain(args[:-2]))),
+    lambda *args: tuple(map(as_numpy, tree.leaves(args[-2].plain(args[:-2])))),
     arity=None,
     vjps=lambda g, ans, args, params: _ruled(params[0].pull, g, ans, args, params, ans),
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
@@ -464,7 +463,7 @@ class _JvpCall(Call):
         moving = floats(leaves)
         ans, none = list(cts), [None] * len(leaves)
         linear: Any = lambda *ts: self.tangent(None, leaves, ans, replaced(none, moving, ts))
-        return replaced(none, moving, transpose(linear, [leaves[k] for k in moving], cts))
+        return replaced(none, moving, transposed(linear, [leaves[k] for k in moving], cts))
 
     def mapped(self, axes: ByLeaf) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))

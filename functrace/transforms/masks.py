@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
+from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
@@ -86,6 +87,18 @@ def dense(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any]) -> l
     return [None if d is None else trace.tracer(d, np.ones(np.shape(d), bool)) for d in out]
 
 
+def sparse(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any] = ()) -> list[Any]:
+    """The results of a rule of ours: none where they depend on nothing that is given, as the cotangents of `likes` that are not."""
+    trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
+    if trace is None:
+        return rule(given)
+    given = [*given]
+    for k, y in enumerate(likes):
+        if given[k] is None and y.dtype.kind in "fc":
+            given[k] = trace.tracer(np.zeros(y.shape, y.dtype), np.zeros(y.shape, bool))
+    return [d if isinstance(d, MaskTracer) else None for d in rule(given)]
+
+
 def masked(xs: Sequence[Any]) -> bool:
     """Whether a rule is given masks."""
     return any(isinstance(x, MaskTracer) for x in xs)
@@ -136,3 +149,9 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
             return _masked(replay, again(), seeds)
         finally:
             wanted.reset(token)
+
+
+def transposed(linear: Callable[..., Sequence[Any]], examples: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """`transpose`, without NaN from what the function selects away."""
+    none: Any = None
+    return replayed(lambda _, ts: transpose(linear, examples, ts), none, tangents, lambda: none)

@@ -94,7 +94,7 @@ class ProgramTrace(TapeTrace):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.frames: Lines = Lines()
-        self.frames.base = sys._getframe(1)
+        self.frames.base = sys._getframe(1 + (type(self).__init__ is not ProgramTrace.__init__))  # from a subclass, too
 
     def close(self) -> None:
         self.frames.done()
@@ -143,7 +143,8 @@ class ProgramTrace(TapeTrace):
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
         values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
         ans = self.compute(primitive, values, params)  # `allclose` gives Python's bool
-        return self.record(primitive, slots, values, ans if primitive.multi else as_numpy(ans), params)
+        ans = tuple(map(as_numpy, ans)) if primitive.multi else as_numpy(ans)
+        return self.record(primitive, slots, values, ans, params)
 
     def compute(self, primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """The result of an op."""
