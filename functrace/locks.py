@@ -26,7 +26,7 @@ class Lock:
     __slots__ = ("array", "digest")
 
     def __init__(self, array: Any) -> None:
-        self.digest = _digest(array)
+        self.digest = sampled(array)
         with _guard:
             _locks[id(array)] = _locks.get(id(array), 0) + 1
             self.array = array  # counted from here on: an interrupt may come at any call before
@@ -34,7 +34,7 @@ class Lock:
 
     def check(self) -> None:
         """Raise if the array was changed."""
-        if _digest(self.array) != self.digest:
+        if sampled(self.array) != self.digest:
             raise errors.MutatedError(
                 f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative "
                 f"would be of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
@@ -50,8 +50,9 @@ class Lock:
                 self.array.flags.writeable = True
 
 
-def _digest(x: Any) -> bytes:
-    return bytes(np.ascontiguousarray(x.reshape(-1)[:: max(1, x.size // _SAMPLES)]))
+def sampled(x: Any) -> bytes:
+    """Some elements, which tell whether an array was changed."""
+    return x.flat[:: max(1, x.size // _SAMPLES)].tobytes()  # type: ignore[no-any-return]
 
 
 def writeable(x: Any) -> bool:

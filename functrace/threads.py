@@ -96,7 +96,7 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     from queue import SimpleQueue  # here: a program of small arrays needs none of this
 
     begun = [0] * helpers
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    done: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
 
     def take() -> BaseException | None:
         while True:
@@ -114,7 +114,7 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
         def job() -> None:
             if todo:
                 begun[k] = 1
-                done.put(context.run(take))
+                done.put((k, context.run(take)))
 
         return job
 
@@ -124,8 +124,11 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     for k in range(helpers):
         pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
     raised = take()
-    for _ in range(sum(begun)):
-        raised = done.get() or raised
+    working = {k for k in range(helpers) if begun[k]}  # no others: who begins only now finds no piece
+    while working:
+        k, error = done.get()
+        working.discard(k)
+        raised = error or raised
     if raised is not None:
         raise raised
 

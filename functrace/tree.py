@@ -15,9 +15,11 @@ from __future__ import annotations
 import builtins
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, renamed
 
@@ -64,12 +66,29 @@ def _fields(obj: Any) -> Any:
     return dataclasses.fields(obj)
 
 
+class _Fixed:
+    """An array in a static field: the structure is the same where its elements are those that it had when it was first compared."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return self.array.shape, self.array.dtype, self.array.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Fixed) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
 def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
     names, values, static = [], [], []
     for field in _fields(obj):
         value = getattr(obj, field.name)
         if field.metadata.get("static"):
-            static.append((field.name, value))
+            static.append((field.name, _Fixed(value) if isinstance(value, np.ndarray) else value))
         else:
             names.append(field.name)
             values.append(value)
@@ -85,7 +104,7 @@ def _needs_more(cls: Any, values: Any) -> bool:
 
 def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
     names, static = aux
-    values = dict(zip(names, children)) | dict(static)
+    values = dict(zip(names, children)) | {k: x.array if type(x) is _Fixed else x for k, x in static}
     try:
         obj = cls(**{f.name: values[f.name] for f in _fields(cls) if f.init})
     except TypeError:

@@ -235,3 +235,10 @@ def test_a_split_is_not_hidden_by_a_function_that_catches_everything(f):
     np.testing.assert_array_equal(ft.vmap(ft.grad(f))(x), np.sign(x))
     np.testing.assert_array_equal(ft.vmap(ft.vmap(f))(np.stack([x, -x])), np.abs([x, x]))
     np.testing.assert_array_equal(ft.vmap(lambda r: np.sum(ft.vmap(f)(r)))(np.stack([x, -x])), [6.0, 6.0])
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 2), (3, 1, 1)])
+def test_a_mask_is_of_one_shape_whether_a_batch_is_recorded_or_not(shape):
+    x = np.linspace(0.5, 2.0, 3 * shape[1]).reshape(shape)
+    for f in (lambda x: x[x > 0], lambda x: np.add.outer(x[x > 0], x.ravel())):
+        np.testing.assert_array_equal(ft.jit(ft.vmap(f))(x), [f(row) for row in x])

@@ -295,6 +295,16 @@ def test_a_rule_by_hand_that_changes_from_step_to_step_is_seen():
     assert ft.grad(lambda w: scan(body, w, length=4)[0])(1.0) == 24
 
 
+@pytest.mark.parametrize("wrap", [ft.checkpoint, jit, lambda f: f])
+@pytest.mark.parametrize("derivative", [ft.grad, ft.hessian, lambda f: ft.vmap(ft.grad(f)), lambda f: jit(ft.grad(f))])
+def test_a_call_in_a_body_may_return_python_numbers_too(wrap, derivative):
+    f = wrap(lambda x: {"two": x * 2, "count": 3, "flag": True})
+    looped = lambda x: scan(lambda c, _: (c + np.sum(f(x * c)["two"]) / f(x)["count"], None), 1.0, length=2)[0]
+    branched = lambda x: np.sum(cond(np.sum(x) > 0, lambda x: f(x)["two"] * x, lambda x: x, x))
+    for g, want in (looped, lambda x: (1 + 2 * np.sum(x) / 3) ** 2), (branched, lambda x: np.sum(2 * x * x)):
+        same(derivative(g)(np.abs(X[:2])), derivative(want)(np.abs(X[:2])))
+
+
 def test_a_checkpoint_in_a_step_is_recorded_once():
     w, local = np.full((2, 2), 0.1), ft.custom_vjp(lambda u: u)
     local.defvjp(lambda u: (u, None), lambda _, ct: (ct,))

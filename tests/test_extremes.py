@@ -315,3 +315,12 @@ def test_python_numbers_far_out_on_voigts_profile(sp, wrt):
 
 def test_the_step_at_a_python_zero():
     assert ft.grad(np.heaviside, 1)(0.0, 0.5) == 1.0 and ft.grad(np.heaviside, 1)(2.0, 0.5) == 0.0
+
+
+@pytest.mark.parametrize("x", [[1e-22, 1e-22, 3.0], [1e30, 1e30, 2.0], [np.inf, 2.0, 3.0], [1e-30, 1e-30, 1e30], [1e-20, 0.0, 1e-25]])
+def test_products_beyond_the_floats_have_the_slopes_of_their_factors(x):
+    """Against the products of all the others in float64, in which nothing overflows: where a product can't be divided by its factors."""
+    x = np.array(x, np.float32)
+    others = [[np.prod(np.delete(x[:n].astype(float), k)) if k < n else 0.0 for k in range(3)] for n in (1, 2, 3)]
+    np.testing.assert_allclose(ft.grad(np.prod)(x), np.float32(others[2]), rtol=1e-6)
+    np.testing.assert_allclose(ft.grad(lambda x: np.cumprod(x).sum())(x), np.float32(np.sum(others, axis=0)), rtol=1e-6)

@@ -234,3 +234,33 @@ def test_a_data_array_holds_traced_values():
 def test_neither_is_imported_by_us():
     code = "import sys, functrace as ft, numpy as np; ft.grad(lambda p: p['a'] ** 2)({'a': 1.0}); print({'pandas', 'xarray'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+def test_a_jitted_function_notices_what_changes_in_labelled_data(frame, series, data):
+    readers = [
+        lambda x: x * frame["u"].sum(),
+        lambda x: x * frame.loc["a", "v"],
+        lambda x: x * len(frame.columns),
+        lambda x: x * series.iloc[0],
+        lambda x: x * series.mean(),
+        lambda x: x * float(data[0]),
+        lambda x: x * data.sel(t=20).item(),
+    ]
+    jitted = [ft.jit(f) for f in readers]
+
+    def changes(number):
+        yield
+        frame.loc["a", "u"] = series.iloc[0] = data[0] = number
+        yield
+        frame["v"] = series[:] = data[:] = number + VALUES
+        yield
+        frame["new"] = number
+        yield
+        frame.columns = ["v", "u", "new"]
+        frame.index = ["c", "b", "a"]
+        yield
+
+    for _ in changes(7.0):
+        for f, g in zip(readers, jitted):
+            assert g(2.0) == g(2.0) == f(2.0)
+    assert all(g.cache_info()["recorded"] > 1 for g in jitted)

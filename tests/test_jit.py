@@ -1,6 +1,7 @@
 """`jit`: capture, guards, retracing, nesting, aliasing, threads, errors."""
 
 import copy
+import functools
 import gc
 import inspect
 import itertools
@@ -118,6 +119,27 @@ def test_static_arguments_by_number_and_by_name():
         alike(rest(X, n), sum(X**k for k in range(n)))
         alike(rest(X, n, 1), sum(X**k for k in range(n)) + X**0)
     assert (first.cache_info()["signatures"], rest.cache_info()["signatures"]) == (2, 4)
+
+
+def test_a_static_argument_that_is_no_value_counts_with_what_is_read_of_it():
+    class Model:
+        k = 2.0
+
+        @functools.partial(ft.jit, static_argnums=0)
+        def __call__(self, x):
+            return self.k * x
+
+        def method(self, x):
+            return self.k * x
+
+    model, apply, scale = Model(), ft.jit(lambda f, x: f(x), static_argnums=0), 2.0
+    ways = model, functools.partial(apply, model.method), functools.partial(apply, lambda x: scale * x)
+    assert [f(3.0) for f in ways] == [6.0] * 3
+    model.k = scale = 5.0
+    assert [f(3.0) for f in ways] == [15.0] * 3
+    with pytest.warns(JitWarning, match="Generator"):
+        draw = ft.jit(lambda rng, x: x + rng.normal(), static_argnums=0)
+        assert len({float(draw(rng, 0.0)) for rng in [np.random.default_rng(0)] * 3}) == 3
 
 
 def test_a_static_keyword_is_not_one_of_any_number_of_arguments():

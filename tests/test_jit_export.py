@@ -299,6 +299,14 @@ def test_a_program_is_of_the_shapes_that_it_was_recorded_with(tmp_path):
             mean(*wrong)
 
 
+@pytest.mark.parametrize("given", [np.array([100, 2], np.int8), np.array([100, 2], np.uint8), np.array([100.0, 2.0], np.float32)])
+def test_a_program_computes_in_the_dtypes_that_it_was_recorded_with(tmp_path, given):
+    """Integers would wrap around where the recorded function did not."""
+    ft.save(tmp_path / "cube", ft.trace(lambda x: -x * x * x)(np.ones(2)))
+    cube = ft.load(tmp_path / "cube")
+    alike(cube(given)[0], np.array([-1e6, -8.0]))
+
+
 # Loops and branches
 
 

@@ -72,6 +72,47 @@ def test_a_large_closed_over_array_is_locked_or_its_change_noticed():
     big[0] = 5.0
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda w: w[7, 11],
+        lambda w: w.sum(),
+        lambda w: w.T,
+        lambda w: w[::2],
+        lambda w: 1.0 if w[7, 11] > 0 else 0.0,
+    ],
+)
+def test_a_large_array_is_locked_however_it_is_read(read):
+    """One element of it tells what was read of it from what is read now: it is not among the few that are compared."""
+    big = np.zeros((300, 300))
+    view = big.reshape(-1)
+    h = jit(lambda x: (x * read(big)).sum())
+    assert h(2.0) == h(2.0) == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        big[7, 11] = 5.0
+    view[:] = 2.0
+    assert h(2.0) == 2 * np.sum(read(big))
+    del h
+    gc.collect()
+    big[7, 11] = 5.0
+
+
+def test_a_view_of_a_large_array_is_locked_with_it():
+    big = np.zeros((300, 300))
+    rows = big[1::2]
+    h = jit(lambda x: (x * x * rows).sum())
+    _, pull = ft.vjp(h, 2.0)
+    with pytest.raises(ValueError, match="read-only"):
+        big[7, 11] = 5.0
+    assert h(2.0) == pull(1.0)[0] == 0.0
+
+
+@pytest.mark.parametrize("array", [np.array(["a" * 30_000] * 3), np.zeros(50_000, "datetime64[s]")])
+def test_large_arrays_of_texts_and_dates_are_compared_too(array):
+    h = jit(lambda x: x * len(array))
+    assert h(2.0) == h(2.0) == 2.0 * len(array)
+
+
 def test_an_array_that_only_c_code_and_a_view_hold():
     """What is held by one reference that no look at names finds, as by a cache: Python 3.14 counts references in another way."""
 
@@ -109,6 +150,10 @@ def test_random_numbers_are_not_frozen():
     with pytest.warns(JitWarning, match="random"):
         first = h(1.0)
     assert len({float(h(1.0)) for _ in range(3)} | {float(first)}) == 4
+    draw = random.Random(0).random
+    h = jit(lambda x: x + draw())
+    with pytest.warns(JitWarning, match="random"):
+        assert h(1.0) != h(1.0)
     g = jit(lambda x: x + np.random.normal())  # noqa: NPY002
     state = np.random.get_state()  # noqa: NPY002
     with pytest.warns(JitWarning, match="random"):
@@ -250,6 +295,8 @@ def readers():
     model, slots, options = Model(), Slots(), Options()
     order = collections.OrderedDict(a=1.0, b=2.0)
     bag, queue, module = {1.0, 2.0}, collections.deque([1.0, 2.0]), types.ModuleType("theirs")
+    rates = {"a": 1.0}
+    keys, values, items, lookup = rates.keys(), rates.values(), rates.items(), rates.get
     module.rate, module.array = 2.0, np.ones(3)
     table = {"f": functools.partial(lambda s, x: x * SCALE * s, 2.0)}
 
@@ -280,6 +327,10 @@ def readers():
         "set": (lambda x: x * sum(bag), lambda: bag.add(9.0)),
         "order": (lambda x: x * next(iter(order.values())), lambda: order.move_to_end("a")),
         "deque": (lambda x: x * sum(queue), lambda: queue.append(9.0)),
+        "keys": (lambda x: x * len(keys), lambda: rates.update(b=9.0)),
+        "values": (lambda x: x * sum(values), lambda: rates.update(a=9.0)),
+        "items": (lambda x: x * sum(v for _, v in items), lambda: rates.update(a=9.0)),
+        "method of a dict": (lambda x: x * lookup("a"), lambda: rates.update(a=9.0)),
         "module": (lambda x: x * module.rate, lambda: setattr(module, "rate", 5.0)),
         "array of a module": (lambda x: x * module.array, lambda: module.array.__setitem__(0, 9.0)),
         "default": (default, lambda: setattr(default, "__defaults__", (3.0,))),
@@ -676,7 +727,7 @@ def test_what_an_object_keeps_of_its_training_is_no_reason_to_record_again():
 
 def matched(m):
     match m:
-        case Box(w=w):
+        case object(w=w):
             return w
 
 

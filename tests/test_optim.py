@@ -186,12 +186,22 @@ def test_a_gradient_of_zero_gives_no_nan():
         assert np.array_equal(run(make(0.1), w, 3, lambda w: (w**2).sum()), w)
 
 
+def test_a_steady_gradient_has_a_variance_of_zero():
+    opt = optim.rmsprop(0.1, centered=True)
+    state = opt.init(1.0)
+    for _ in range(400):  # rounding takes the average square below the squared average
+        update, state = opt.update(3.7, state)
+    assert np.isfinite(update)
+
+
 def test_at_a_gradient_of_zero_an_update_has_the_slope_of_one_divided_by_eps():
     adam = optim.adam(0.1, eps=0.5)
     start = adam.init(np.ones(2))
     slopes = ft.jacobian(lambda g: adam.update(g, start)[0])(np.array([0.0, 3.0]))
     assert slopes[0, 0] == pytest.approx(-0.1 / 0.5)
     assert slopes[1, 1] == pytest.approx(-0.1 * 0.5 / 3.5**2)  # of g / (|g| + eps)
+    rooted = optim.scale_by_adam(eps=0.5, eps_root=16.0)
+    assert rooted.update(3.0, rooted.init(0.0))[0] == pytest.approx(3 / 5.5)
 
 
 def test_a_nan_stays_to_be_seen():

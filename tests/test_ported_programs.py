@@ -285,3 +285,15 @@ def test_a_path_of_einsum_depends_on_the_shapes_alone():
     a = np.arange(12.0).reshape(3, 2, 2)
     np.testing.assert_allclose(ft.vmap(chain)(a), a @ a @ a)
     np.testing.assert_allclose(ft.jit(ft.jacobian(chain))(a[1]), ft.jacobian(lambda a: a @ a @ a)(a[1]))
+
+
+def test_a_try_around_a_loop_does_not_unroll_it():
+    def rolled(a):
+        return np.sum(ft.scan(lambda c, k: (np.tanh(c @ a) + a[:, k], None), np.ones(3), np.arange(20) % 3)[0])
+
+    try:
+        assert len(ft.trace(rolled)(A).entries) < 20
+        compiled = ft.jit(ft.grad(rolled))
+        compiled(A)
+    finally:
+        assert len(compiled.programs()[0].instructions) < 50

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.ndimage
 import scipy.optimize
 import scipy.signal
+import scipy.spatial.distance
 import scipy.stats
 from test_messages import M, V, expressions
 
@@ -22,6 +23,7 @@ import functrace.scipy.linalg
 import functrace.scipy.ndimage
 import functrace.scipy.optimize
 import functrace.scipy.signal
+import functrace.scipy.spatial.distance
 import functrace.scipy.stats
 
 SCIPY_REFUSES = expressions("""
@@ -89,8 +91,24 @@ integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, t_eval=[0.5, 0.2]).y
 integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, max_step=-1.0).y
 integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, first_step=2.0).y
 integrate.fixed_quad(lambda t: t * x[0], 0.0, np.inf)
+spatial.distance.squareform(m)
+signal.convolve2d(m[None], m[None])
+signal.correlate2d(x, x)
+signal.medfilt2d(m[None])
+signal.deconvolve(m, [1.0, 2.0, 3.0])
+stats.dirichlet.logpdf(np.ones(3) / 3, np.exp(m[:1]))
+stats.dirichlet.logpdf(np.ones(2) / 2, np.exp(m[0, :1]))
+stats.dirichlet.mean(np.exp(m))
+stats.dirichlet.entropy(np.exp(m))
+spatial.distance.euclidean(x, x[::-1], w=[1.0, -1.0, 2.0, 1.0])
+spatial.distance.cdist(m, m, "sqeuclidean", w=[1.0, -1.0, 2.0])
+spatial.distance.cosine(x, x[::-1], w=-np.ones(4))
+spatial.distance.pdist(np.stack([x, x[::-1], x**2]), "mahalanobis")
 """)
-MODULES = {name: getattr(scipy, name) for name in ("fft", "linalg", "interpolate", "optimize", "signal", "ndimage", "integrate", "stats")}
+MODULES = {
+    name: getattr(scipy, name)
+    for name in ("fft", "linalg", "interpolate", "optimize", "signal", "ndimage", "integrate", "stats", "spatial")
+}
 TRACED = {name: getattr(functrace.scipy, name) for name in MODULES}
 
 

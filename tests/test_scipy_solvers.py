@@ -173,6 +173,8 @@ def test_curve_fit_in_data_and_sigma():
     want = so.curve_fit(model, x, DATA, p0=[1.0, 0.2], sigma=s)
     got = ft.vjp(lambda y: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s), DATA)[0]
     assert all(np.allclose(a, b, rtol=1e-5) for a, b in zip(got, want))
+    listed = ft.vjp(lambda y: o.curve_fit(model, x.tolist(), y, p0=[1.0, 0.2], sigma=s), DATA)[0]
+    assert np.array_equal(listed[0], got[0])
     jacobian = ft.jacobian(lambda x, y, s: o.curve_fit(model, x, y, p0=[1.0, 0.2], sigma=s)[0], (0, 1, 2))(x, DATA, s)
     exact = lambda x, y, s: so.least_squares(lambda p: (model(x, *p) - y) / s, [1.0, 0.2], jac="cs", xtol=1e-15, ftol=1e-15, gtol=1e-15).x
     for k, j in enumerate(jacobian):
@@ -207,6 +209,27 @@ def test_quad_over_finite_and_infinite_ranges_in_limits_and_parameters():
     assert np.allclose(ft.vmap(lambda p: q(lambda x: np.exp(-p * x), 0.0, 1.0)[0])(np.array([1.0, 2.0])), (1 - np.exp([-1, -2])) / [1, 2])
     with pytest.raises(errors.UnsupportedError, match="weight"):
         ft.grad(lambda p: q(lambda x: p * x, 0.0, 1.0, weight="sin", wvar=1)[0])(1.0)
+
+
+def test_a_jump_of_the_integrand_of_quad_and_the_limits_may_move():
+    q = module("integrate").quad
+    for points in ([0.5], None):
+        ahead = lambda b, points=points: q(lambda x: np.where(x > 0.5, 1.0, 0.0), 0.0, b, points=points)[0]
+        assert ft.value_and_grad(ahead)(1.2) == pytest.approx((0.7, 1.0))
+        kink = lambda b, points=points: q(lambda x: np.abs(x - 0.5), 0.0, b, points=points)[0]
+        assert ft.grad(ft.grad(kink))(1.2) == pytest.approx(1.0)
+    both = lambda c: q(lambda x: np.where(x < c[0], 1.0, np.where(x < c[1], 3.0, 2 * x)), 0, 1, points=[c[1], c[0]])[0]
+    for grad in (ft.grad(both), ft.jit(ft.grad(both))):
+        assert np.allclose(grad(np.array([0.3, 0.6])), [-2.0, 1.8])
+
+
+def test_a_width_of_zero_in_simpsons_rule_is_scipys():
+    simpson, y = module("integrate").simpson, np.array([1.0, 2.0, 4.0, 3.0, 5.0])
+    for n in (4, 5):
+        for k in range(n - 1):
+            x = np.arange(float(n)) - (np.arange(n) > k)
+            weights = [si.simpson(row, x=x) for row in np.eye(n)]
+            assert np.allclose(ft.grad(lambda y, x=x: simpson(y, x=x))(y[:n]), weights)
 
 
 def test_nested_quadrature_agrees_with_scipy():
@@ -373,6 +396,18 @@ def test_interpolants_are_scipys_and_differentiated_in_points_values_and_places(
     for values in (make(m, *args)(points), ft.vjp(lambda at, *a: make(m, *a)(at), points, *args)[0]):
         assert np.allclose(values, make(sp, *args)(points), rtol=1e-10, atol=1e-12, equal_nan=True)
     check_grads(lambda at, *a: make(m, *a)(at), points, *args, step=1e-3)
+
+
+def test_what_is_nan_outside_of_a_spline_takes_no_part_in_its_gradient():
+    spline = lambda y, x: module("interpolate").CubicSpline(X, y, extrapolate=False)(x)
+    inside = ft.grad(lambda y: np.sum(spline(y, INSIDE) ** 2))(Y)
+    for total in (
+        lambda y: np.nansum(spline(y, np.append(INSIDE, X[-1] + 1)) ** 2),
+        lambda y: np.sum(spline(y, np.append(INSIDE, -99)) ** 2),
+    ):
+        assert np.allclose(ft.grad(total)(Y), inside, rtol=1e-12)
+    with pytest.raises(ValueError, match="NaN|finite"):
+        spline(np.where(Y == Y[1], np.nan, Y), INSIDE)
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,35 @@ def test_a_line_is_five_numbers_to_unpack_and_a_name(stats):
     check_grads(steep, y)
 
 
+def test_points_on_a_line_are_correlated_by_one(stats):
+    for seed in range(5):  # some of these correlations are rounded to more than 1
+        x = np.random.default_rng(seed).normal(size=5)
+        for y in (0.1 * x + 0.7, 0.7 - 0.1 * x):
+            for test in (lambda s, y: s.pearsonr(x, y), lambda s, y: s.linregress(x, y)):
+                got, pull = ft.vjp(lambda y: np.stack(list(test(stats, y))), y)
+                np.testing.assert_allclose(got, list(test(theirs, y)), atol=1e-8)
+                assert np.all(np.abs(got[-2 if len(got) == 2 else 2]) <= 1) and np.isfinite(pull(np.ones(len(got)))[0]).all()
+    x, y = np.array([1.0, 2.0]), np.array([1.0, 3.0])
+    assert list(ft.vjp(lambda y: np.stack(list(stats.pearsonr(x, y))), -y)[0]) == list(theirs.pearsonr(x, -y)) == [-1.0, 1.0]
+    assert ft.grad(lambda y: stats.linregress(x, y).stderr)(y).tolist() == [0.0, 0.0]
+
+
+def test_where_a_quantile_stays_its_slope_may_move(stats):
+    for law, shape in ((stats.lognorm, 0.9), (stats.fisk, 1.3), (stats.gennorm, 1.8)):  # their medians do not depend on the shape
+        slope = lambda q: ft.grad(law.ppf, 1)(q, shape)
+        assert abs(slope(0.5)) < 1e-12
+        assert ft.grad(slope)(0.5) == pytest.approx((slope(0.5 + 1e-4) - slope(0.5 - 1e-4)) / 2e-4, rel=1e-4)
+    assert ft.grad(lambda q: stats.gamma.ppf(q, 2.5))(0.0) == np.inf and ft.grad(stats.gamma.ppf, 1)(0.0, 2.5) == 0
+
+
+def test_densities_where_their_factors_are_beyond_floats(stats):  # the values are mpmath's
+    assert ft.value_and_grad(stats.ncx2.logpdf)(1500.0, 1500.0, 21.5) == pytest.approx(
+        (-4.997744081978575, 4.322191909115531e-5 / 0.00675316441331395)
+    )
+    slopes = ft.grad(stats.jf_skew_t.logpdf, (0, 1, 2))(7e6, 0.33, 0.465)
+    assert slopes == pytest.approx([-2.757142857142814e-7, 2.774339072620236, -31.38292124840162], rel=1e-12)
+
+
 @pytest.mark.parametrize("x", [X, GROUPS])
 @pytest.mark.parametrize("equal_var", [True, False])
 def test_a_t_test_has_its_degrees_of_freedom(stats, x, equal_var):
@@ -274,12 +303,16 @@ def test_laws_of_counts_and_matrices_by_their_names(stats):
     f = lambda a: theirs.dirichlet_multinomial.logpmf(x, a, 6)
     assert np.isclose(value, f(concentration))
     assert np.allclose(slope, [(f(concentration + d) - f(concentration - d)) / 2e-6 for d in 1e-6 * np.eye(3)])
+    alike = traced(lambda a: stats.dirichlet_multinomial.logpmf(x, a, 6), [1.5])[0]
+    assert np.isclose(alike, theirs.dirichlet_multinomial.logpmf(x, np.full(3, 1.5), 6))
     if tuple(map(int, metadata.version("scipy").split(".")[:2])) >= (1, 16):  # before, solve_triangular takes one matrix
         many = ft.jvp(lambda x: stats.matrix_normal.logpdf(x, np.zeros((2, 3))), (wide,), (wide,))[0]  # not their sum
         assert np.allclose(many, theirs.matrix_normal.logpdf(wide, np.zeros((2, 3))))
     for law in ("wishart", "invwishart"):
         with pytest.raises(ValueError, match="not met"):
             traced(lambda c: getattr(stats, law).logpdf(c, 0.7, np.eye(2)), np.eye(2))
+        with pytest.raises(ValueError, match=r"2 axes.*\n.*\n.*vmap"):  # SciPy has many along the last axis; ones among which are these
+            traced(lambda c: getattr(stats, law).logpdf(c, 4.0, np.eye(2)), [[[9.0, 1.0], [3.0, 2.0]], [[3.0, 1.0], [2.0, 9.0]]])
 
 
 def test_summaries_at_the_ends_of_what_they_take(stats):
@@ -290,6 +323,8 @@ def test_summaries_at_the_ends_of_what_they_take(stats):
         spread, slope = traced(stats.circstd, np.full(7, same))
         assert spread < 1e-6 and np.isfinite(slope).all()
     assert np.array_equal(traced(lambda u: stats.energy_distance(u, np.arange(4.0)), np.arange(4.0))[1], np.zeros(4))
+    assert traced(lambda x: stats.trim_mean(x, 0.25), [1.0, np.inf, 3.0, 4.0])[0] == 3.5
+    assert np.isnan(traced(lambda x: stats.trim_mean(x, 0.25), [1.0, np.nan, 3.0, 4.0])[0])
     for extreme in (lambda x: stats.tmin(x, 0.0), lambda x: stats.tmax(x, 9.0)):
         assert np.isnan(traced(extreme, [1.0, np.nan, 2.0])[0])
 

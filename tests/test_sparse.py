@@ -239,6 +239,13 @@ def test_float32_stays_and_nan_shows():
     assert np.isnan(jacobian[0, 0]) and np.isclose(jacobian[1, 1], 2.0)
 
 
+def test_a_pattern_of_the_same_shape_has_its_own_colouring():
+    f = lambda x: x * x[::-1] if x[0] > 0 else np.cumsum(x)
+    jacobian, x = ft.sparse_jacobian(f), np.arange(1.0, 6.0)
+    for at in (x, -x, x):
+        assert np.array_equal(jacobian(at).toarray(), ft.jacobian(f)(at))
+
+
 def test_the_branch_taken_decides():
     f = lambda x: x[:-1] * x[1:] if x[0] > 0 else x[1:] ** 2
     jacobian = ft.sparse_jacobian(f)

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -56,6 +58,38 @@ def test_it_runs_beside_itself(count):
     outs = [[] for _ in range(6)]
     in_threads(lambda k: threads.run(outs[k].append, range(200)), 6)
     assert all(sorted(out) == list(range(200)) for out in outs)
+
+
+def test_nobody_goes_on_before_every_piece_is_done(monkeypatch):
+    """A thread that looked while there was work, and comes too late for it, is not taken for one that is still at work."""
+    caller, looks = threading.get_ident(), []
+    begun, looked, late, done = threading.Event(), threading.Event(), threading.Event(), []
+
+    class Pieces(threads.deque):
+        def __bool__(self):
+            looks.append(1)
+            if len(looks) == 2:
+                looked.set()
+                late.wait()
+                return True  # as it was
+            return len(self) > 0
+
+    def task(k):
+        if threading.get_ident() == caller:
+            begun.wait(), looked.wait()
+            threading.Timer(0.1, late.set).start()  # once the caller has counted who is at work
+        else:
+            begun.set()
+            late.wait(), time.sleep(0.1)
+        done.append(k)
+
+    monkeypatch.setattr(threads, "deque", Pieces)
+    before = threads.set_count(3)
+    try:
+        threads.run(task, range(3))
+    finally:
+        threads.set_count(before)
+    assert sorted(done) == [0, 1, 2]
 
 
 def test_numpys_error_state_holds_in_the_threads(count):

@@ -1026,6 +1026,34 @@ def test_checkpoint_puts_the_random_state_back():
         np.random.set_state(before)  # noqa: NPY002
 
 
+@pytest.mark.parametrize("derivative", [ft.grad, ft.hessian, ft.jacfwd, lambda f: ft.vmap(ft.grad(f))])
+def test_checkpoint_in_a_compiled_function_is_compiled_with_it(derivative):
+    """That the second run gave the same is no reason to look at numbers, which are others in each call."""
+    g = derivative(ft.checkpoint(lambda x: np.sum(np.sin(x) ** 3)))
+    compiled = ft.jit(g)
+    for k in range(3):
+        x = np.arange(6.0).reshape(2, 3) + k
+        close(compiled(x), g(x))
+    assert compiled.cache_info()["recorded"] == 1 and compiled.cache_info()["hits"] == 2
+
+
+def test_checkpoint_of_a_function_with_a_name_that_is_not_yet_bound():
+    def loss(x):
+        y = ft.checkpoint(lambda y: y * x + (0 if y > 0 else len(unbound)))(x)
+        if y < 0:
+            unbound = ()
+        return y
+
+    assert ft.grad(loss)(2.0) == 4.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_checkpoint_of_numbers_so_large_that_their_sum_is_not_finite(dtype):
+    lowest = np.finfo(dtype).min  # what masks hold
+    f = ft.checkpoint(lambda x: np.where(np.arange(6) > 2, x * x, lowest))
+    close(ft.grad(lambda x: f(x)[4])(np.ones(6, dtype)), 2 * np.eye(6)[4])
+
+
 # trace
 
 

@@ -134,6 +134,18 @@ def test_powers_of_zero_by_the_exponent():
     np.testing.assert_allclose(ft.grad(ft.grad(lambda b: 2.0**b))(3.0), 8 * np.log(2) ** 2)
 
 
+@pytest.mark.parametrize("op", [np.power, np.float_power])
+def test_the_mixed_derivative_of_a_power_whose_exponent_is_zero(op):
+    """d/da d/db a**b = a**(b - 1) * (1 + b * log(a)), which at b = 0 is 1 / a."""
+    want = np.array([[0.0, 0.4], [0.4, np.log(2.5) ** 2]])
+    f = lambda v: op(v[0], v[1])  # noqa: E731
+    v = np.array([2.5, 0.0])
+    for h in (ft.hessian(f), ft.jacrev(ft.grad(f)), ft.jacrev(ft.jacfwd(f)), ft.jit(ft.hessian(f)), ft.jit(ft.jacrev(ft.grad(f)))):
+        np.testing.assert_allclose(h(v), want, rtol=1e-12)
+    for a in (np.nan, 0.0, 1e-320):  # d/da a**0 is 0, also where it is recorded that the exponent may be another
+        assert ft.jit(ft.grad(op))(a, np.zeros(())) == 0.0
+
+
 @pytest.mark.parametrize("x", [[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])
 def test_prod_with_zeros(x):
     x = np.array(x)

@@ -176,6 +176,19 @@ def test_dataclasses():
         tree.map(str, Checked(1))
 
 
+def test_an_array_in_a_static_field_is_structure_by_its_elements():
+    weigh = ft.jit(lambda box: box.a * box.static.sum())
+    box = Box(3.0, None, np.ones(2000))
+    assert weigh(box) == weigh(Box(3.0, None, np.ones(2000))) == 6000.0
+    box.static[1000] = 5.0
+    assert weigh(box) == 6012.0
+    grad = ft.grad(lambda box: box.a**2 * box.static.sum())(box)
+    assert grad.a == 6.0 * 2004.0 and grad.static is box.static
+    assert tree.map(lambda a, b: a + b, Box(1, 2, np.ones(2)), Box(3, 4, np.ones(2))).a == 4
+    for other in (np.zeros(2), np.ones(3), np.ones(2, int), 1.0):
+        assert tree.structure(Box(1, 2, np.ones(2))) != tree.structure(Box(1, 2, other))
+
+
 @dataclasses.dataclass
 class Checked:
     a: object

@@ -19,7 +19,7 @@ x.ravel() | x.T.ravel() | x.T.ravel("F") | x.ravel(order="F") | np.ravel(x.T, "F
 np.ravel(x[:, 1:]) | x.flatten() | x.T.flatten("F") | x[0].flatten("K") | np.ravel(x, None) | np.squeeze(x[:, None]) | np.expand_dims(x.T, 1)
 np.atleast_3d(x.T) | np.sin(x.T).reshape(-1) | (x.T * 2)[1:].reshape(-1) | np.nan_to_num(x, copy=False) | np.nan_to_num(x)
 np.meshgrid(x[0], x[1], sparse=True)[0] | np.meshgrid(x[0], x[1])[1] | np.meshgrid(x[0])[0] | np.meshgrid(x[0], x[1], sparse=True, copy=False)[1]
-x.reshape(np.array([3, 2])) | x.T.reshape(np.int64(6)) | np.tile(x, np.array([1, 2]))
+x.flat[:] | x.T.flat[1:4] | x[0].flat[::-1] | x.reshape(np.array([3, 2])) | x.T.reshape(np.int64(6)) | np.tile(x, np.array([1, 2]))
 np.clip(x, None, None) | np.clip(x, None, 3.0) | np.pad(x, 0, mode="edge") | np.pad(x, 0, mode="mean") | np.pad(x, ((0, 0), (0, 1)), mode="wrap")
 """
 OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # its reshape has no copy=, its clip needs a bound
@@ -77,6 +77,22 @@ def test_flat_reaches_an_array_however_it_lies(part):
         assert np.array_equal(ft.jit(f)(given), want)
         assert np.array_equal(ft.vmap(f)(np.stack([X + 1, given]))[1], want)
     ft.check_grads(f, X)
+
+
+@pytest.mark.parametrize("make", [lambda x: np.tile(x, (2, 1)), lambda x: np.meshgrid(x, x)[0], lambda x: np.meshgrid(x, x)[1]])
+def test_what_is_made_by_repeating_has_memory_of_its_own_in_a_row(make):
+    def f(x):
+        y = make(x)
+        y.ravel()[0] = 7.0
+        y.reshape(-1)[1] *= 3.0
+        return y
+
+    want = f(X[0])
+    assert want[0, 0] == 7.0
+    assert np.array_equal(ft.vjp(f, X[0])[0], want)
+    assert np.array_equal(ft.jit(f)(X[0]), want)
+    for axis in (0, 1):
+        assert np.array_equal(ft.vmap(f, in_axes=axis)(np.stack([X[1], X[0]], axis))[1], want)
 
 
 def test_a_copy_of_an_argument_with_gaps_stays_one_when_the_argument_is_written_to():

@@ -28,12 +28,13 @@ import numpy as np
 from functrace import errors, tree
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
-from functrace.locks import COPY, Lock, writeable
+from functrace.locks import COPY, Lock, _locks, sampled, writeable
 from functrace.references import IN_LIST, IN_LOCAL
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
+_VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "functrace"))  # packages that read no attributes of a program's objects
@@ -43,7 +44,14 @@ _ABSENT = object()  # what a name stands for that has no value
 
 
 def _elements(x: Any) -> list[Any]:
+    if _is_frame(x):
+        return [*x.arrays, *x.axes]
     return list(x.ravel()) if isinstance(x, np.ndarray) else list(x)
+
+
+def _is_frame(x: Any) -> bool:
+    """Whether it is what holds a pandas Series' or DataFrame's columns, where no Python attribute shows them."""
+    return type(x).__module__ == "pandas.core.internals.managers"
 
 
 def _keys(x: Any) -> tuple[Any, ...]:
@@ -186,6 +194,10 @@ class Bindings:
             anything = callable(x) and getattr(x, "__name__", None) in _ANY  # by another name
             if anything:
                 self.names[x.__name__] = None
+            if isinstance(x, _VIEWS):
+                x = x.mapping
+            elif isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, (type, types.ModuleType)):
+                x = x.__self__  # a method: `table.get`
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
             seen.add(id(x))
@@ -267,8 +279,9 @@ class Bindings:
             found += [
                 self._bind(f"{name}[{k!r}]", get, k) for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
             ]
-        elif isinstance(x, _COPIED):
-            found += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
+        elif isinstance(x, _COPIED) or _is_frame(x):
+            _, held = self._bind(name, _elements, x)
+            found += [(name, v) for v in (x.arrays if _is_frame(x) else held)[:_LIMIT]]  # labels are never written to
         elif isinstance(x, (attrgetter, methodcaller)):
             self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
@@ -329,13 +342,14 @@ def _root(x: np.ndarray[Any, Any]) -> Any:
 
 
 class Watched:
-    """An array that others could write to. A large one that the program itself reads is locked."""
+    """An array that others could write to. A large one that the program itself reads is locked, or what it is a view of."""
 
     __slots__ = ("array", "digest", "lock")
 
     def __init__(self, x: np.ndarray[Any, Any], lock: bool) -> None:
-        self.array = x
-        self.lock = Lock(x) if lock and x.nbytes > COPY and x.base is None else None
+        self.array, root = x, _root(x)
+        lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or id(root) in _locks)
+        self.lock = Lock(root) if lock else None
         self.digest = digest(x)
 
     def changed(self) -> bool:
@@ -345,19 +359,14 @@ class Watched:
 
 def digest(x: Any) -> tuple[Any, ...]:
     """The shape, dtype and elements of an array that is not locked, 64 elements of a larger one."""
-    if x.nbytes <= COPY:
-        return x.shape, x.dtype, x.tobytes()
-    return (
-        x.shape,
-        x.dtype,
-        bytes(np.ascontiguousarray(x.reshape(-1)[:: x.size // 64] if x.flags.c_contiguous else x.flat[:: x.size // 64])),
-    )
+    return x.shape, x.dtype, x.tobytes() if x.nbytes <= COPY else sampled(x)
 
 
-def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]]) -> list[Watched]:
+def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: bool = False) -> list[Watched]:
     """Those of the arrays that constants came from that someone else holds, and the arrays `known` to be read.
 
-    An array that only `sources` refers to was made by the function itself, and can't change.
+    An array that only `sources` refers to was made by the function itself, and can't change. `lock`: of those known, the ones with a name
+    of their own, of which a program may hold an element, or a sum, that can't be traced back to them.
     """
     out: dict[int, Watched] = {}
     for k in range(len(sources)):
@@ -368,7 +377,7 @@ def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]]) -> list[W
             alone = root.base is None and getrefcount(root) <= IN_LOCAL + own and getrefcount(sources[k]) <= IN_LIST - 1 + own + one
             if not alone or id(root) in known:
                 out[id(sources[k])] = Watched(sources[k], True)
-    for key, (_, x) in known.items():
+    for key, (name, x) in known.items():
         if key not in out and writeable(x) and x.dtype.kind != "O":
-            out[key] = Watched(x, False)
+            out[key] = Watched(x, lock and name.isidentifier())
     return list(out.values())

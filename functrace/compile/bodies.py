@@ -32,11 +32,11 @@ class Parts:
         """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
         number = dict(zip(body.inputs, inputs))
         made = {row[1] for row in body.code}
-        for place, x in enumerate(body.template):
+        for place in sorted({i for row in body.code for i in row[2]}.union(body.outputs)):
             if place not in number and place not in made:
-                self.consts.append(x)
+                self.consts.append(body.template[place])
                 number[place] = -len(self.consts)
-                self.kinds[number[place]] = kind_of(x)
+                self.kinds[number[place]] = kind_of(self.consts[-1])
         for primitive, out, ins, params in body.code:
             number[out] = self.next
             self.next += 1

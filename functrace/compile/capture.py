@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
@@ -123,7 +122,6 @@ class Capture(ProgramTrace):
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
-        self.frames.base = sys._getframe(1)
         self.instructions: list[Instruction] = []
         self.consts: list[Any] = []
         self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants

@@ -163,7 +163,7 @@ class Jitted(Wrapped[P, R]):
             leaves, treedef = tree.called(*call)
             specs: list[Any] = []
             inputs: list[Any] = []
-            others: list[Any] = []
+            others = [y for _, x, *_ in statics for y in tree.leaves(x) if callable(y) or type(y).__hash__ is object.__hash__]  # no values
             for x in leaves:
                 t = type(x)
                 if t is np.ndarray:
@@ -321,7 +321,7 @@ class Jitted(Wrapped[P, R]):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
         with self._lock:
             variant.side_effects, variant.bindings = changed, bindings
-            variant.arrays = list({id(w.array): w for w in (*variant.arrays, *watched(captured.sources, bindings.arrays))}.values())
+            variant.arrays = list({id(w.array): w for w in (*variant.arrays, *watched(captured.sources, bindings.arrays, True))}.values())
             variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
             variant.last = path
 

@@ -6,6 +6,8 @@ values and parameters. A guard is an instruction too: it has no result, and says
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,10 +31,7 @@ class Kind(NamedTuple):
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -92,8 +91,7 @@ class Program:
 
     def with_(self, instructions: Iterable[Instruction], outputs: Sequence[int] | None = None) -> Program:
         """The same program with other instructions."""
-        new = Program.__new__(Program)
-        new.ninputs, new.consts, new.kinds, new.names, new.next = self.ninputs, self.consts, self.kinds, self.names, self.next
+        new = copy.copy(self)
         new.instructions, new.outputs = list(instructions), list(self.outputs if outputs is None else outputs)
         return new
 
@@ -124,7 +122,7 @@ class Program:
 
     @errors.boundary
     def __call__(self, *inputs: Any) -> list[Any]:
-        """The outputs for these inputs, arrays or numbers as they were recorded, or traced values."""
+        """The outputs for these inputs, arrays or numbers, or traced values, which are taken in the dtypes that were recorded."""
         given = [*map(as_numpy, inputs)]
         if len(given) != self.ninputs or not all(hasattr(x, "dtype") for x in given):
             raise errors.CallError(
@@ -141,7 +139,11 @@ class Program:
                     f"and was given {errors.describe(x)}.\n"
                     "  A recording is of one shape: record the function anew, or use vmap for a batch."
                 )
-        return interpret(self, inputs)
+            if kind is not None and kind.form == NUMBER:
+                given[k] = inputs[k]
+            elif kind is not None and x.dtype != kind.dtype:  # operations on integers would be others than were recorded
+                given[k] = x.astype(kind.dtype)
+        return interpret(self, given)
 
     def __repr__(self) -> str:
         return show(self)
@@ -192,7 +194,7 @@ class GuardError(Exception):
 
 def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """Run a program one instruction after another, on plain or traced values: the meaning of a program."""
-    values = {k: x if (kind := program.kinds.get(k)) is not None and kind.form == NUMBER else as_numpy(x) for k, x in enumerate(inputs)}
+    values = dict(enumerate(inputs))
     for k, x in enumerate(program.consts):
         values[-1 - k] = x
     for i in program.instructions:

@@ -281,7 +281,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
     shape = np.broadcast_shapes(*(x.shape for x in lines))
     grids = lines if sparse else [np.broadcast_to(x, shape) for x in lines]
-    return _tuple_or_list()(map(np.copy, grids) if copy else grids)
+    return _tuple_or_list()([np.copy(x, "C") for x in grids] if copy else grids)
 
 
 # diagonals and triangles

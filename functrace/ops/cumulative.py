@@ -20,7 +20,7 @@ from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.out import giving_out
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.reduce import flipped
+from functrace.ops.reduce import divisible, flipped
 from functrace.ops.registry import Sample, apart, given, implements, one
 from functrace.ops.shape import along
 from functrace.ops.ufuncs import looped, only_axis, stepwise
@@ -113,6 +113,8 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 def _uncumprod(g: Any, ans: Any, x: Any, axis: int) -> Any:
+    if divisible(ans, x):
+        return flipped(np.cumsum(flipped(g * ans, axis), axis=axis), axis) / x
     return shifted(ans, axis, 1) * _back(x, g, axis)
 
 

@@ -71,11 +71,14 @@ def _wide(x: Any, ans: Any) -> Any:
 
 
 def _power_x(t: Any, _ans: Any, x: Any, y: Any) -> Any:
-    # y == 0 gives 0, whatever x: d/dx 1. Elsewhere x**(y-1) is right at 0 to every order, as long as y stays a constant.
+    # y == 0 gives 0, whatever x: d/dx 1; but a y that may vary, where x is not 0, has a derivative there. Elsewhere x**(y-1) is
+    # right at 0 to every order, as long as y stays a constant.
     if type(y) in (int, float) and y:
         return t * (y * _product(x, y - 1))
     y = _wide(y, _ans)
     zero = y == 0
+    if isinstance(y, Tracer):
+        zero = zero & ~(np.abs(x) >= np.finfo(y.dtype).tiny)
     return _told(zero, t * safe(y * x ** safe(y - 1, zero, 1.0), zero, 0.0))
 
 
@@ -189,10 +192,17 @@ arctan2 = elementwise(
     domain=(_AWAY, _AWAY),
     note="both derivatives are 0 at (0, 0)",
 )
+
+
+def _nothing(t: Any, _ans: Any, _x: Any, _y: Any) -> Any:
+    """No derivative: zeros that a selection made, which times infinity are nothing."""
+    return where(np.False_, t, np.zeros((), t.dtype))
+
+
 heaviside = elementwise(
     "heaviside",
     np.heaviside,
-    lambda t, _ans, _x, _y: np.zeros_like(t),
+    _nothing,
     lambda t, _ans, x, _y: selected(np.equal(x, 0), t),
     domain=(_AWAY, _WIDE),
     samples=[Sample(lambda rng: (np.array([-1.0, 0.0, 2.0]), rng.normal(size=3)), wrt=(1,))],
@@ -266,7 +276,7 @@ copysign = elementwise(
     "copysign",
     np.copysign,
     lambda t, _ans, x, y: t * (np.sign(x) * np.copysign(1, y)).astype(t.dtype),
-    lambda t, _ans, _x, _y: np.zeros_like(t),
+    _nothing,
     domain=(_AWAY, _AWAY),
 )
 
@@ -390,9 +400,7 @@ def divmod(x1: Any, x2: Any, /) -> Any:
     return np.floor_divide(x1, x2), np.remainder(x1, x2)
 
 
-nextafter = elementwise(
-    "nextafter", np.nextafter, same, lambda t, _ans, _x, _y: np.zeros_like(t), note="the derivative is that of its first argument"
-)
+nextafter = elementwise("nextafter", np.nextafter, same, _nothing, note="the derivative is that of its first argument")
 spacing = constant("spacing", np.spacing)
 
 

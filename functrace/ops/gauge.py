@@ -12,13 +12,12 @@ The phase is LAPACK's where it makes one component real (found by looking), so t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import value
+from functrace.core.tracer import Tracer, value
 from functrace.ops.kinds import general, undeclared_constant
 
 
@@ -126,33 +125,26 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
         )
 
 
-def _triangle(x: Any, lower: bool) -> tuple[Any, Any]:
-    """A mask of what is on one side of the diagonal, and the real part of what is on it."""
-    n = x.shape[-1]
-    side = np.tri(n, k=-1, dtype=bool)
-    return side if lower else side.T, real(x) * np.eye(n, dtype=bool)
+def _weights(found: Any, like: Any, lower: bool) -> Any:
+    """What a cotangent of a matrix and its adjoint, added, counts at each place."""
+    if not isinstance(found, Tracer) and np.all(found):
+        return 0.5
+    n, dtype = like.shape[-1], real(like).dtype
+    side = np.tri(n, k=-1, dtype=dtype) + np.eye(n, dtype=dtype) / 2
+    return np.where(found, 0.5, side if lower else side.T)
 
 
-def _mirrored(g: Any, _ans: Any, _x: Any, lower: bool, exact: bool) -> Any:
-    if exact:
-        return (g + adjoint(g)) / 2
-    side, middle = _triangle(g, lower)
-    return (g + adjoint(g)) * side + middle
-
-
-def _mirror(t: Any, _ans: Any, _x: Any, lower: bool, exact: bool) -> Any:
-    if exact:
-        return (t + adjoint(t)) / 2
-    side, middle = _triangle(t, lower)
-    half = t * side
-    return half + adjoint(half) + middle
+def _mirror(t: Any, _ans: Any, _x: Any, found: Any, lower: bool) -> Any:
+    half = t * _weights(found, t, lower)
+    return half + adjoint(half)
 
 
 mirror: Any = general(
     "mirror",
-    lambda x, _lower, _exact: x,
-    _mirrored,
-    jvps=(_mirror,),
+    lambda x, _found, _lower: x,
+    lambda g, _ans, _x, found, lower: (g + adjoint(g)) * _weights(found, g, lower),
+    None,
+    jvps=(_mirror, None),
     stacks=2,
 )
 
@@ -160,23 +152,10 @@ mirror: Any = general(
 def _hermitian_ones(x: Any) -> Any:
     mirrored = np.conjugate(np.swapaxes(x, -1, -2)) if x.dtype.kind == "c" else np.swapaxes(x, -1, -2)
     scale = np.maximum.reduce(np.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
-    return np.logical_and.reduce(np.abs(x - mirrored) <= 64 * _precision(x) * scale, axis=(-2, -1))
+    return np.logical_and.reduce(np.abs(x - mirrored) <= 64 * _precision(x) * scale, axis=(-2, -1), keepdims=True)
 
 
-# an op, so that a program that `jit` records is guarded by the answer, not by the matrix
-_are_hermitian = undeclared_constant("are_hermitian", _hermitian_ones)
-
-
-def _where_hermitian(x: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-    """What to take where a matrix of the stack or batch is Hermitian, and where it is not."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
-    if x.dtype.kind not in "fc":
-        return no()
-    found = _are_hermitian(x)
-    if np.all(value(found)):
-        return yes()
-    return no() if not np.any(value(found)) else np.where(found[..., None, None], yes(), no())
+_are_hermitian = undeclared_constant("are_hermitian", _hermitian_ones)  # an op: a program decides anew, and looks at no matrix
 
 
 def hermitian(x: Any, lower: bool) -> Any:
@@ -185,14 +164,16 @@ def hermitian(x: Any, lower: bool) -> Any:
     Where the value is Hermitian, so is taken to be the argument, and the gradient is Hermitian too, as in JAX and PyTorch. Where it
     is not, the derivative is with respect to the triangle that is read. Under a Hermitian parametrisation both are the same.
     """
-    return _where_hermitian(x, lambda: mirror(x, lower, True), lambda: mirror(x, lower, False))
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    return mirror(x, _are_hermitian(x), lower) if x.dtype.kind in "fc" else x
 
 
 def full_hermitian(x: Any) -> Any:
     """`x`, of which a function reads the lower triangle, with the upper one made to fit."""
-
-    def fitted() -> Any:
-        low = np.tril(x, -1)
-        return low + adjoint(low) + real(x) * np.eye(x.shape[-1], dtype=bool)
-
-    return _where_hermitian(x, lambda: mirror(x, True, True), fitted)
+    same = hermitian(x, True)
+    found = _are_hermitian(x) if x.dtype.kind in "fc" else np.False_
+    if not isinstance(found, Tracer) and np.all(found):
+        return same
+    low = np.tril(x, -1)
+    return np.where(found, same, low + adjoint(low) + real(x) * np.eye(x.shape[-1], dtype=bool))

@@ -60,7 +60,13 @@ def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
     return _array(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
 
 
-INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _array)
+def _indexes(base: Any, _key: Any) -> bool:
+    """What is read of `x.flat` is a copy."""
+    parent = getattr(base, "parent", None)
+    return _array(base) and (parent is None or parent[1] is not FLAT)
+
+
+INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _indexes)
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, _reshapes)
 RAVEL = View(shape.reshape, _back, lambda base, _shape: _array(base) and lying(base).flags.c_contiguous)
@@ -136,10 +142,14 @@ def shared(x: Any) -> bool:
     return x.parent is not None
 
 
+def _repeats(x: np.ndarray[Any, Any]) -> bool:
+    return any(n > 1 and not step for n, step in zip(x.shape, x.strides))
+
+
 def lying(x: Tracer) -> Any:
     """An array that lies in memory as NumPy's would."""
     parent = getattr(x, "parent", None)
-    if parent is None and type(x.value) is np.ndarray and type(x) is not BatchTracer:
+    if parent is None and type(x.value) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.value):
         return x.value
     chain = []
     while parent is not None:
@@ -151,8 +161,12 @@ def lying(x: Tracer) -> Any:
         batches += isinstance(found, BatchTracer)
         found = found.value
     found = np.asarray(found)
-    if batches:  # an example for itself has no gaps, whatever lies between its elements
-        found = np.empty_like(found[(0,) * batches]) if found.size else np.empty(x.shape)
+    if batches:
+        found = found[(0,) * batches] if found.size else np.empty(x.shape)
+    if _repeats(found):  # what was made by repeating has memory of its own
+        found = np.empty(found.shape)
+    elif batches:  # an example for itself has no gaps, whatever lies between its elements
+        found = np.empty_like(found)
     for how, params in reversed(chain):
         found = how.read(found, *map(_settled, params))
     return found

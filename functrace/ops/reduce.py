@@ -102,26 +102,31 @@ def flipped(x: Any, axis: int) -> Any:
 
 def _shifted_product(x: Any, axis: int) -> Any:
     """The product of the elements before each one along an axis, without division."""
-    first, rest = along(axis, slice(0, 1)), x[along(axis, slice(0, -1))]
-    if not isinstance(x, np.ndarray):
-        return np.cumprod(np.concatenate([np.ones_like(x[first]), rest], axis=axis), axis=axis)
-    out = np.empty_like(x)
-    out[first] = 1
-    np.multiply.accumulate(rest, axis, out=out[along(axis, slice(1, None))])
-    return out
+    before = [np.ones_like(x[along(axis, slice(0, 1))]), x[along(axis, slice(0, -1))]]
+    return np.cumprod(np.concatenate(before, axis=axis), axis=axis)
 
 
-def _unprod(g: Any, _ans: Any, x: Any, axis: int) -> Any:
-    # The product of all the others, from both sides: no division, so any number of zeros is right, to every order.
-    others = _shifted_product(x, axis) * flipped(_shifted_product(flipped(x, axis), axis), axis)
-    return np.expand_dims(g, axis) * others
+def divisible(ans: Any, x: Any) -> bool:
+    """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost."""
+    if type(x) is not np.ndarray or x.dtype.kind not in "fc":
+        return False
+    size = np.abs(ans)
+    return bool(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf)))
+
+
+def _others(ans: Any, x: Any, axis: int) -> Any:
+    """The product of all the others of each element along an axis."""
+    if divisible(ans, x):
+        return np.expand_dims(ans, axis) / x
+    # From both sides: no division, so any number of zeros is right, to every order.
+    return _shifted_product(x, axis) * flipped(_shifted_product(flipped(x, axis), axis), axis)
 
 
 prod: Op = general(
     "prod",
     lambda x, axis: np.prod(x, axis=axis),  # one axis, not negative
-    _unprod,
-    jvps=(lambda t, _ans, x, axis: np.sum(_unprod(np.ones(_ans.shape, _ans.dtype), None, x, axis) * t, axis=axis),),
+    lambda g, ans, x, axis: np.expand_dims(g, axis) * _others(ans, x, axis),
+    jvps=(lambda t, ans, x, axis: np.sum(_others(ans, x, axis) * t, axis=axis),),
     batch=lambda _size, _flags, args, params: prod(args[0], params[0] + 1),
 )
 

@@ -420,7 +420,7 @@ def scale_by_rms(decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False) -> G
         *means, vs = fields
         vs = [_average(v, decay, np.square(g)) for v, g in zip(vs, gs)]
         means = [[_average(m, decay, g) for m, g in zip(ms, gs)] for ms in means]  # one if centered, else none
-        spread = [v - np.square(m) for v, m in zip(vs, means[0])] if centered else vs
+        spread = [np.maximum(v - np.square(m), 0) for v, m in zip(vs, means[0])] if centered else vs  # rounding may go below 0
         return [g / (_root(v) + cast(eps, v)) for g, v in zip(gs, spread)], *means, vs
 
     return _stateful("rmsprop", CenteredState if centered else SquaresState, step)

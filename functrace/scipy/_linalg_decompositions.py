@@ -27,7 +27,6 @@ from functrace.scipy._linalg_systems import (
     solve_triangular,
 )
 from functrace.scipy._shared import one_of
-from functrace.transforms.batching import vmap
 
 # decompositions
 
@@ -81,12 +80,10 @@ def _packed(a: Any) -> tuple[Any, Any]:
 _SIZES = ((3, 3), (4, 2), (2, 4))
 
 
-@declared("lu", *(_apart(*s) for s in _SIZES), _apart(3, 3, permute_l=True), _apart(3, 3, p_indices=True), one(2, 3, 4))
+@declared("lu", *(_apart(*s) for s in _SIZES), _apart(3, 3, permute_l=True), _apart(3, 3, p_indices=True), one(2, 3, 4), core=(2,))
 def lu(a: Any, permute_l: bool = False, p_indices: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.lu`; the permutation is constant."""
     a = _array(a)
-    if a.ndim > 2:
-        return vmap(lambda x: lu(x, permute_l, p_indices))(a)
     packed, order = _packed(a)
     (m, n), k = a.shape, min(a.shape)
     lower = packed[:, :k] * np.tri(m, k, k=-1, dtype=bool) + np.eye(m, k, dtype=a.dtype)
@@ -99,7 +96,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False, **_unused: Any)
     return (back[:, None] == np.arange(m)).astype(a.real.dtype), lower, upper
 
 
-@declared("lu_factor", *(_apart(*s) for s in _SIZES))
+@declared("lu_factor", *(_apart(*s) for s in _SIZES), core=(2,))
 def lu_factor(a: Any, **_unused: Any) -> Any:
     """`scipy.linalg.lu_factor`; the pivots are constant."""
     a = _array(a)
@@ -116,6 +113,7 @@ def lu_factor(a: Any, **_unused: Any) -> Any:
         )
         for t in (0, 1, 2)
     ),
+    core=(0, 2),
 )
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, **_unused: Any) -> Any:
     """`scipy.linalg.lu_solve`; the factors may be traced too."""
@@ -130,7 +128,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, **_unused: Any) -> Any:
 
 @declared("qr",
     _apart(3, 3), *(_apart(*s, mode="economic") for s in _SIZES), _apart(4, 2, mode="r"), _apart(2, 4, mode="r"),
-    _apart(4, 3, mode="economic", pivoting=True), note="full rank; extra columns only through their projector",
+    _apart(4, 3, mode="economic", pivoting=True), core=(2,), note="full rank; extra columns only through their projector",
 )  # fmt: skip
 def qr(a: Any, mode: str = "full", pivoting: bool = False, **_unused: Any) -> Any:
     refuse("qr", mode=(None if mode in ("full", "economic", "r") else mode, None))
@@ -144,7 +142,7 @@ def qr(a: Any, mode: str = "full", pivoting: bool = False, **_unused: Any) -> An
     return (*np.linalg.qr(a, "complete" if mode == "full" else "reduced"), *order)
 
 
-@declared("rq", _apart(3, 3), _apart(2, 4, mode="economic"), _apart(3, 3, mode="r"))
+@declared("rq", _apart(3, 3), _apart(2, 4, mode="economic"), _apart(3, 3, mode="r"), core=(2,))
 def rq(a: Any, mode: str = "full", **_unused: Any) -> Any:
     """`scipy.linalg.rq`: the QR decomposition seen from the last row."""
     refuse("rq", mode=(None if mode in ("full", "economic", "r") else mode, None))
@@ -153,7 +151,7 @@ def rq(a: Any, mode: str = "full", **_unused: Any) -> Any:
     return flip(r) if mode == "r" else (flip(r), flip(q))
 
 
-@declared("qr_multiply", _apart(4, 3, (2, 4)), _apart(4, 3, (3, 2), mode="left"), _apart(4, 3, (4,)))
+@declared("qr_multiply", _apart(4, 3, (2, 4)), _apart(4, 3, (3, 2), mode="left"), _apart(4, 3, (4,)), core=(2, 2))
 def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.qr_multiply`, for matrices that are not wide."""
     a, c = _array(a), _array(c)
@@ -177,7 +175,7 @@ def svdvals(a: Any, **_unused: Any) -> Any:
     return np.linalg.svdvals(_array(a))
 
 
-@declared("diagsvd", one(3, M=3, N=4), one(3, M=4, N=3))
+@declared("diagsvd", one(3, M=3, N=4), one(3, M=4, N=3), core=(1, 0, 0))
 def diagsvd(s: Any, M: int, N: int) -> Any:
     s = lift(s)
     return (np.eye(M, s.shape[0], dtype=s.dtype) * s) @ np.eye(s.shape[0], N, dtype=s.dtype)
@@ -271,7 +269,7 @@ _TRIDIAGONAL = [
 ]
 
 
-@declared("eigh_tridiagonal", *_TRIDIAGONAL)
+@declared("eigh_tridiagonal", *_TRIDIAGONAL, core=(1, 1))
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
     d, e = _array(d), _array(e)
     full = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
@@ -284,12 +282,12 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False, select: Any = "
     )
 
 
-@declared("eigvalsh_tridiagonal", *_TRIDIAGONAL)
+@declared("eigvalsh_tridiagonal", *_TRIDIAGONAL, core=(1, 1))
 def eigvalsh_tridiagonal(d: Any, e: Any, select: Any = "a", select_range: Any = None, **_unused: Any) -> Any:
     return eigh_tridiagonal(d, e, True, select, select_range)
 
 
-@declared("eig_banded", _half(4), _half(4, lower=True))
+@declared("eig_banded", _half(4), _half(4, lower=True), core=(2,))
 def eig_banded(
     a_band: Any, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: Any = "a",
     select_range: Any = None, **_unused: Any,
@@ -299,7 +297,7 @@ def eig_banded(
     return _chosen(w, v, *_part(select, select_range), not eigvals_only)
 
 
-@declared("eigvals_banded", _half(4), _half(4, lower=True))
+@declared("eigvals_banded", _half(4), _half(4, lower=True), core=(2,))
 def eigvals_banded(
     a_band: Any, lower: bool = False, overwrite_a_band: bool = False, select: Any = "a", select_range: Any = None, **_more: Any
 ) -> Any:

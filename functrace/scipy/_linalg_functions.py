@@ -57,6 +57,7 @@ def expm(A: Any) -> Any:
     "expm_frechet",
     Sample(lambda rng: (0.5 * rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), wrt=(0, 1)),
     each((2, 2), (2, 2), compute_expm=False),
+    core=(2, 2),
 )
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
     one_of("method", method, None, "SPS", "blockEnlarge")
@@ -124,7 +125,7 @@ def polar(a: Any, side: str = "right") -> Any:
 # spaces
 
 
-@declared("orth", _apart(4, 2), _apart(3, 3))
+@declared("orth", _apart(4, 2), _apart(3, 3), core=(2,))
 def orth(A: Any, rcond: Any = None) -> Any:
     """`scipy.linalg.orth`, at constant rank."""
     A = _array(A)
@@ -132,7 +133,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
     return u[..., :, : _rank(s, A.shape, rcond)]
 
 
-@declared("null_space", _apart(2, 3), note="of several dimensions only through the projector, since the basis is a choice")
+@declared("null_space", _apart(2, 3), core=(2,), note="of several dimensions only through the projector, since the basis is a choice")
 def null_space(A: Any, rcond: Any = None, **_unused: Any) -> Any:
     """`scipy.linalg.null_space`, at constant rank."""
     A = _array(A)
@@ -145,7 +146,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
     return int(np.sum(s > np.max(s) * rcond))
 
 
-@declared("subspace_angles", each((4, 2), (4, 2)), each((5, 2), (5, 1)))
+@declared("subspace_angles", each((4, 2), (4, 2)), each((5, 2), (5, 1)), core=(2, 2))
 def subspace_angles(A: Any, B: Any) -> Any:
     """`scipy.linalg.subspace_angles` (Knyazev and Argentati 2002)."""
     a, b = orth(A), orth(B)
@@ -159,7 +160,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
     return np.where(near, near_angles[::-1], np.arccos(np.where(near, one, np.minimum(cosines, 1.0))))[::-1]
 
 
-@declared("orthogonal_procrustes", _apart(3, 3, (3, 3)), each((4, 2), (4, 2)))
+@declared("orthogonal_procrustes", _apart(3, 3, (3, 3)), each((4, 2), (4, 2)), core=(2, 2))
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
     u, w, vt = np.linalg.svd(transposed(transposed(_array(B)) @ conj(_array(A))))
     return u @ vt, np.sum(w)
@@ -208,7 +209,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 declared("solve_lyapunov", _stable((3, 3), (3, 3)))(lambda a, q: solve_continuous_lyapunov(a, q))
 
 
-@declared("solve_discrete_lyapunov", _stable((3, 3), (3, 3)), _stable((3, 3), (3, 3), method="bilinear"))
+@declared("solve_discrete_lyapunov", _stable((3, 3), (3, 3)), _stable((3, 3), (3, 3), method="bilinear"), core=(2, 2))
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """`scipy.linalg.solve_discrete_lyapunov`: A X A^H - X + Q = 0."""
     one_of("method", method, None, "direct", "bilinear")
@@ -245,7 +246,7 @@ def _riccati(name: str, residual: Any) -> None:
     sample = Sample(
         lambda rng: (0.5 * rng.normal(size=(2, 2)), rng.normal(size=(2, 1)), np.diag([1.0, 2.0]), np.array([[1.5]])), wrt=(0, 1)
     )
-    declared(name, sample)(solve)
+    declared(name, sample, core=(2, 2, 2, 2))(solve)
 
 
 def _discrete(x: Any, a: Any, b: Any, q: Any, r: Any) -> Any:
@@ -272,51 +273,42 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return _cat(c[..., ::-1], r[..., 1:])[..., m - 1 + np.arange(n) - np.arange(m)[:, None]]
 
 
-@declared("circulant", each((3,)), each((2, 3)))
+@declared("circulant", each((3,)), each((2, 3)), core=(1,))
 def circulant(c: Any) -> Any:
-    c = lift(c)
-    k = np.arange(c.shape[-1])
-    return c[..., (k[:, None] - k) % max(len(k), 1)]
+    k = np.arange(c.shape[0])
+    return c[(k[:, None] - k) % max(len(k), 1)]
 
 
 @declared("hankel", each((3,)), each((3,), (4,)))
 def hankel(c: Any, r: Any = None) -> Any:
-    c = lift(c)
-    r = 0 * c if r is None else lift(r)
-    return _cat(c, r[..., 1:])[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
+    c = np.ravel(lift(c))
+    r = 0 * c if r is None else np.ravel(lift(r))
+    return _cat(c, r[1:])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
 
 
-def _placed(n: int, row: Any, below: Any) -> Any:
+def _placed(row: Any, below: Any) -> Any:
     """A square matrix with this first row, and these elements below the diagonal."""
-    dtype = np.result_type(row.dtype, below.dtype)
-    stacked = np.broadcast_shapes(row.shape[:-1], below.shape[:-1])
-    rest = np.where(np.eye(n - 1, n, dtype=bool), below[..., :, None], np.zeros((), dtype))
-    parts = ((row[..., None, :].astype(dtype), 1), (rest, n - 1))
-    return np.concatenate([np.broadcast_to(part, (*stacked, count, n)) for part, count in parts], axis=-2)
+    n = row.shape[0]
+    return np.concatenate([row[None], np.where(np.eye(n - 1, n, dtype=bool), below[:, None], np.zeros((), below.dtype))])
 
 
-@declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)))
+@declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)), core=(1,))
 def companion(a: Any) -> Any:
-    a = lift(a)
-    n = a.shape[-1] - 1
-    return _placed(n, -a[..., 1:] / (1.0 * a[..., :1]), np.ones(n - 1, a.dtype))
+    return _placed(-a[1:] / (1.0 * a[:1]), np.ones(a.shape[0] - 2, a.dtype))
 
 
-@declared("leslie", each((3,), (2,)))
+@declared("leslie", each((3,), (2,)), core=(1, 1))
 def leslie(f: Any, s: Any) -> Any:
-    f = lift(f)
-    return _placed(f.shape[-1], f, lift(s))
+    return _placed(f, s)
 
 
-@declared("fiedler", each((3,)))
+@declared("fiedler", each((3,)), core=(1,))
 def fiedler(a: Any) -> Any:
-    a = lift(a)
-    return np.abs(a[..., :, None] - a[..., None, :])
+    return np.abs(a[:, None] - a)
 
 
-@declared("fiedler_companion", Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)))
+@declared("fiedler_companion", Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)), core=(1,))
 def fiedler_companion(a: Any) -> Any:
-    a = lift(a)
     n = a.shape[0] - 1
     if n < 2:
         return -a[1:][:, None] / a[0] if n else a[:0]
@@ -328,14 +320,13 @@ def fiedler_companion(a: Any) -> Any:
     return (np.zeros((n, n), a.dtype) * a[0]).at[np.concatenate(rows), np.concatenate(columns)].set(np.concatenate(values))
 
 
-@declared("convolution_matrix", *(each((3,), n=5, mode=mode) for mode in ("full", "same", "valid")))
+@declared("convolution_matrix", *(each((3,), n=5, mode=mode) for mode in ("full", "same", "valid")), core=(1, 0))
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    a = lift(a)
-    m = a.shape[-1]
+    m = a.shape[0]
     k = np.arange(m + n - 1)[:, None] - np.arange(n)
-    full = a[..., np.clip(k, 0, m - 1)] * ((k >= 0) & (k < m))
+    full = a[np.clip(k, 0, m - 1)] * ((k >= 0) & (k < m))
     start = {"full": 0, "same": (min(m, n) - 1) // 2, "valid": min(m, n) - 1}[mode]
-    return full[..., start : start + {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode], :]
+    return full[start : start + {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]]
 
 
 @declared("block_diag", each((2, 2), (1, 3)), each((2,), (2, 1), ()))
@@ -350,11 +341,10 @@ def block_diag(*arrs: Any) -> Any:
     return np.concatenate(rows, axis=-2)
 
 
-@declared("khatri_rao", each((3, 2), (4, 2)))
+@declared("khatri_rao", each((3, 2), (4, 2)), core=(2, 2))
 def khatri_rao(a: Any, b: Any) -> Any:
     """`scipy.linalg.khatri_rao`: the Kronecker products of the columns."""
-    a, b = lift(a), lift(b)
-    return np.reshape(a[..., :, None, :] * b[..., None, :, :], (*a.shape[:-2], -1, a.shape[-1]))
+    return np.reshape(a[:, None, :] * b[None], (-1, a.shape[1]))
 
 
 def _pair(c_or_cr: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,33 @@ from functrace.ops.linalg import regular
 from functrace.ops.registry import Sample, each
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import bound, declarer, double, single
+from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
 
 
-def declared(name: str, *samples: Sample, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for functions that are given what is optional by name, however it was passed."""
+def declared(name: str, *samples: Sample, core: tuple[int, ...] = (), **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for functions that are given what is optional by name, however it was passed; mapped over the axes of each argument before
+    the `core` ones, unless they see to that themselves, or (0) it has none.
+    """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        _declared(name, *samples, **more)(_by_name(getattr(_scipy, name, None), function))
+        _declared(name, *samples, **more)(_by_name(getattr(_scipy, name, None), function, core))
         return function
 
     return enter
 
 
-def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+def _mapped(function: Callable[..., Any], core: tuple[int, ...], needed: Sequence[Any], rest: dict[str, Any]) -> Any:
+    needed = [lift(x) if n else x for x, n in zip(needed, core)] if core else needed
+    extra = [n and max(x.ndim - n, 0) for x, n in zip(needed, core)]
+    if not any(extra):
+        return function(*needed, **rest)
+    axes = [0 if k == max(extra) else None for k in extra]
+    return vmap(lambda *xs: _mapped(function, core, xs, rest), in_axes=axes)(*needed)
+
+
+def _by_name(own: Any, function: Callable[..., Any], core: tuple[int, ...]) -> Callable[..., Any]:
     signature = inspect.signature(own or function)
     parameters = signature.parameters.values()
     if own is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
@@ -41,7 +53,7 @@ def _by_name(own: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         given = bound(call.__name__, signature, args, kwargs).arguments
         needed = [given.pop(p.name) for p in parameters if p.default is p.empty]
-        return function(*needed, **given)
+        return _mapped(function, core, needed, given)
 
     call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
     return call
@@ -85,7 +97,7 @@ def _triangular_first(g: Any, ans: Any, a: Any, _b: Any, lower: bool, unit: bool
 
 _triangular: Any = general(
     "scipy.linalg.solve_triangular",
-    lambda a, b, lower, unit: _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit),  # b is a matrix
+    lambda a, b, lower, unit: _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False),  # b is a matrix
     _triangular_first,
     lambda g, _ans, a, _b, lower, unit: _triangular(transposed(a), g, not lower, unit),
     jvps=(
@@ -108,6 +120,7 @@ def _vector(b: Any, solve: Callable[[Any], Any]) -> Any:
     _definite(3, (3,), trans=1),
     _definite(3, (3, 2), trans="T", unit_diagonal=True),
     _definite(3, (3,), trans="C", lower=True),
+    core=(2, 2),
 )
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_unused: Any) -> Any:
     a = _array(a)
@@ -180,7 +193,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_u
     return np.linalg.norm(lift(a), ord, axis, keepdims)
 
 
-@declared("lstsq", each((4, 2), (4,)), each((4, 2), (4, 3)), each((2, 3), (2,)), note="the derivative at constant rank")
+@declared("lstsq", each((4, 2), (4,)), each((4, 2), (4, 3)), each((2, 3), (2,)), core=(2, 2), note="the derivative at constant rank")
 def lstsq(a: Any, b: Any, cond: Any = None, lapack_driver: Any = None, **_unused: Any) -> Any:
     refuse("lstsq", lapack_driver=(lapack_driver if lapack_driver not in ("gelsd", "gelss") else None, None))
     a, b = _array(a), _array(b)
@@ -209,7 +222,7 @@ def cholesky(a: Any, lower: bool = False, **_unused: Any) -> Any:
     return np.linalg.cholesky(_array(a), upper=not lower)
 
 
-@declared("cho_factor", _definite(3), _definite(3, lower=True))
+@declared("cho_factor", _definite(3), _definite(3, lower=True), core=(2,))
 def cho_factor(a: Any, lower: bool = False, **_unused: Any) -> Any:
     a = _array(a)
     return np.where(_mask(bool(lower), False, a.shape[-1]), cholesky(a, lower), a), np.bool_(lower)
@@ -243,26 +256,29 @@ def _flipped(ab: Any, lower: int, upper: int) -> Any:
     return ab[(lower + upper - np.arange(lower + upper + 1))[:, None], columns] * inside
 
 
-def _banded_first(g: Any, ans: Any, ab: Any, _b: Any, lower: int, upper: int) -> Any:
+def _banded_first(g: Any, ans: Any, ab: Any, _b: Any, lower: int, upper: int, _check: bool) -> Any:
     rows, inside = _rows(ab.shape[0], ab.shape[1], upper)
-    return -np.sum(_banded(_flipped(ab, lower, upper), g, upper, lower)[rows] * ans, axis=-1) * inside
+    return -np.sum(_banded(_flipped(ab, lower, upper), g, upper, lower, False)[rows] * ans, axis=-1) * inside
 
 
 _banded: Any = general(
     "scipy.linalg.solve_banded",
-    lambda ab, b, lower, upper: _scipy.solve_banded((lower, upper), ab, b),  # b is a matrix
+    lambda ab, b, lower, upper, check: _scipy.solve_banded((lower, upper), ab, b, check_finite=check),  # b is a matrix
     _banded_first,
-    lambda g, _ans, ab, _b, lower, upper: _banded(_flipped(ab, lower, upper), g, upper, lower),
+    lambda g, _ans, ab, _b, lower, upper, _check: _banded(_flipped(ab, lower, upper), g, upper, lower, False),
 )
 _BANDS = Sample(lambda rng: ((1, 2), rng.normal(size=(4, 5)) + 5 * np.eye(4)[[2]].T, rng.normal(size=(5, 2))), wrt=(1, 2))
 
 
 @declared(
-    "solve_banded", _BANDS, Sample(lambda rng: ((1, 1), rng.normal(size=(3, 4)) + 4 * np.eye(3)[[1]].T, rng.normal(size=4)), wrt=(1, 2))
+    "solve_banded",
+    _BANDS,
+    Sample(lambda rng: ((1, 1), rng.normal(size=(3, 4)) + 4 * np.eye(3)[[1]].T, rng.normal(size=4)), wrt=(1, 2)),
+    core=(0, 2, 2),
 )
-def solve_banded(l_and_u: Any, ab: Any, b: Any, **_unused: Any) -> Any:
+def solve_banded(l_and_u: Any, ab: Any, b: Any, check_finite: bool = True, **_unused: Any) -> Any:
     """`scipy.linalg.solve_banded`, in linear time, its derivative too."""
-    return _vector(b, lambda c: _banded(_array(ab), c, *map(int, l_and_u)))
+    return _vector(b, lambda c: _banded(_array(ab), c, *map(int, l_and_u), check_finite))
 
 
 def _both_halves(ab: Any, lower: bool) -> tuple[Any, int]:
@@ -289,13 +305,13 @@ def _half(n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
     )
 
 
-@declared("solveh_banded", _half(4, (4,)), _half(4, (4, 2), lower=True))
+@declared("solveh_banded", _half(4, (4,)), _half(4, (4, 2), lower=True), core=(2, 2))
 def solveh_banded(ab: Any, b: Any, lower: bool = False, **_unused: Any) -> Any:
     full, k = _both_halves(_array(ab), lower)
     return solve_banded((k, k), full, b)
 
 
-@declared("cholesky_banded", _half(4), _half(4, lower=True))
+@declared("cholesky_banded", _half(4), _half(4, lower=True), core=(2,))
 def cholesky_banded(ab: Any, lower: bool = False, **_unused: Any) -> Any:
     """`scipy.linalg.cholesky_banded`, by the dense matrix."""
     full, k = _both_halves(_array(ab), lower)

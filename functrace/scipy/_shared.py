@@ -87,6 +87,16 @@ def real(x: Any, name: str = "scipy.stats") -> Any:
     return x if x.dtype == np.float64 else x.astype(float)
 
 
+def with_axes(x: Any, *counts: int) -> Any:
+    """An array that must have so many axes."""
+    if x.ndim not in counts:
+        raise ValueError(
+            f"an array with {counts[0]} axes is wanted, got {errors.describe(x)}.\n  At {errors.user_line()}.\n"
+            "  Map over many with functrace.vmap."
+        )
+    return x
+
+
 def root(x: Any) -> Any:
     """The square root, with derivative zero at 0."""
     zero = x == 0

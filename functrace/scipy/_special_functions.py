@@ -286,11 +286,11 @@ op("stdtridf", *inverse("stdtr", 0, None, 1), domain=((0.74, 0.8), (2.8, 3.2)))
 
 # noncentral chi square, F and t: DLMF 10.25.2, 13.2.2 for the sums over the Poisson weights
 def _chi2_density(x: Any, k: Any, nc: Any) -> Any:
-    far = x * nc > 1e4  # where hyp0f1 would overflow; DLMF 10.39.9
+    far = x * nc > np.maximum(1e4, 1400 * k)  # where hyp0f1 would overflow; DLMF 10.39.9
     near = 0.5 * powers(-(x + nc) / 2 - s.gammaln(k / 2), (k / 2 - 1, x / 2)) * s.hyp0f1(k / 2, safe(nc * x / 4, far, 1.0))
     x, nc = np.sqrt(safe(x, ~far, 1.0)), np.sqrt(safe(nc, ~far, 1.0))
     gone = abs(x - nc) > 40
-    size = 0.5 * (x / nc) ** (k / 2 - 1) * np.exp(-((x - nc) ** 2) / 2) * s.ive(k / 2 - 1, safe(x * nc, gone, 1.0))
+    size = 0.5 * np.exp((k / 2 - 1) * np.log(x / nc) - (x - nc) ** 2 / 2 + np.log(s.ive(k / 2 - 1, safe(x * nc, gone, 1.0))))
     return np.where(far, np.where(gone, 0, size), near)
 
 

@@ -247,6 +247,11 @@ def along_each(name: str, k: int, rate: float) -> Map:
     return derivatives
 
 
+def followed(moved: Any, slope: Any) -> Any:
+    """How the argument of a function moves that keeps its value, which `moved`; not at an end of the range, where neither moves."""
+    return np.where((moved == 0) & ~((abs(slope) > 0) & (abs(slope) < np.inf)), 0, 0 - moved / slope)
+
+
 def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
     """The maps of the inverse of the function `of` in its argument `unknown`.
 
@@ -262,8 +267,7 @@ def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
             slope = forward[unknown](1.0, p, *values)
             if j is None:
                 return t / slope
-            moved = forward[j](t, p, *values)
-            return np.where(moved == 0, 0, -moved / slope)  # at an end of the range, where neither moves
+            return followed(forward[j](t, p, *values), slope)
 
         return rule
 

@@ -9,12 +9,13 @@ import numpy as np
 import scipy.special as sp
 import scipy.stats as _scipy
 
+from functrace import errors
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import diagonal, full_hermitian, transposed
 from functrace.ops.registry import Sample, implements
 from functrace.scipy._linalg_systems import solve_triangular
-from functrace.scipy._shared import real
+from functrace.scipy._shared import real, with_axes
 from functrace.scipy._special_functions import multigammaln
 
 _LOG2, _LOG_2PI = float(np.log(2.0)), float(np.log(2 * np.pi))
@@ -46,7 +47,7 @@ def _spd(rng: Any, n: int) -> Any:
 
 def _factor(cov: Any) -> tuple[Any, Any]:
     """The Cholesky factor of a covariance matrix, and the logarithm of its determinant."""
-    factor = np.linalg.cholesky(full_hermitian(real(cov)))
+    factor = np.linalg.cholesky(full_hermitian(with_axes(real(cov), 2)))
     return factor, 2 * np.sum(np.log(diagonal(factor)))
 
 
@@ -101,29 +102,31 @@ def _dirichlet_args(rng: Any) -> tuple[Any, ...]:
 
 @_declare("dirichlet", "logpdf pdf", _dirichlet_args, (0, 1))
 def _dirichlet(x: Any, alpha: Any) -> Any:
-    x, alpha = _float(x), _float(alpha)
-    if x.shape[0] + 1 == alpha.shape[0]:
+    x, alpha = _float(x), with_axes(_float(alpha), 1)
+    if x.shape[:1] == (alpha.shape[0] - 1,):
         x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)], axis=0)
+    if x.shape[:1] != alpha.shape:
+        raise ValueError(f"x has {x.shape[:1]} entries along its first axis, alpha {alpha.shape}.\n  At {errors.user_line()}.")
     terms = sp.xlogy(np.reshape(alpha - 1, (-1, *(1,) * (x.ndim - 1))), x)
     return np.sum(terms, axis=0) - np.sum(sp.gammaln(alpha)) + sp.gammaln(np.sum(alpha))
 
 
 @_declare("dirichlet", "mean", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
 def _dirichlet_mean(alpha: Any) -> Any:
-    alpha = _float(alpha)
+    alpha = with_axes(_float(alpha), 1)
     return alpha / np.sum(alpha)
 
 
 @_declare("dirichlet", "var", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
 def _dirichlet_var(alpha: Any) -> Any:
-    alpha = _float(alpha)
+    alpha = with_axes(_float(alpha), 1)
     total = np.sum(alpha)
     return alpha * (total - alpha) / (total * total * (total + 1))
 
 
 @_declare("dirichlet", "entropy", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
 def _dirichlet_entropy(alpha: Any) -> Any:
-    alpha = _float(alpha)
+    alpha = with_axes(_float(alpha), 1)
     total = np.sum(alpha)
     spread = (total - alpha.shape[-1]) * sp.psi(total) - np.sum((alpha - 1) * sp.psi(alpha))
     return np.sum(sp.gammaln(alpha)) - sp.gammaln(total) + spread
@@ -140,7 +143,7 @@ def _multinomial(x: Any, n: Any, p: Any) -> Any:
 
 @_declare("dirichlet_multinomial", "logpmf pmf", lambda rng: (np.array([1, 3, 2]), rng.uniform(1.2, 3.0, size=3), 6), (1,))
 def _dirichlet_multinomial(x: Any, alpha: Any, n: Any) -> Any:
-    x, alpha, n = (real(a) for a in (x, alpha, n))
+    n, (x, alpha) = real(n), np.broadcast_arrays(real(x), real(alpha))
     total = np.sum(alpha, axis=-1)
     out = sp.gammaln(total) + sp.gammaln(n + 1) - sp.gammaln(n + total)
     out = out + np.sum(sp.gammaln(x + alpha) - sp.gammaln(alpha) - sp.gammaln(x + 1), axis=-1)

@@ -23,7 +23,11 @@ def _log_mills(y: Any) -> Any:
 
 
 def _skew_t(z: Any, a: Any, b: Any) -> Any:
-    return z / np.sqrt(a + b + z * z)
+    """(1 + z / r) / 2, r = sqrt(a + b + z**2): where a beta variable is; what it lacks of 1 is this of -z."""
+    r = np.sqrt(a + b + z * z)
+    up = z > 0
+    both = r + np.where(up, z, -z)
+    return np.where(up, both, (a + b) / both) / (2 * r)
 
 
 def _pearson(z: Any, skew: Any) -> tuple[Any, Any]:
@@ -38,11 +42,20 @@ def _turn(z: Any, c: Any) -> Any:
     return np.where(far, 1 - part, part)
 
 
+def _log_ive(v: Any, x: Any) -> Any:
+    """log(I_v(x)) - x, also where that is too small for a number: DLMF 10.39.9."""
+    i = sp.ive(v, x)
+    gone = ~(i > 1e-290)
+    y = np.where(gone, x, 1.0)
+    series = v * np.log(y / 2) - y - sp.gammaln(v + 1) + np.log(sp.hyp0f1(v + 1, y * y / 4))
+    return np.where(gone, series, np.log(np.where(gone, 1.0, i)))
+
+
 def _ncx2(z: Any, df: Any, nc: Any) -> Any:
     x, n = np.sqrt(z), np.sqrt(nc)
     far = x * n > 1e9  # where SciPy's ive is NaN; DLMF 10.40.1
-    ive = np.where(far, (2 * np.pi * x * n) ** -0.5, sp.ive(df / 2 - 1, np.where(far, 1.0, x * n)))
-    return sp.xlogy(df / 4 - 0.5, z / nc) - (x - n) ** 2 / 2 - _LOG2 + np.log(ive)
+    log_ive = np.where(far, -np.log(2 * np.pi * x * n) / 2, _log_ive(df / 2 - 1, np.where(far, 1.0, x * n)))
+    return sp.xlogy(df / 4 - 0.5, z / nc) - (x - n) ** 2 / 2 - _LOG2 + log_ive
 
 
 def _nct(z: Any, n: Any, nc: Any) -> Any:
@@ -126,9 +139,9 @@ MORE: dict[str, Law] = {
     ),
     "jf_skew_t": Law(
         "a b", (0.4, 2.2, 3.1),
-        lambda z, a, b: (a + 0.5) * np.log1p(_skew_t(z, a, b)) + (b + 0.5) * np.log1p(-_skew_t(z, a, b)) - (a + b - 1) * _LOG2
+        lambda z, a, b: (a + 0.5) * np.log(_skew_t(z, a, b)) + (b + 0.5) * np.log(_skew_t(-z, a, b)) + 2 * _LOG2
         - sp.betaln(a, b) - np.log(a + b) / 2,
-        cdf=lambda z, a, b: sp.betainc(a, b, (1 + _skew_t(z, a, b)) / 2), sf=lambda z, a, b: sp.betainc(b, a, (1 - _skew_t(z, a, b)) / 2),
+        cdf=lambda z, a, b: sp.betainc(a, b, _skew_t(z, a, b)), sf=lambda z, a, b: sp.betainc(b, a, _skew_t(-z, a, b)),
     ),
     "mielke": Law(
         "k s", (0.8, 1.6, 2.3), lambda z, k, s: np.log(k) + (k - 1) * np.log(z) - (1 + k / s) * np.log1p(z**s), _POSITIVE,
@@ -187,14 +200,6 @@ def _combinations(n: Any, k: Any) -> Any:
 
 def _mass(shapes: str, at: Any, log: Formula, support: Any = (0, _INF), **more: Any) -> Law:
     return Law(shapes, at, log, support, discrete=True, **more)
-
-
-def _log_ive(v: Any, x: Any) -> Any:
-    """log(I_v(x)) - x, also where that is too small for a number: DLMF 10.39.9."""
-    i = sp.ive(v, x)
-    gone = ~(i > 1e-290)
-    series = v * np.log(x / 2) - x - sp.gammaln(v + 1) + np.log(sp.hyp0f1(v + 1, x * x / 4))
-    return np.where(gone, series, np.log(np.where(gone, 1.0, i)))
 
 
 _probability: Any = lambda p: (p >= 0) & (p <= 1)

@@ -143,7 +143,7 @@ def pmean(
     a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
     mean = gmean if np.ndim(p) == 0 and p == 0 else _mean_of("pmean", lambda x: x**p, lambda y: y ** (1 / p))
-    return mean(a, axis, dtype, weights, nan_policy, keepdims=keepdims)
+    return mean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
 
 
 def _standard_error(x: Any, axis: int, ddof: int) -> Any:
@@ -184,7 +184,7 @@ _limited("tsem", _standard_error)
 def trim_mean(x: Any, axis: int, proportiontocut: float) -> Any:
     x = np.moveaxis(np.sort(x, axis=axis), axis, 0)
     cut = int(proportiontocut * x.shape[0])
-    return np.mean(x[cut : x.shape[0] - cut], axis=0)
+    return np.where(np.any(np.isnan(x), axis=0), np.nan, np.mean(x[cut : x.shape[0] - cut], axis=0))
 
 
 @_declared(

@@ -13,7 +13,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import one_of
+from functrace.scipy._shared import one_of, root
 from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _summary, kstat, kurtosis, skew
 
 
@@ -74,7 +74,10 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
         x, y, axis = np.reshape(x, -1), np.reshape(y, -1), 0
     dx, dy = (a - np.mean(a, axis=axis, keepdims=True) for a in (x, y))
     r = np.sum(dx * dy, axis=axis) / (np.sqrt(np.sum(dx * dx, axis=axis)) * np.sqrt(np.sum(dy * dy, axis=axis)))
+    r = np.clip(r, -1, 1)  # beyond which rounding may take it
     half = x.shape[axis] / 2 - 1
+    if not half:
+        return Test(np.round(r), 0 * r + 1)
     return _symmetric(r, lambda r: sp.betainc(half, half, (1 + r) / 2), alternative)
 
 
@@ -105,9 +108,9 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> A
     n = x.shape[0]
     dx, dy = x - np.mean(x), y - np.mean(y)
     xx, xy, yy = np.mean(dx * dx), np.mean(dx * dy), np.mean(dy * dy)
-    r, slope = xy / np.sqrt(xx * yy), xy / xx
-    stderr = np.sqrt((1 - r * r) * yy / xx / (n - 2))
-    p = _student(r * np.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2.0, alternative).pvalue
+    r, slope = np.clip(xy / np.sqrt(xx * yy), -1, 1), xy / xx
+    stderr = root((1 - r * r) * yy / xx / max(n - 2, 1))
+    p = _student(r * np.sqrt((n - 2) / ((1 - r + 1e-20) * (1 + r + 1e-20))), n - 2.0, alternative).pvalue  # as SciPy's, finite
     return _line(slope, np.mean(y) - slope * np.mean(x), r, p, stderr, stderr * np.sqrt(xx + np.mean(x) ** 2))
 
 

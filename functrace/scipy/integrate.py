@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate as _scipy
 
-from functrace.core.tracer import value
+from functrace.core.tracer import Tracer, value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, one
@@ -31,6 +31,7 @@ from functrace.ops.statistics import as_float
 from functrace.scipy._integrate_equations import _face
 from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.optimize import as_args
+from functrace.transforms.custom import stop_gradient
 
 _declared = declarer(_scipy)
 
@@ -81,12 +82,19 @@ def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, i
     return np.moveaxis(_started(out, initial), -1, axis)
 
 
+def _over(a: Any, b: Any) -> Any:
+    """a / b, or 0 where b, a width, is 0, as SciPy has it."""
+    none = b == 0
+    return np.where(none, 0, a / np.where(none, 1, b))
+
+
 def _parabolas(y: Any, h: Any) -> Any:
     """Integrals over pairs of intervals, of the parabolas through three points each."""
     before, after = h[..., ::2], h[..., 1::2]
-    both, ratio = before + after, before / after
+    both, ratio = before + after, _over(before, after)
     first, middle, last = y[..., :-2:2], y[..., 1:-1:2], y[..., 2::2]
-    return np.sum(both / 6 * (first * (2 - 1 / ratio) + middle * (both * both / (before * after)) + last * (2 - ratio)), axis=-1)
+    parts = first * (2 - _over(1, ratio)) + middle * _over(both * both, before * after) + last * (2 - ratio)
+    return np.sum(both / 6 * parts, axis=-1)
 
 
 def _listed(*shape: int) -> Sample:  # lists, since SciPy's result of single precision is double for some lengths only
@@ -105,9 +113,9 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         return _parabolas(y, h)
     a, b = (w if x is not None else w.astype(float) for w in (h[..., -2], h[..., -1]))
     end = (
-        (2 * b**2 + 3 * a * b) / (6 * (a + b)) * y[..., -1]
-        + (b**2 + 3 * a * b) / (6 * a) * y[..., -2]
-        - b**3 / (6 * a * (a + b)) * y[..., -3]
+        _over(2 * b**2 + 3 * a * b, 6 * (a + b)) * y[..., -1]
+        + _over(b**2 + 3 * a * b, 6 * a) * y[..., -2]
+        - _over(b**3, 6 * a * (a + b)) * y[..., -3]
     )
     return _parabolas(y[..., :-1], h[..., :-1]) + end
 
@@ -153,7 +161,7 @@ def _gauss(n: int) -> tuple[Any, Any]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _rule(f: Callable[[Any], Any], low: float, width: float, n: int) -> Any:
+def _rule(f: Callable[[Any], Any], low: Any, width: Any, n: int) -> Any:
     nodes, weights = _gauss(n)
     total: Any = 0.0
     for x, w in zip(nodes, weights):
@@ -165,10 +173,10 @@ def _size(x: Any) -> float:
     return float(np.max(np.abs(value(x)), initial=0.0))
 
 
-def _adaptive(f: Callable[[Any], Any], epsabs: float, epsrel: float, limit: int, cuts: list[float]) -> tuple[Any, float]:
+def _adaptive(f: Callable[[Any], Any], epsabs: float, epsrel: float, limit: int, cuts: list[Any]) -> tuple[Any, float]:
     """The integral of `f` over [0, 1], by halving the interval with the largest error, and the estimated error."""
 
-    def part(low: float, width: float) -> tuple[float, float, float, Any]:
+    def part(low: Any, width: Any) -> tuple[float, Any, Any, Any]:
         fine = _rule(f, low, width, 21)
         return _size(fine - _rule(f, low, width, 10)), low, width, fine
 
@@ -214,11 +222,18 @@ def quad(
     func: Any, a: Any, b: Any, args: Any = (), full_output: Any = 0, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8, limit: int = 50,
     points: Any = None, weight: Any = None, complex_func: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    """`scipy.integrate.quad`; `points` may be given where the limits are plain numbers."""
+    """`scipy.integrate.quad`; a traced place where the integrand jumps is to be among `points`."""
     refuse("quad", weight=(weight, None), full_output=(full_output or None, None), **{k: (v or None, None) for k, v in more.items()})
     args = as_args(args)
-    cuts = [] if points is None else sorted(float((p - value(a)) / (value(b) - value(a))) for p in points)
-    return _adaptive(_ends(lambda x: func(x, *args), a, b), epsabs, epsrel, limit, cuts)
+    integrand: Any = lambda x: func(x, *args)
+    held: Any = lambda v: stop_gradient(v) if isinstance(v, Tracer) else v
+    low, high = held(a), held(b)
+    cuts = [] if points is None else sorted([(p - low) / (high - low) for p in points], key=value)
+    total, error = _adaptive(_ends(integrand, low, high), epsabs, epsrel, limit, cuts)
+    for sign, end, fixed in ((1, b, high), (-1, a, low)):
+        if end is not fixed and not _infinite(end):  # what a moving end adds, from where it is: 0, with all its derivatives
+            total = total + sign * _rule(integrand, fixed, end - fixed, 5)
+    return total, error
 
 
 @_face()

@@ -351,7 +351,8 @@ def curve_fit(
         rest = open_f(c)(x, *(p[k] for k in range(count))) - y
         return w @ rest if w.ndim > 1 else w * rest
 
-    data = (tree.map(lift, xdata), lift(ydata) * 1.0, weight, captured)
+    places = lift(xdata) if isinstance(xdata, (list, tuple)) else tree.map(lift, xdata)
+    data = (places, lift(ydata) * 1.0, weight, captured)
     found = least_squares(residual, start, bounds=bounds, method="trf", args=data, xtol=1e-15, ftol=1e-15, gtol=1e-15)
     cov = np.linalg.inv(found.jac.T @ found.jac)
     return found.x, cov if absolute_sigma else cov * (2 * found.cost / (found.fun.shape[0] - count))

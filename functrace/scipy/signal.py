@@ -23,7 +23,7 @@ from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
-from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single
+from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single, with_axes
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn
 from functrace.scipy._signal_products import flip, mode_of, product
 from functrace.scipy.ndimage import rank_filter
@@ -83,7 +83,7 @@ _EDGES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: Any) -> Any:
     """A convolution of images; `start(n)` is where mode "same" begins for a kernel of length n."""
     one_of("mode", mode, "full", "valid", "same")
-    a, v = lift(in1), lift(in2)
+    a, v = with_axes(lift(in1), 2), with_axes(lift(in2), 2)
     if mode == "valid":
         return product(a, v, mode, "direct")
     padded = a
@@ -173,12 +173,9 @@ _FILTERS = [
 )
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """`scipy.signal.lfilter`; the coefficients and the state may be traced too."""
-    b, a, x = as_float(b), as_float(a), as_float(x)
-    if max(b.ndim, a.ndim) > 1:
-        raise ValueError(f"lfilter: b and a must be 1-D, got {b.ndim} and {a.ndim} dimensions")
-    b, a = np.reshape(b, -1), np.reshape(a, -1)
+    b, a = (with_axes(np.atleast_1d(as_float(c)), 1) for c in (b, a))
     state = None if zi is None else np.moveaxis(as_float(zi), axis, -1)
-    y, final = _filter(b, a, np.moveaxis(x, axis, -1), state)
+    y, final = _filter(b, a, np.moveaxis(as_float(x), axis, -1), state)
     return np.moveaxis(y, -1, axis) if zi is None else (np.moveaxis(y, -1, axis), np.moveaxis(final, -1, axis))
 
 
@@ -289,7 +286,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 @_declared("deconvolve", Sample(lambda rng: (rng.normal(size=6), np.array([2.0, 0.5, 0.3])), wrt=(0, 1)))
 def deconvolve(signal: Any, divisor: Any) -> Any:
-    num, den = as_float(signal), as_float(divisor)
+    num, den = with_axes(as_float(signal), 1), with_axes(as_float(divisor), 1)
     n, d = num.shape[0], den.shape[0]
     if d > n:
         return np.zeros(0), num
@@ -376,7 +373,7 @@ def _median(volume: Any, kernel_size: Any = None) -> Any:
 
 _SPREAD: Any = lambda rng: (rng.permutation(20).reshape(4, 5) + 0.1 * rng.random((4, 5)),)
 _declared("medfilt", Sample(_SPREAD), Sample(_SPREAD, {"kernel_size": (1, 3)}))(_median)
-_declared("medfilt2d", Sample(_SPREAD))(lambda input, kernel_size=3: _median(input, kernel_size))
+_declared("medfilt2d", Sample(_SPREAD))(lambda input, kernel_size=3: _median(with_axes(lift(input), 2), kernel_size))
 _declared("order_filter", Sample(lambda rng: (*_SPREAD(rng), np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]]), 2)))(_ranked)
 
 

@@ -28,6 +28,7 @@ from functrace.scipy import _stats_multivariate as _multivariate  # noqa: F401
 from functrace.scipy import _stats_summary as _summary
 from functrace.scipy import _stats_tests as _tests
 from functrace.scipy._shared import late, real
+from functrace.scipy._special_kinds import followed
 from functrace.scipy._stats_laws import LAWS, Law
 from functrace.scipy._stats_moments import beyond, in_argument, summary
 from functrace.scipy._stats_rarer import MASSES, MORE
@@ -173,7 +174,7 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
         def rule(t: Any, ans: Any, _q: Any, *shapes: Any) -> Any:
             spread = [s + 0 * ans for s in shapes]
             moved = in_argument(lambda *s: formula(ans, *s), spread, k)[1]
-            found = np.where(moved == 0, 0.0, -moved / slope(ans, spread))
+            found = followed(moved, slope(ans, spread))
             if callable(law.support):  # at an end that moves it moves with it
                 for which in (0, 1):
                     edge, pace = in_argument(lambda *s, which=which: law.support(*s)[which] + 0 * s[k], spread, k)

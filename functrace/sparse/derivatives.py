@@ -89,7 +89,6 @@ def _boolean(matrix: Any) -> Any:
     matrix = matrix.tocsr().astype(bool)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    matrix.sort_indices()
     return matrix
 
 

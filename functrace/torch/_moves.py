@@ -84,7 +84,7 @@ def _undiagonal(g: Any, _r: Any, _x: Any, offset: int, i: int, j: int) -> Any:
 _DIAGONAL = Op("Diagonal", _diagonal, [_undiagonal], "DiagonalBackward", view=True)
 _STRIDED = _seen("AsStrided", _as_strided, "AsStridedScatter", strided)
 _UNFOLD = _seen("Unfold", _windows, "UnfoldBackward", plain=_overlap)
-_PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1), lambda g, _s: _joined(g).conj())
+_PAIRS = _seen("ViewAsReal", _pairs, "ViewAsComplex", lambda a: np.stack([a.real, a.imag], -1), lambda g, _s: _joined(in_order(g)).conj())
 _JOINED = _seen("ViewAsComplex", _joined, "ViewAsReal", lambda a: complex_of(a[..., 0], a[..., 1]), lambda g, _s: _pairs(g.conj()))
 
 
@@ -173,7 +173,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     """A view of the tensor's memory with the strides given, counted in elements."""
     base = input if input._base is None else input._base
     if not isinstance(base._a, Tracer) and not base._a.flags.c_contiguous:
-        raise NotImplementedError("as_strided: the memory must belong to a contiguous tensor; call .contiguous() first.")
+        base = base.permute(sorted(range(base._a.ndim), key=lambda k: -base._a.strides[k]))  # as its elements lie
+        if not base._a.flags.c_contiguous:
+            raise NotImplementedError("as_strided: the memory must belong to a tensor without gaps; call .contiguous() first.")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     if len(size) != len(stride):

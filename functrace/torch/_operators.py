@@ -164,6 +164,8 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """To the nearest integer, halves to even; or to `decimals` digits."""
     if not decimals:
         return FUNCTIONS["_round"](input)
+    if input._a.dtype.kind in "biu":
+        raise NotImplementedError(f"\"round_cpu\" not implemented for '{input.dtype.scalar}'")
     return call(DIGITS, (input,), (decimals,))
 
 

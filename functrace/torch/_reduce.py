@@ -371,10 +371,11 @@ def _soft(name: str, op: Op) -> Callable[..., Any]:
 softmax, log_softmax = _soft("softmax", _SOFTMAX), _soft("log_softmax", _LOG_SOFTMAX)
 
 
-def _unprod(g: Any, _r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
+def _unprod(g: Any, r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
     if k is None:
-        return np.reshape(PROD.vjps[0](g, None, np.reshape(x, -1), 0), x.shape)
-    return PROD.vjps[0](np.squeeze(g, k) if keepdim else g, None, x, k)
+        return np.reshape(PROD.vjps[0](np.reshape(g, ()), np.reshape(r, ()), np.reshape(x, -1), 0), x.shape)
+    g, r = (np.squeeze(a, k) if keepdim else a for a in (g, r))
+    return PROD.vjps[0](g, r, x, k)
 
 
 _PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod], lies=in_order) for k in (0, 1)]

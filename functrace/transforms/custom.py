@@ -22,7 +22,7 @@ from functrace.ops.kinds import undeclared_constant
 from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, number, reading, same
-from functrace.transforms.masks import dense, sparse, transposed
+from functrace.transforms.masks import ruled, transposed
 from functrace.transforms.tracing import ProgramTrace, replaced
 from functrace.transforms.wrapped import Wrapped
 
@@ -219,7 +219,7 @@ def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args:
     """The results of a call's rule, given cotangents of `likes`, or tangents. Of ours they keep the masks of a masked replay."""
     call, residuals = params
     run: Any = lambda gs: rule(call.residuals(residuals, args), args, ans, gs)
-    return dense(run, given) if call.by_hand else sparse(run, given, likes)
+    return ruled(run, given, likes, call.by_hand)
 
 
 CALL = Primitive(  # params: the call, and its residuals

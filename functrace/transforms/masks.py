@@ -78,20 +78,16 @@ def _marks(live: Any) -> Any:
     return live * (1 + (np.arange(live.size) * _GOLDEN % 1).reshape(live.shape))
 
 
-def dense(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any]) -> list[Any]:
-    """The results of a rule by hand, which gets no masks: they are live all over."""
+def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
+    """The results of a call's rule. One by hand gets no masks: they are live all over. To one of ours the cotangents of `likes` that
+    there are none of are live nowhere, and what depends on no mask is none.
+    """
     trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
     if trace is None:
         return rule(given)
-    out = rule([g.value if isinstance(g, MaskTracer) else g for g in given])
-    return [None if d is None else trace.tracer(d, np.ones(np.shape(d), bool)) for d in out]
-
-
-def sparse(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any] = ()) -> list[Any]:
-    """The results of a rule of ours: none where they depend on nothing that is given, as the cotangents of `likes` that are not."""
-    trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
-    if trace is None:
-        return rule(given)
+    if by_hand:
+        out = rule([g.value if isinstance(g, MaskTracer) else g for g in given])
+        return [None if d is None else trace.tracer(d, np.ones(np.shape(d), bool)) for d in out]
     given = [*given]
     for k, y in enumerate(likes):
         if given[k] is None and y.dtype.kind in "fc":

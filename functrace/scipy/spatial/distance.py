@@ -25,7 +25,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, declarer, late, root
+from functrace.scipy._shared import by_name, declarer, late, root, with_axes
 
 _declared = declarer(_scipy)
 Metric = Callable[..., Any]
@@ -63,10 +63,7 @@ def _metric(*samples: Sample) -> Callable[[Metric], Metric]:
         METRICS[name] = metric
 
         def function(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
-            u, v = as_float(u), as_float(v)
-            if u.ndim != 1 or v.ndim != 1:
-                raise ValueError(f"{name}: two vectors are wanted, not {errors.describe(u)} and {errors.describe(v)}.")
-            return metric(u, v, *args, **kwargs)
+            return metric(with_axes(as_float(u), 1), with_axes(as_float(v), 1), *args, **kwargs)
 
         return _declared(name, *samples)(function)
 
@@ -77,47 +74,48 @@ def _vectors(*kwargs: dict[str, Any]) -> list[Sample]:
     return [Sample(lambda rng: _rows(rng, (3,), (3,)), kw, (0, 1)) for kw in ({}, *kwargs)]
 
 
+def _weights(w: Any) -> Any:
+    w = _double(w)
+    if np.any(w < 0):
+        raise ValueError(f"Input weights should be all non-negative\n  At {errors.user_line()}.")
+    return w
+
+
 def _sum(terms: Any, w: Any) -> Any:
-    return np.sum(terms if w is None else terms * _double(w), axis=-1)
+    return np.sum(terms if w is None else terms * _weights(w), axis=-1)
 
 
 @_metric(*_vectors({"p": 3.0}, {"p": 1, "w": _W}, {"p": np.inf}))
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    """`scipy.spatial.distance.minkowski`, along the last axis."""
     if p == 2 and w is None and u.dtype == np.float32 and _DOUBLE:
         u = _double(u)
-    gap = u - v if w is None else (u - v) * (_double(w) != 0 if p == np.inf else _double(w) ** (1 / p))
+    gap = u - v if w is None else (u - v) * (_weights(w) != 0 if p == np.inf else _weights(w) ** (1 / p))
     return np.linalg.norm(gap, ord=p, axis=-1)
 
 
 @_metric(*_vectors({"w": _W}))
 def euclidean(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.euclidean`, along the last axis."""
     return METRICS["minkowski"](u, v, 2, w)
 
 
 @_metric(*_vectors({"w": _W}))
 def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.sqeuclidean`, along the last axis."""
     return _sum((u - v) ** 2, w)
 
 
 @_metric(*_vectors({"w": _W}))
 def cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.cityblock`, along the last axis."""
     return _sum(np.abs(u - v), w)
 
 
 @_metric(*_vectors())
 def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.chebyshev`, along the last axis."""
     refuse("chebyshev", w=(w, None))
     return np.max(np.abs(u - v), axis=-1)
 
 
 @_metric(*_vectors({"w": _W}))
 def canberra(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.canberra`, along the last axis."""
     u, v = _double(u), _double(v)
     size = np.abs(u) + np.abs(v)
     none = size == 0
@@ -126,15 +124,13 @@ def canberra(u: Any, v: Any, w: Any = None) -> Any:
 
 @_metric(*_vectors({"w": _W}))
 def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.braycurtis`, along the last axis."""
     u, v = _double(u), _double(v)
     return _sum(np.abs(u - v), w) / _sum(np.abs(u + v), w)
 
 
 @_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W}, {"centered": False})))
 def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    """`scipy.spatial.distance.correlation`, along the last axis."""
-    w = None if w is None else as_float(w) / np.sum(as_float(w))
+    w = None if w is None else _weights(w) / np.sum(_double(w))
     if centered:
         u, v = (x - (np.mean(x, axis=-1) if w is None else _sum(x, w))[..., None] for x in (u, v))
     return 1 - _sum(u * v, w) / np.sqrt(_sum(u * u, w) * _sum(v * v, w))
@@ -142,19 +138,16 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 @_metric(*(Sample(_crossed, kw, (0, 1)) for kw in ({}, {"w": _W})))
 def cosine(u: Any, v: Any, w: Any = None) -> Any:
-    """`scipy.spatial.distance.cosine`, along the last axis."""
     return METRICS["correlation"](u, v, w, False)
 
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _W), wrt=(0, 1, 2)))
 def seuclidean(u: Any, v: Any, V: Any) -> Any:
-    """`scipy.spatial.distance.seuclidean`, along the last axis."""
     return np.linalg.norm(_double(u - v) / np.sqrt(as_float(V)), axis=-1)
 
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _V), wrt=(0, 1, 2)))
 def mahalanobis(u: Any, v: Any, VI: Any) -> Any:
-    """`scipy.spatial.distance.mahalanobis`, along the last axis."""
     gap = u - v
     return root(np.sum(gap @ as_float(VI) * gap, axis=-1))
 
@@ -185,7 +178,9 @@ def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str
     if found is METRICS["seuclidean"] and kwargs.get("V") is None:
         kwargs["V"] = np.var(rows, axis=0, ddof=1)
     if found is METRICS["mahalanobis"] and kwargs.get("VI") is None:
-        kwargs["VI"] = np.linalg.inv(np.cov(np.swapaxes(rows, 0, 1)))
+        if rows.shape[0] <= rows.shape[1]:
+            raise ValueError(f"{name}: the covariance matrix of {errors.describe(rows)} is singular: more rows than columns are wanted.")
+        kwargs["VI"] = np.linalg.inv(np.atleast_2d(np.cov(np.swapaxes(rows, 0, 1))))
     out = found(u, v, **{k: x for k, x in kwargs.items() if x is not None})
     return _double(out)
 
@@ -198,8 +193,8 @@ _SAMPLES: list[dict[str, Any]] = [{}, {"metric": "minkowski", "p": 3}, *({"metri
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.cdist`: the distances between the rows of two matrices."""
     refuse("cdist", out=(out, None))
-    a, b = as_float(XA), as_float(XB)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+    a, b = with_axes(as_float(XA), 2), with_axes(as_float(XB), 2)
+    if a.shape[1] != b.shape[1]:
         raise ValueError(f"cdist: two matrices with as many columns are wanted, not {errors.describe(a)} and {errors.describe(b)}.")
     return _between("cdist", metric, a[:, None, :], b[None, :, :], np.concatenate([a, b]), kwargs)
 
@@ -208,9 +203,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.pdist`: the distances of all pairs of rows, as a vector."""
     refuse("pdist", out=(out, None))
-    x = as_float(X)
-    if x.ndim != 2:
-        raise ValueError(f"pdist: a matrix is wanted, not {errors.describe(x)}.")
+    x = with_axes(as_float(X), 2)
     i, j = np.triu_indices(x.shape[0], 1)
     return _between("pdist", metric, x[i], x[j], x, kwargs)
 
@@ -219,7 +212,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     """`scipy.spatial.distance.squareform`: a vector of distances as a symmetric matrix, or back. The upper triangle is read."""
     x = as_float(X)
-    if (x.ndim == 1 and force.lower() == "tovector") or (x.ndim == 2 and force.lower() == "tomatrix") or x.ndim not in (1, 2):
+    if x.ndim not in (1, 2) or x.shape[0] != x.shape[-1] or force.lower() == ("tovector" if x.ndim == 1 else "tomatrix"):
         raise ValueError(f"squareform: {errors.describe(x)} can't be turned {force}.")
     if x.ndim == 2:
         if checks and not isinstance(x, Tracer):

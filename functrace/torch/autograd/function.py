@@ -486,6 +486,8 @@ class Variable(metaclass=_Tensors):
 
     __module__ = "torch.autograd.variable"
 
-    def __new__(cls, data: Any, requires_grad: bool = False) -> Any:
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if volatile:
+            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
         t = wrap(data._a)
         return t.requires_grad_() if requires_grad else t

@@ -15,6 +15,7 @@ from functrace.torch._contact import Tracer, chosen, value
 from functrace.torch._curves import in_blocks, logistic
 from functrace.torch._nodes import Like, Op
 from functrace.torch._reduce import grid
+from functrace.torch._views import mismatch
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -61,6 +62,8 @@ def _plain(x: Any, name: str, like: Any) -> Any:
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument 'weight'. This input cannot have requires_grad True."
         )
+    if error := mismatch(x._a, like._a):
+        raise error
     return x._a.astype(like._a.dtype, copy=False)
 
 
@@ -299,7 +302,7 @@ def _nll(x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -
         loss = -x[np.arange(len(target)), target]
         return loss if reduction == "none" else np.add.reduce(loss) / (len(target) if reduction == "mean" else 1)
     kept, safe, w = _shares(x.dtype, target, weight, ignore, reduction)
-    loss = -np.where(kept, picked(x, safe, min(1, len(x.shape) - 1)), np.zeros((), x.dtype)) * w
+    loss = np.where(kept, -picked(x, safe, min(1, len(x.shape) - 1)), np.zeros((), x.dtype)) * w
     return loss if reduction == "none" else np.sum(loss)
 
 
@@ -371,7 +374,7 @@ def nll_loss(
         )
     if weight is not None and weight._a.dtype != x.dtype:
         raise RuntimeError(f"expected scalar type {input.dtype.scalar} but found {weight.dtype.scalar}")
-    _plain(weight, "nll_loss", input)
+    _plain(weight, "nll_loss", weight)
     return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignored, reduction))
 
 
@@ -388,7 +391,7 @@ def cross_entropy(
     """`nll_loss` of `log_softmax`; or with probabilities as target, the cross entropy with them."""
     reduction = checked(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     ndim = input._a.ndim
     k = 0 if ndim == 1 else 1
     classes = input._a.shape[k]

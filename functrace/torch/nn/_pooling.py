@@ -74,7 +74,7 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
-    if type(g) is np.ndarray:
+    if type(shares[0]) is np.ndarray:
         return added(shares, g, x.shape[-d:], kernel, stride, dilation, pads)
     whole = np.reshape(np.stack(shares, axis=-d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:]))
     return overlap(whole, x.shape[-d:], kernel, stride, dilation, pads)

@@ -250,7 +250,8 @@ def _found(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:
 
 def _seen(x: Any, corner: Any) -> Any:
     """The pixels, channels first: (channels, corners, *places)."""
-    return np.take(np.reshape(np.swapaxes(x, 0, 1), (x.shape[1], x.shape[0] * math.prod(x.shape[2:]))), corner, axis=1)
+    rows = np.reshape(np.swapaxes(x, 0, 1), (x.shape[1], x.shape[0] * math.prod(x.shape[2:])))
+    return np.take(rows, corner, axis=1) if type(corner) is np.ndarray else read(rows, (slice(None), corner))
 
 
 def _grid_sample(x: Any, grid: Any, how: Sequence[Any], made: Any) -> Any:

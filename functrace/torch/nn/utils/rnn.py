@@ -113,7 +113,7 @@ def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_va
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences of a padded batch, each of its own length."""
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[: int(n)] for row, n in zip(x.unbind(0), lengths)]
+    return [row[np.arange(len(row)) < int(n)] for row, n in zip(x.unbind(0), lengths)]
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
