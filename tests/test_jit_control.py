@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.compile.bodies import Parts
 from functrace.compile.jit import JitWarning
 from functrace.transforms.control import switch
+from functrace.transforms.control_loops import ScanCall
 from tests.helpers import MODES, alike, same_in
 
 X = np.array([0.3, -0.7, 1.2])
@@ -270,3 +272,18 @@ def test_numbers_in_a_loop_are_chosen_by_python_to_the_last_bit(name, dtype):
             np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
     steps = "\n".join(line for line in loop.show().split("\n") if line.startswith("# scan"))
     assert steps and not any(word in steps for word in ("maximum(", "minimum(", "where(", "greater(", "less("))
+
+
+def test_a_compiled_body_has_the_constants_that_it_reads_and_no_others():
+    def loop(w):
+        return np.sum(ft.scan(lambda c, x: (np.tanh(w * c + x) * np.exp(-x), c * w), 0.5, np.linspace(0.0, 1.0, 5))[1])
+
+    program = ft.jit(ft.hessian(loop))
+    program(0.3)
+    bodies = [p.body for i in program.programs()[0].instructions for p in i.params if isinstance(p, ScanCall)]
+    for body in bodies:
+        parts = Parts(len(body.inputs))
+        outputs = parts.add(body, range(len(body.inputs)))
+        read = {k for row in parts.rows for k in row.args}.union(outputs)
+        assert {-1 - k for k in range(len(parts.consts))} <= read
+    assert len(bodies) > 2

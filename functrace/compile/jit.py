@@ -157,13 +157,13 @@ class Jitted(Wrapped[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            call, statics = (args, kwargs), ()
-            if self.static_argnums or self.static_argnames:
-                call, statics = self._split(args, kwargs)
+            call, statics = self._split(args, kwargs) if self.static_argnums or self.static_argnames else ((args, kwargs), ())
             leaves, treedef = tree.called(*call)
             specs: list[Any] = []
             inputs: list[Any] = []
-            others = [y for _, x, *_ in statics for y in tree.leaves(x) if callable(y) or type(y).__hash__ is object.__hash__]  # no values
+            others: list[Any] = []
+            if statics:  # objects among them that are no values
+                others += [y for s in statics for y in tree.leaves(s[1]) if callable(y) or y.__class__.__hash__ is object.__hash__]
             for x in leaves:
                 t = type(x)
                 if t is np.ndarray:

@@ -108,7 +108,7 @@ def _shifted_product(x: Any, axis: int) -> Any:
 
 def divisible(ans: Any, x: Any) -> bool:
     """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost."""
-    if type(x) is not np.ndarray or x.dtype.kind not in "fc":
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
         return False
     size = np.abs(ans)
     return bool(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf)))
