@@ -147,6 +147,25 @@ def test_a_loop_in_a_loop_may_close_over_what_differs_from_step_to_step():
     np.testing.assert_allclose(ft.grad(f)(WS[0], XS[0]), ft.grad(same)(WS[0], XS[0]))
 
 
+def test_the_index_of_a_counted_loop_is_pythons_integer():
+    body = lambda i, c: c * (2 * i - 3) / (i + 1) + 0.5**i * c + (i**2 if i > 1 else -i / 3)
+    f, python = (lambda x, lax=lax: lax.fori_loop(1, 4, body, x * 2) for lax in (control, Python))
+    x = np.ones(3, np.float32)
+    for mode in (
+        lambda f: f,
+        ft.jit,
+        ft.vmap,
+        lambda f: ft.jit(ft.grad(lambda x: f(x).sum())),
+        lambda f: lambda x: ft.jvp(f, (x,), (x,))[1],
+    ):
+        got, want = mode(f)(x), mode(python)(x)
+        assert got.dtype == want.dtype == np.float32
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    for mode in (lambda f: f, ft.jit, ft.vmap):  # NumPy makes an array's number of it, which float32 is not as wide as
+        with pytest.raises(ft.errors.ControlFlowError, match="float64"):
+            mode(lambda x: control.fori_loop(1, 4, lambda i, c: c * np.cos(i), x))(x)
+
+
 @pytest.mark.parametrize("program", [bouncing, four_ways, counted, mapped, in_a_branch, in_a_loop_in_a_loop])
 def test_one_program_goes_every_way(program):
     f = functools.partial(program, control)

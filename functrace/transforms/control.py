@@ -84,8 +84,18 @@ def scan(
 
 
 def _scan(
-    what: str, f: Any, init: Any, xs: Any, length: int | None, reverse: bool, unroll: bool, every: int | None, at_once: bool = True
+    what: str,
+    f: Any,
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    unroll: bool,
+    every: int | None,
+    at_once: bool = True,
+    counts: bool = False,
 ) -> tuple[Any, Any]:
+    """`scan`; `counts` says that `xs` stands for Python's integers."""
     carry = Carry(what, init)
     seqs, xs_def, _ = arrays(what, "xs", xs)
     length = _length(what, seqs, length)
@@ -97,7 +107,7 @@ def _scan(
         return _pair(what, f, f(carry.tree(state), slices(k)))
 
     def slices(k: int) -> Any:
-        rows = [x[k] for x in seqs]
+        rows = [int(x[k]) if counts else x[k] for x in seqs]
         for x in rows:
             if isinstance(x, np.ndarray):
                 x.flags.writeable = False  # it is a view of the caller's array
@@ -137,7 +147,8 @@ def _scan(
 
     def record(state: Sequence[Any], k: int) -> Program:
         found.clear()
-        body = every_way(flat, [*state, *(x[k] for x in seqs)], f"{what}({name_of(f)})", reads=[f], forks=forks)
+        numbers = [None] * count + [int if counts else None] * len(seqs)
+        body = every_way(flat, [*state, *(x[k] for x in seqs)], f"{what}({name_of(f)})", numbers, [f], forks)
         body.looked = body.looked or any(structure != found[0][0] for structure, _ in found)
         y_defs.extend([structure for structure, _ in found[-1:]])
         return body
@@ -293,4 +304,5 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val:
     steps = np.arange(first, max(first, last))
     if not len(steps):
         return init_val
-    return _scan("fori_loop", lambda c, i: (body_fun(i, c), None), init_val, steps, None, False, unroll is True, None)[0]  # type: ignore[no-any-return]
+    step = lambda c, i: (body_fun(i, c), None)
+    return _scan("fori_loop", step, init_val, steps, None, False, unroll is True, None, counts=True)[0]  # type: ignore[no-any-return]

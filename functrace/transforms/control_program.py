@@ -47,6 +47,9 @@ def example(x: Any) -> Any:
 
 NUMBERS = (bool, int, float, complex)  # Python's
 _KINDS = dict(zip("ifc", NUMBERS[1:]))  # by the kind of dtype that NumPy makes of them
+_ARITHMETIC = frozenset(
+    "add subtract multiply divide floor_divide remainder power square negative positive absolute".split()
+)  # Python's, too
 
 
 def number(x: Any) -> type | None:
@@ -97,7 +100,7 @@ class Recorder(ProgramTrace):
         strong: list[Any] = [a.strong() if isinstance(a, Tracer) and k and d.kind in "fc" else None for a, k, d in zip(args, kinds, dtypes)]
         args = tuple([a if x is None else x if x.dtype == d else x.astype(d) for a, x, d in zip(args, strong, dtypes)])
         out = super().process(primitive, args, params)
-        if all(kinds[apart:]) and not primitive.multi and out.dtype.kind in _KINDS:
+        if all(kinds) and primitive.name in _ARITHMETIC and out.dtype.kind in _KINDS:
             self.weak[out.slot] = _KINDS[out.dtype.kind]
         return out
 
