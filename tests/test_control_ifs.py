@@ -176,6 +176,37 @@ def test_one_program_goes_every_way(program):
         assert compiled.cache_info() == {"signatures": 1, "paths": 1, "hits": 7, "recorded": 1, "eager": 0}
 
 
+def test_what_is_done_before_an_if_is_done_once():
+    def step(c, t):
+        c = np.cos(c) + t
+        if c > 0.5:
+            c = c * 0.5
+        c = np.tanh(c)
+        if c > 0:
+            c = c * 0.9
+        return c, c
+
+    f = ft.jit(lambda x: control.scan(step, x, np.arange(5.0))[0])
+    f(np.float64(1))
+    text = f.show()
+    assert (text.count("cos("), text.count("tanh(")) == (1, 2)
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0, -1.0])
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # of the root, as NumPy's own
+def test_a_gradient_in_a_step_is_compiled_with_what_it_does_about_nan(start):
+    def walk(lax, x):
+        slope = ft.grad(lambda q: np.where(q > 0, np.sqrt(q), 0.0) - 0.1 * q**2)
+        return lax.scan(lambda q, t: (q + 0.1 * slope(q) + 0.01 * t, q), x, np.arange(8.0))[0]
+
+    f, python = functools.partial(walk, control), functools.partial(walk, Python)
+    for mode, paths in ((lambda f: f, 1), (ft.grad, 2)):  # the outer derivative looks whether it is finite itself
+        compiled = ft.jit(mode(f))
+        for x in map(np.float64, (start, 0.5, start)):
+            np.testing.assert_allclose(compiled(x), mode(python)(x), rtol=1e-9)
+        assert compiled.cache_info()["paths"] <= paths
+
+
 def many_ways(c, t):
     for k in range(6):
         c = c * 0.9 if c > 0.1 * k else c + t

@@ -162,7 +162,7 @@ class Switch:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         k = self.call.taken(inputs[0])
-        return self.branches[k](self.call.of(k, settled(inputs)))
+        return self.branches[k](settled(self.call.of(k, inputs)))
 
 
 CALLS[ScanCall] = Scan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -323,7 +323,7 @@ def every_way(
     """
     runs = itertools.count(1)
 
-    def explored(*ways: bool) -> Program:
+    def explored(*ways: bool) -> Program | _Ways:
         test = recorded(fun, inputs, what, numbers, reads, ways)
         test.looked = test.looked or next(runs) > _RUNS
         if test.fork is None or test.looked:
@@ -333,22 +333,65 @@ def every_way(
         except Exception:
             test.looked = True
             return test
-        bodies = [parts[False], parts[True]]
-        kinds = [[errors.describe(body.avals[k]) for k in body.outputs] for body in bodies]
-        test.looked = any(body.looked for body in bodies) or kinds[0] != kinds[1]
-        if test.looked:
-            return test
-        lifted = [x for body in bodies for x in body.lifted]
-        call = SwitchCall((*reads, fun)[0], bodies, [len(body.lifted) for body in bodies], "cond")
-
-        def chosen(xs: list[Any]) -> list[Any]:
-            (found,) = test.call(*test.lifted, *xs)
-            return call([found.astype(int), *lifted, *xs])  # type: ignore[no-any-return]
-
-        return recorded(chosen, inputs, what)
+        kinds = [[errors.describe(end.avals[k]) for k in end.outputs] for end in map(_end, parts.values())]
+        test.looked = any(_end(part).looked or not _follows(part, test) for part in parts.values()) or kinds[0] != kinds[1]
+        return test if test.looked else _Ways(test, parts[False], parts[True])
 
     with np.errstate(all="ignore"):
-        return explored() if forks else recorded(fun, inputs, what, numbers, reads)
+        if not forks:
+            return recorded(fun, inputs, what, numbers, reads)
+        return _joined(explored(), 0, [], inputs, (*reads, fun)[0], what)
+
+
+class _Ways(NamedTuple):
+    """The program of a condition, with what is done before it, and the two ways on, each from the beginning."""
+
+    test: Program
+    no: Any
+    yes: Any
+
+
+def _end(ways: Program | _Ways) -> Program:
+    return _end(ways.yes) if isinstance(ways, _Ways) else ways
+
+
+def _follows(ways: Program | _Ways, test: Program) -> bool:
+    """Whether a way begins with what was done before the condition."""
+    done = {row[1]: row[0] for row in test.code}
+    return all(done.get(row[1]) is row[0] for row in _end(ways).code if row[1] < test.size)
+
+
+def _needs(ways: Program | _Ways, start: int, count: int) -> set[int]:
+    """The places before `start`, beside the first, the inputs, that what is done from there on reads."""
+    program = ways.test if isinstance(ways, _Ways) else ways
+    live = set(program.outputs)
+    if isinstance(ways, _Ways):
+        live |= _needs(ways.no, program.size, count) | _needs(ways.yes, program.size, count)
+    for _, out, ins, _ in reversed(program.code):
+        if out in live and out >= start:
+            live.update(ins)
+    return {k for k in live if count <= k < start}
+
+
+def _joined(ways: Program | _Ways, start: int, given: Sequence[int], inputs: Sequence[Any], function: Any, what: str) -> Program:
+    """One program of all that is done from `start` on, which takes what is in the places `given` as further inputs."""
+    program = ways.test if isinstance(ways, _Ways) else ways
+    code = [row for row in program.code if row[1] >= start]
+    rest = program.derived(inputs=[*program.inputs, *given], code=code)
+    if not isinstance(ways, _Ways):
+        return rest
+    count = len(inputs)
+    shared = sorted(_needs(ways.no, program.size, count) | _needs(ways.yes, program.size, count))
+    head = rest.derived(outputs=[*program.outputs, *shared], code=code)
+    bodies = [_joined(way, program.size, shared, inputs, function, what) for way in (ways.no, ways.yes)]
+    lifted = [x for body in bodies for x in body.lifted]
+    call = SwitchCall(function, bodies, [len(body.lifted) for body in bodies], "cond")
+
+    def chosen(xs: list[Any]) -> list[Any]:
+        found, *values = head.call(*head.lifted, *xs)
+        return call([found.astype(int), *lifted, *xs[:count], *values])  # type: ignore[no-any-return]
+
+    return recorded(chosen, [*inputs, *(program.samples[k] for k in given)], what)
 
 
 _RUNS = 15  # of a body, for all its ways

@@ -139,24 +139,26 @@ class Program:
     """
 
     def __init__(self, trace: Recorder, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        size = trace.next_slot()
+        self.size = size = trace.next_slot()  # places from here on are of constants, and of what comes from outside
         self.looked, self.locks, self.what = bool(trace.guards), trace.locks, trace.what
         self.template: list[Any] = [None] * size
         self.avals: dict[int, Any] = {k: Aval(x) for k, x in enumerate(inputs)}
         self.items: dict[int, list[int]] = {}
-        self.fork: bool | None = None  # of a program that ends at an `if`: what the example has
+        self.fork: bool | None = None  # of a program that ends at an `if`: what the example has, and has at each place
+        self.samples: dict[int, Any] = {}
         self.lifted: list[Any] = []  # values of outer traces, which became the first inputs
-        places: dict[int, int] = {}
+        places: dict[tuple[int, int], int] = {}
 
         def place(x: Any) -> int:
-            if isinstance(x, Tracer) and id(x) in places:
-                return places[id(x)]
+            key = (x.owner.id, x.slot if x.slot >= 0 else id(x.value)) if isinstance(x, Tracer) else (0, 0)
+            if key in places:
+                return places[key]
             self.template.append(None if isinstance(x, Tracer) else x)
             at = len(self.template) - 1
             self.avals[at] = Aval(x) if hasattr(x, "shape") else None
             if isinstance(x, Tracer):
                 x.owner.check_open(x)
-                places[id(x)] = at
+                places[key] = at
                 self.lifted.append(x)
             return at
 
@@ -171,6 +173,8 @@ class Program:
         self.outputs = [x.slot if isinstance(x, Tracer) and x.owner is trace else place(x) for x in outputs]
         self.inputs = [*places.values(), *range(len(inputs))]
         self.code = self._live(code)
+        if trace.fork is not None:  # what follows the `if` may need more
+            self.code, self.fork, self.samples = code, bool(trace.fork.value), {row[1]: row[4] for row in trace.entries}
 
     def _live(self, code: list[Instruction]) -> list[Instruction]:
         live = set(self.outputs)
@@ -276,7 +280,6 @@ def recorded(
         for x, old in written:
             become(x, old)
     program.looked = program.looked or bool(written)
-    program.fork = None if trace.fork is None else bool(trace.fork.value)
     return program
 
 
@@ -292,7 +295,7 @@ def varies(xs: Sequence[Any]) -> bool:
 
 def settled(leaves: Sequence[Any]) -> list[Any]:
     """Plain leaves for a loop: small operations need no pool, and compiled programs may hand out Python's numbers."""
-    return [x.view(np.ndarray) if isinstance(x, np.ndarray) else as_numpy(x) for x in leaves]
+    return [x if type(x) is np.ndarray else x.view(np.ndarray) if isinstance(x, np.ndarray) else as_numpy(x) for x in leaves]
 
 
 def mapped(f: Callable[..., Sequence[Any]], xs: Sequence[Any], flags: Sequence[bool], size: int, what: str) -> list[Any]:
