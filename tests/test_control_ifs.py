@@ -207,6 +207,21 @@ def test_a_gradient_in_a_step_is_compiled_with_what_it_does_about_nan(start):
         assert compiled.cache_info()["paths"] <= paths
 
 
+def test_a_gradient_of_several_arrays_in_a_step_asks_once_whether_it_is_finite():
+    energy = lambda p: sum(np.sum(np.cosh(x)) for x in p.values())
+
+    def descend(lax, x):
+        def step(p, t):
+            slope = ft.grad(energy)(p)
+            return {k: v - 0.1 * slope[k] for k, v in p.items()}, t
+
+        p, _ = lax.scan(step, {k: x * n for n, k in enumerate("abcdef")}, np.arange(5.0))
+        return p["c"]
+
+    assert len(ft.trace(functools.partial(descend, control))(XS[0]).entries) < 60
+    np.testing.assert_allclose(ft.jit(functools.partial(descend, control))(XS[0]), descend(Python, XS[0]))
+
+
 def many_ways(c, t):
     for k in range(6):
         c = c * 0.9 if c > 0.1 * k else c + t

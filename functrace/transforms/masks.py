@@ -101,6 +101,7 @@ def masked(xs: Sequence[Any]) -> bool:
 
 
 def _finite(results: Sequence[Any]) -> bool:
+    found: Any = None  # of values that a program has, asked for once
     for x in results:
         if type(x) is np.ndarray and x.flags.c_contiguous:
             if isfinite(np.vdot(x, x).real):  # `checksum` without its call
@@ -109,9 +110,11 @@ def _finite(results: Sequence[Any]) -> bool:
             continue
         while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
             x = x.value
-        if x is not None and not np.isfinite(checksum(x)):
+        if isinstance(x, Tracer):
+            found = np.isfinite(checksum(x)) if found is None else found & np.isfinite(checksum(x))
+        elif x is not None and not np.isfinite(checksum(x)):
             return False
-    return True
+    return found is None or bool(found)
 
 
 def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
