@@ -32,7 +32,7 @@ class Parts:
         """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
         number = dict(zip(body.inputs, inputs))
         made = {row[1] for row in body.code}
-        for place in sorted({i for row in body.code for i in row[2]}.union(body.outputs)):
+        for place in sorted(body.read()):
             if place not in number and place not in made:
                 self.consts.append(body.template[place])
                 number[place] = -len(self.consts)

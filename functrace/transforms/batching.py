@@ -76,7 +76,12 @@ def filled(x: Any, mask: Any) -> Any:
     """A batch in which the first of the examples in `mask` stands for those that are not."""
     if not len(mask):
         return x
-    return np.where(np.reshape(mask, (len(mask), *(1,) * (x.ndim - 1))), x, x[np.argmax(mask)])
+    return picked(mask, x, x[np.argmax(mask)])
+
+
+def picked(mask: Any, x: Any, other: Any) -> Any:
+    """A batch of which the examples in `mask` are those of `x`."""
+    return np.where(np.reshape(mask, (len(mask), *(1,) * (x.ndim - 1))), x, other)
 
 
 def _by_masks(
@@ -105,7 +110,7 @@ def _by_masks(
             return batched(fun, args, flags, size, what)  # by numbers, or after an error: not for all batches
     (_, results), *others = parts
     for mask, more in others:
-        results = [(np.where(np.reshape(mask, (size, *(1,) * (x.ndim - 1))), y, x), True) for (x, _), (y, _) in zip(results, more)]
+        results = [(picked(mask, y, x), True) for (x, _), (y, _) in zip(results, more)]
     return results
 
 

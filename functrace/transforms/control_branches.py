@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,9 +15,21 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
-from functrace.transforms.batching import filled, in_program
+from functrace.transforms.batching import filled, in_program, picked
 from functrace.transforms.control_carry import arrays
-from functrace.transforms.control_program import NUMBERS, Program, closed_over, mapped, number, numbered, pulled, pushed, recorded, settled
+from functrace.transforms.control_program import (
+    NUMBERS,
+    Program,
+    as_they_were,
+    closed_over,
+    mapped,
+    number,
+    numbered,
+    pulled,
+    pushed,
+    recorded,
+    settled,
+)
 from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
@@ -85,7 +97,9 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         def run(xs: list[Any]) -> list[Any]:
             slots = [x.slot for x in xs]
             full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
-            with stood_for(closed, xs[count:]):
+            with as_they_were(closed):
+                for x, y in zip(closed, xs[count:]):
+                    become(x, y)  # meanwhile: so what the branch computes of what it closes over is a part of its recording
                 ys, structure = tree.flatten(branches[k](*tree.unflatten(treedef, list(full.values()))))
                 ys, now = [owned(y) for y in ys], [*xs[:count], *map(owned, closed)]
             if structures.setdefault(k, structure) != structure:
@@ -94,12 +108,13 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
             written.update((k, None) for k, x in enumerate(now) if x.slot != slots[k])
             return out
 
+        run.__name__ = name_of(branches[k])
         return run
 
     def record() -> list[Program]:
         structures.clear()
         with np.errstate(all="ignore"):
-            return [every_way(flat(k), leaves, what, [number(x) for x in targets], [branch]) for k, branch in enumerate(branches)]
+            return [every_way(flat(k), leaves, what, [number(x) for x in targets]) for k in range(len(branches))]
 
     try:
         programs = record()
@@ -116,7 +131,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
                 f"  Use cond, switch or np.where inside the branch, too."
             ) from None
-    used = [k for k in range(len(leaves)) if k < count or any(body.reads(k) for body in programs)]
+    used = sorted({*range(count)}.union(*(body.read() & {*range(len(leaves))} for body in programs)))
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
     leaves = [leaves[k] for k in used]
     kinds = [[body.avals[i] for i in body.outputs] for body in programs]
@@ -134,19 +149,6 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
-
-
-@contextmanager
-def stood_for(closed: Sequence[Tracer], new: Sequence[Tracer]) -> Iterator[None]:
-    """Meanwhile, let values that a branch closes over be arguments of its recording: so what it computes of them is a part of it."""
-    old = [x.kept() for x in closed]
-    try:
-        for x, y in zip(closed, new):
-            become(x, y)
-        yield
-    finally:
-        for x, kept in zip(closed, old):
-            become(x, kept)
 
 
 def owned(x: Any) -> Any:
@@ -298,7 +300,7 @@ class SwitchCall(Call):
                 outs = [one(k, [filled(x, mask) if f else x for x, f in zip(rest, flags[1:])], size) for k, mask in enumerate(masks)]
             result = outs[0]
             for mask, out in zip(masks[1:], outs[1:]):
-                result = [np.where(np.reshape(mask, (size,) + (1,) * (y.ndim - 1)), y, r) for y, r in zip(out, result)]
+                result = [picked(mask, y, r) for y, r in zip(out, result)]
             return result
         parts, rows = [], []
         for k in np.unique(index) if size else [0]:
@@ -361,29 +363,28 @@ def _follows(ways: Program | _Ways, test: Program) -> bool:
     return all(done.get(row[1]) is row[0] for row in _end(ways).code if row[1] < test.size)
 
 
+def _rest(ways: Program | _Ways, start: int, count: int) -> tuple[Program, list[int]]:
+    """What is done from `start` on, to where two ways part, and the places that are handed on to them; `count`: of inputs."""
+    if not isinstance(ways, _Ways):
+        return ways.derived(code=[row for row in ways.code if row[1] >= start]), []
+    test = ways.test
+    shared = sorted(_needs(ways.no, test.size, count) | _needs(ways.yes, test.size, count))
+    return test.derived(outputs=[*test.outputs, *shared], code=[row for row in test.code if row[1] >= start]), shared
+
+
 def _needs(ways: Program | _Ways, start: int, count: int) -> set[int]:
-    """The places before `start`, beside the first, the inputs, that what is done from there on reads."""
-    program = ways.test if isinstance(ways, _Ways) else ways
-    live = set(program.outputs)
-    if isinstance(ways, _Ways):
-        live |= _needs(ways.no, program.size, count) | _needs(ways.yes, program.size, count)
-    for _, out, ins, _ in reversed(program.code):
-        if out in live and out >= start:
-            live.update(ins)
-    return {k for k in live if count <= k < start}
+    """The places before `start`, beside the inputs, that what is done from there on reads."""
+    return {k for k in _rest(ways, start, count)[0].read() if count <= k < start}
 
 
 def _joined(ways: Program | _Ways, start: int, given: Sequence[int], inputs: Sequence[Any], function: Any, what: str) -> Program:
     """One program of all that is done from `start` on, which takes what is in the places `given` as further inputs."""
-    program = ways.test if isinstance(ways, _Ways) else ways
-    code = [row for row in program.code if row[1] >= start]
-    rest = program.derived(inputs=[*program.inputs, *given], code=code)
-    if not isinstance(ways, _Ways):
-        return rest
     count = len(inputs)
-    shared = sorted(_needs(ways.no, program.size, count) | _needs(ways.yes, program.size, count))
-    head = rest.derived(outputs=[*program.outputs, *shared], code=code)
-    bodies = [_joined(way, program.size, shared, inputs, function, what) for way in (ways.no, ways.yes)]
+    rest, shared = _rest(ways, start, count)
+    head = rest.derived(inputs=[*rest.inputs, *given])
+    if not isinstance(ways, _Ways):
+        return head
+    bodies = [_joined(way, ways.test.size, shared, inputs, function, what) for way in (ways.no, ways.yes)]
     lifted = [x for body in bodies for x in body.lifted]
     call = SwitchCall(function, bodies, [len(body.lifted) for body in bodies], "cond")
 
@@ -391,7 +392,7 @@ def _joined(ways: Program | _Ways, start: int, given: Sequence[int], inputs: Seq
         found, *values = head.call(*head.lifted, *xs)
         return call([found.astype(int), *lifted, *xs[:count], *values])  # type: ignore[no-any-return]
 
-    return recorded(chosen, [*inputs, *(program.samples[k] for k in given)], what)
+    return recorded(chosen, [*inputs, *(ways.test.samples[k] for k in given)], what)
 
 
 _RUNS = 15  # of a body, for all its ways

@@ -9,7 +9,8 @@ recording both of its ways.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -191,9 +192,9 @@ class Program:
         new.code = new._live(new.code)
         return new
 
-    def reads(self, place: int) -> bool:
-        """Whether anything depends on what is at a place."""
-        return place in self.outputs or any(place in ins for _, _, ins, _ in self.code)
+    def read(self) -> set[int]:
+        """The places that an instruction takes something from, or an output."""
+        return {k for _, _, ins, _ in self.code for k in ins}.union(self.outputs)
 
     def environment(self, inputs: Sequence[Any]) -> list[Any]:
         """The places, those of the constants and inputs filled."""
@@ -261,26 +262,34 @@ def recorded(
     did not by itself, the program is one that `looked`. With `ways` its `if`s go these ways, and the program of an `if` beyond them
     is that of its condition; `fork` is what the example has for it.
     """
-    trace = Recorder(what, ways)
-    closed = [(x, x.kept()) for x in closed_over(reads)]
-    try:
-        inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
-        inputs = [as_numpy(x) for x in inputs]
-        tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
-        trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
+    trace, closed = Recorder(what, ways), closed_over(reads)
+    with as_they_were(closed) as old:
         try:
-            outputs = errors.raising_ours(fun, [tracers])
-        except (Fork, Exception):
-            if trace.fork is None:
-                raise
-        program = Program(trace, inputs, outputs if trace.fork is None else [trace.fork])
-    finally:
-        trace.close()
-        written = [(x, old) for x, old in closed if x.value is not old.value or x.slot != old.slot]
-        for x, old in written:
-            become(x, old)
-    program.looked = program.looked or bool(written)
+            inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
+            inputs = [as_numpy(x) for x in inputs]
+            tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
+            trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
+            try:
+                outputs = errors.raising_ours(fun, [tracers])
+            except (Fork, Exception):
+                if trace.fork is None:
+                    raise
+            program = Program(trace, inputs, outputs if trace.fork is None else [trace.fork])
+        finally:
+            trace.close()
+        program.looked = program.looked or any(x.value is not y.value or x.slot != y.slot for x, y in zip(closed, old))
     return program
+
+
+@contextmanager
+def as_they_were(handles: Sequence[Tracer]) -> Iterator[list[Tracer]]:
+    """Afterwards, let handles stand for what they do now, which is given."""
+    old = [x.kept() for x in handles]
+    try:
+        yield old
+    finally:
+        for x, kept in zip(handles, old):
+            become(x, kept)
 
 
 def varies(xs: Sequence[Any]) -> bool:
