@@ -1,11 +1,13 @@
 """Small tools of the tests; independent of the library's own."""
 
+import functools
 import inspect
 import threading
 
 import numpy as np
 
 import functrace as ft
+import functrace.numpy as fnp
 from functrace import tree
 from functrace.ops.protocol import load_late
 
@@ -72,3 +74,33 @@ def same_in(f, x, mode):
         assert want.dtype == got.dtype
         assert want.shape == got.shape
         assert want.tobytes() == got.tobytes(), (want, got)
+
+
+class Python:
+    """Control flow by Python, to be compared with functrace's."""
+
+    @staticmethod
+    def scan(f, init, xs):
+        ys = []
+        for x in xs:
+            init, y = f(init, x)
+            ys.append(y)
+        return init, fnp.stack(ys)
+
+    @staticmethod
+    def while_loop(test, body, init):
+        while test(init):
+            init = body(init)
+        return init
+
+    @staticmethod
+    def fori_loop(first, last, body, init):
+        return functools.reduce(lambda c, i: body(i, c), range(first, last), init)
+
+    @staticmethod
+    def map(f, xs):
+        return fnp.stack([f(x) for x in xs])
+
+    @staticmethod
+    def cond(test, yes, no, *args):
+        return yes(*args) if test else no(*args)

@@ -9,36 +9,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace.transforms import control
-
-
-class Python:
-    """The same control flow, by Python."""
-
-    @staticmethod
-    def scan(f, init, xs):
-        ys = []
-        for x in xs:
-            init, y = f(init, x)
-            ys.append(y)
-        return init, fnp.stack(ys)
-
-    @staticmethod
-    def while_loop(test, body, init):
-        while test(init):
-            init = body(init)
-        return init
-
-    @staticmethod
-    def fori_loop(first, last, body, init):
-        return functools.reduce(lambda c, i: body(i, c), range(first, last), init)
-
-    @staticmethod
-    def map(f, xs):
-        return fnp.stack([f(x) for x in xs])
-
-    @staticmethod
-    def cond(test, yes, no, *args):
-        return yes(*args) if test else no(*args)
+from tests.helpers import Python
 
 
 def bouncing(lax, w, x):

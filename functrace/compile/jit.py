@@ -39,7 +39,7 @@ PATHS = 16  # recorded ways through one signature, from which on it runs without
 _NUMBERS = frozenset((int, float, complex))
 _ARRAYS = (np.ndarray, np.generic)
 _TEXTS = (str, bytes)  # NumPy has scalars of these, too
-_SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arctanh".split()  # what makes infinities in derivatives
+_SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arctanh call".split()  # what makes infinities in derivatives
 _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
 
 

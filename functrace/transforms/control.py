@@ -22,7 +22,7 @@ from functrace.transforms.batching import vmap
 from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_program import Program, by_python, reading, same, varies
+from functrace.transforms.control_program import Program, by_python, flagged, hoping, quietly, reading, same, unflagged, varies
 from functrace.transforms.control_while import while_loop
 from functrace.transforms.custom import CALL
 
@@ -83,6 +83,7 @@ def scan(
     return _scan("scan", f, init, xs, length, reverse, unroll is True, checkpoint_every)
 
 
+@hoping
 def _scan(
     what: str,
     f: Any,
@@ -149,6 +150,7 @@ def _scan(
         found.clear()
         numbers = [None] * count + [int if counts else None] * len(seqs)
         body = every_way(flat, [*state, *(x[k] for x in seqs)], f"{what}({name_of(f)})", numbers, [f], forks)
+        flagged([body])
         body.looked = body.looked or any(structure != found[0][0] for structure, _ in found)
         y_defs.extend([structure for structure, _ in found[-1:]])
         return body
@@ -163,11 +165,13 @@ def _scan(
         state = carry.check(done[0][0]) if done else carry.fresh()
         for k, run, y_def in zip(order[len(done) :], [] if looked else runs, y_defs):
             _check_repeatable(what, run)
-            out = run.call(*run.lifted, *state, *(x[k] for x in seqs))
+            with quietly(run):
+                out = unflagged(run, run.call(*run.lifted, *state, *(x[k] for x in seqs)))
             state = out[:count]
             done.append((carry.tree(state), tree.unflatten(y_def, out[count:])))
         return _by_python(carry, step, order, done, weak)
-    out = loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once)
+    with quietly(body):
+        out = unflagged(body, loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once))
     results = [np.array(x) if type(x) is np.ndarray and not x.flags.writeable else x for x in out[count:]]
     return carry.tree(out[:count]), tree.unflatten(y_defs[-1], results)
 

@@ -22,13 +22,17 @@ from functrace.transforms.control_program import (
     Program,
     as_they_were,
     closed_over,
+    flagged,
+    hoping,
     mapped,
     number,
     numbered,
     pulled,
     pushed,
+    quietly,
     recorded,
     settled,
+    unflagged,
 )
 from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.masks import masked
@@ -81,6 +85,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     return _switch("switch", index, branches, operands)  # type: ignore[no-any-return]
 
 
+@hoping
 def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
     plain = _decided(index)
     if plain is not None:
@@ -131,6 +136,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
                 f"  Use cond, switch or np.where inside the branch, too."
             ) from None
+    flagged(programs)
     used = sorted({*range(count)}.union(*(body.read() & {*range(len(leaves))} for body in programs)))
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
     leaves = [leaves[k] for k in used]
@@ -145,7 +151,8 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]
     call = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names, len(leaves) - count)
-    out = call([index, *lifted, *leaves])
+    with quietly(*programs):
+        out = unflagged(programs[0], call([index, *lifted, *leaves]))
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
@@ -319,14 +326,14 @@ def every_way(
     reads: Sequence[Any] = (),
     forks: bool = True,
 ) -> Program:
-    """`recorded`, in which, if it `forks`, an `if` becomes a switch between the programs of its two ways.
+    """`recorded` with a flag, in which, if it `forks`, an `if` becomes a switch between the programs of its two ways.
 
     If there are many, or the ways differ in what they return, or one raises, the program has `looked`: Python decides, step by step.
     """
     runs = itertools.count(1)
 
     def explored(*ways: bool) -> Program | _Ways:
-        test = recorded(fun, inputs, what, numbers, reads, ways)
+        test = recorded(fun, inputs, what, numbers, reads, ways, True)
         test.looked = test.looked or next(runs) > _RUNS
         if test.fork is None or test.looked:
             return test
@@ -335,14 +342,18 @@ def every_way(
         except Exception:
             test.looked = True
             return test
-        kinds = [[errors.describe(end.avals[k]) for k in end.outputs] for end in map(_end, parts.values())]
-        test.looked = any(_end(part).looked or not _follows(part, test) for part in parts.values()) or kinds[0] != kinds[1]
+        ends = [_ends(part)[-1] for part in parts.values()]
+        kinds = [[errors.describe(end.avals[k]) for k in end.outputs] for end in ends]
+        test.looked = any(end.looked or not _follows(end, test) for end in ends) or kinds[0] != kinds[1]
         return test if test.looked else _Ways(test, parts[False], parts[True])
 
     with np.errstate(all="ignore"):
         if not forks:
-            return recorded(fun, inputs, what, numbers, reads)
-        return _joined(explored(), 0, [], inputs, (*reads, fun)[0], what)
+            return recorded(fun, inputs, what, numbers, reads, flag=True)
+        found = explored()
+        joined = _joined(found, 0, [], inputs, (*reads, fun)[0], what)
+        joined.hopes, joined.derives = (any(getattr(body, k) for body in _ends(found)) for k in ("hopes", "derives"))
+        return joined
 
 
 class _Ways(NamedTuple):
@@ -353,14 +364,14 @@ class _Ways(NamedTuple):
     yes: Any
 
 
-def _end(ways: Program | _Ways) -> Program:
-    return _end(ways.yes) if isinstance(ways, _Ways) else ways
+def _ends(ways: Program | _Ways) -> list[Program]:
+    return [*_ends(ways.no), *_ends(ways.yes)] if isinstance(ways, _Ways) else [ways]
 
 
-def _follows(ways: Program | _Ways, test: Program) -> bool:
+def _follows(end: Program, test: Program) -> bool:
     """Whether a way begins with what was done before the condition."""
     done = {row[1]: row[0] for row in test.code}
-    return all(done.get(row[1]) is row[0] for row in _end(ways).code if row[1] < test.size)
+    return all(done.get(row[1]) is row[0] for row in end.code if row[1] < test.size)
 
 
 def _rest(ways: Program | _Ways, start: int, count: int) -> tuple[Program, list[int]]:

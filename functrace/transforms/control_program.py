@@ -3,17 +3,18 @@
 A body is recorded with tracers of its own. What it uses of outer traces (a matrix of weights in a closure) shows in the
 recording, and becomes an argument: so a loop is one operation of its arguments, whatever its body closes over. A body that looks
 at a number, or may catch an error, can't be recorded once for all steps; its recording says so, by `looked`. An `if` can be, by
-recording both of its ways.
+recording both of its ways. What should hold (that a gradient is finite) is hoped for: a flag among the results tells whether it did,
+and if not, all is done again without hope.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,9 +29,13 @@ from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become, relatives
 from functrace.transforms.arguments import or_zeros
+from functrace.transforms.masks import met
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
+hopeful: ContextVar[bool] = ContextVar("hopeful", default=True)
 by_python: ContextVar[bool] = ContextVar("by_python", default=False)  # set by the debugger: steps and branches one by one
+P = ParamSpec("P")
+R = TypeVar("R")
 Instruction = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...]]
 
 
@@ -68,13 +73,15 @@ class Recorder(ProgramTrace):
     """A run of a body. Constants are kept safe from later writes: the program may be run again in the reverse replay.
 
     `weak` has the slots of values that stand for Python's numbers, and the types of those. `ways` are the answers to the first `if`s
-    of the body, None if any is as the example has it; `fork` is the value of which the next one asks.
+    of the body, None if any is as the example has it; `fork` is the value of which the next one asks. `hopes` are values that should
+    be true, None if they are asked for; `derives` says that there was one, which is so where derivatives are taken.
     """
 
-    __slots__ = ("asked", "fork", "ways", "weak")
+    __slots__ = ("asked", "derives", "fork", "hopes", "ways", "weak")
 
-    def __init__(self, what: str, ways: Sequence[bool] | None = None) -> None:
+    def __init__(self, what: str, ways: Sequence[bool] | None = None, hopes: list[Tracer] | None = None) -> None:
         super().__init__(what)
+        self.hopes, self.derives = hopes, False
         self.weak: dict[int, type] = {}
         self.ways, self.asked = ways, 0
         self.fork: Tracer | None = None
@@ -88,6 +95,13 @@ class Recorder(ProgramTrace):
             raise Fork
         self.asked += 1
         return self.ways[self.asked - 1]
+
+    def expect(self, x: Tracer) -> bool:
+        self.derives = True
+        if self.hopes is None or self.closed or not x.value:
+            return super().expect(x)
+        self.hopes.append(x)
+        return True
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """A number takes the dtype in which a ufunc takes it beside floating-point arrays; of numbers alone the result is one, too."""
@@ -136,12 +150,14 @@ class Program:
     """A body: instructions over places. `inputs` and `outputs` are places; `template` has the constants at theirs.
 
     `avals` describes what each place held while it was recorded; `items` gives the places of the results of an instruction that
-    has several.
+    has several. A program that `hopes` has a flag as its last output.
     """
 
     def __init__(self, trace: Recorder, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.size = size = trace.next_slot()  # places from here on are of constants, and of what comes from outside
         self.looked, self.locks, self.what = bool(trace.guards), trace.locks, trace.what
+        calls = [row[5][0] for row in trace.entries if row[0].name == "call"]
+        self.hopes, self.derives = bool(trace.hopes), trace.derives or any(b.program.derives for call in calls for b in call.bodies())
         self.template: list[Any] = [None] * size
         self.avals: dict[int, Any] = {k: Aval(x) for k, x in enumerate(inputs)}
         self.items: dict[int, list[int]] = {}
@@ -255,14 +271,17 @@ def recorded(
     numbers: Sequence[type | None] = (),
     reads: Sequence[Any] = (),
     ways: Sequence[bool] | None = None,
+    flag: bool = False,
 ) -> Program:
     """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them.
 
     `numbers` are the types of those that stand for Python's numbers. What the functions in `reads` close over stays as it was; if it
     did not by itself, the program is one that `looked`. With `ways` its `if`s go these ways, and the program of an `if` beyond them
-    is that of its condition; `fork` is what the example has for it.
+    is that of its condition; `fork` is what the example has for it. With a `flag` it may hope, and tells as its last result whether all
+    was as it should be.
     """
-    trace, closed = Recorder(what, ways), closed_over(reads)
+    hopes: list[Tracer] = []
+    trace, closed = Recorder(what, ways, hopes if flag and hopeful.get() else None), closed_over(reads)
     with as_they_were(closed) as old:
         try:
             inputs = [example(x.strong()) if isinstance(x, Tracer) else x for x in inputs]
@@ -271,6 +290,7 @@ def recorded(
             trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
             try:
                 outputs = errors.raising_ours(fun, [tracers])
+                outputs = [*outputs, _all(hopes)] if flag else outputs
             except (Fork, Exception):
                 if trace.fork is None:
                     raise
@@ -279,6 +299,52 @@ def recorded(
             trace.close()
         program.looked = program.looked or any(x.value is not y.value or x.slot != y.slot for x, y in zip(closed, old))
     return program
+
+
+def _all(hopes: Sequence[Any]) -> Any:
+    return functools.reduce(lambda a, b: a & b, hopes, np.True_)
+
+
+def flagged(programs: Sequence[Program]) -> bool:
+    """Whether any program hopes; if none does, their flags are dropped."""
+    hopes = any(body.hopes for body in programs)
+    for body in programs:
+        body.hopes = hopes
+        body.outputs = body.outputs[: len(body.outputs) - (not hopes)]
+    return hopes
+
+
+class _Unmet(Exception):
+    """Something was not as it should be, in some step or branch."""
+
+
+def unflagged(body: Program, out: list[Any]) -> list[Any]:
+    """The results of an operation without the flag of its bodies, which must hold."""
+    if body.hopes and not met(out[-1]):
+        raise _Unmet
+    return out[: len(out) - body.hopes]
+
+
+def quietly(*bodies: Program) -> AbstractContextManager[None]:
+    """Derivatives may divide by zero, and do so without a warning, in a body as elsewhere."""
+    return np.errstate(divide="ignore", invalid="ignore") if any(body.derives for body in bodies) else nullcontext()
+
+
+def hoping(fun: Callable[P, R]) -> Callable[P, R]:
+    """Run a function once more, without hope, where that was not met."""
+
+    @functools.wraps(fun)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return fun(*args, **kwargs)
+        except _Unmet:
+            token = hopeful.set(False)
+            try:
+                return fun(*args, **kwargs)
+            finally:
+                hopeful.reset(token)
+
+    return run
 
 
 @contextmanager

@@ -14,13 +14,27 @@ from functrace.ops.create import as_numpy
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import NUMBERS, Program, by_python, mapped, numbered, recorded, settled, varies
+from functrace.transforms.control_program import (
+    NUMBERS,
+    Program,
+    by_python,
+    flagged,
+    hoping,
+    mapped,
+    numbered,
+    quietly,
+    recorded,
+    settled,
+    unflagged,
+    varies,
+)
 from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")
 
 
 @errors.boundary
+@hoping
 def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C:
     """`while cond_fun(val): val = body_fun(val)`, begun with `init_val`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
 
@@ -75,8 +89,31 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
         return carry.tree(state)  # type: ignore[no-any-return]
+    if flagged([test, body]):
+        return carry.tree(_hopeful(body_fun, test, body, state))  # type: ignore[no-any-return]
     counts = len(test.lifted), len(body.lifted)
-    return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
+    with quietly(test, body):
+        return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
+
+
+def _hopeful(function: Any, test: Program, body: Program, state: list[Any]) -> list[Any]:
+    """The loop with the flag in its value: it ends where that falls, since a loop on what is not finite might not."""
+    a, b = len(test.lifted), len(body.lifted)
+
+    def asks(flat: list[Any]) -> list[Any]:
+        more, fine = test.call(*flat[:-1])
+        return [np.logical_and(more, fine & flat[-1])]
+
+    def goes(flat: list[Any]) -> list[Any]:
+        *new, fine = body.call(*flat[:-1])
+        return [*new, fine & flat[-1]]
+
+    with np.errstate(all="ignore"):
+        first = recorded(asks, [*test.lifted, *state, np.True_], "while_loop")
+        then = recorded(goes, [*body.lifted, *state, np.True_], "while_loop")
+        out = WhileCall(function, first, then, (a, b))([*test.lifted, *body.lifted, *state, np.True_])
+        unflagged(test, test.call(*test.lifted, *out[:-1]))
+    return unflagged(body, out)
 
 
 _SAMPLE = 1000  # steps, from which on an example need not end: its branch may be another

@@ -108,13 +108,29 @@ def _finite(results: Sequence[Any]) -> bool:
                 continue
         elif x is None or isinstance(x, float) and isfinite(x):
             continue
-        while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
-            x = x.value
+        x = _beneath(x)
         if isinstance(x, Tracer):
             found = np.isfinite(checksum(x)) if found is None else found & np.isfinite(checksum(x))
         elif x is not None and not np.isfinite(checksum(x)):
             return False
-    return found is None or bool(found)
+    return found is None or _expected(found)
+
+
+def _beneath(x: Any) -> Any:
+    """The numbers of a value, or what stands for them in a program that is recorded."""
+    while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
+        x = x.value
+    return x
+
+
+def _expected(found: Any) -> bool:
+    """Whether something is true, as it should be: where a program is recorded it will have to be."""
+    return found.owner.expect(found) if isinstance(found, Tracer) else bool(found)
+
+
+def met(flags: Any) -> bool:
+    """Whether flags of the steps or branches of an operation hold in all of them."""
+    return _expected(np.all(_beneath(flags)))
 
 
 def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:

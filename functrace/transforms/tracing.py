@@ -107,6 +107,10 @@ class ProgramTrace(TapeTrace):
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
 
+    def expect(self, x: Tracer) -> bool:
+        """Whether what should hold does; a guard."""
+        return self.guard(x, bool)  # type: ignore[no-any-return]
+
     def tried(self, primitive: Primitive) -> bool:
         """Whether an op may fail by its values, and a function that is running has a `try`: that it does not fail is a result, too."""
         if not primitive.name.startswith(_FAILING):
