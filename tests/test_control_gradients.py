@@ -137,6 +137,23 @@ def test_a_loop_that_would_not_end_on_what_is_not_finite_ends():
     assert ft.vmap(descent)(np.stack([start, start + 1])).tolist() == [10, 11]
 
 
+def test_a_whole_number_in_the_carry_has_no_cotangent():
+    """What came back to it counted as a cotangent of the step, without a mask: 0 * inf."""
+
+    def f(lax, w, x):
+        def body(state):
+            i, c = state
+            if c[0] > 0.2:
+                c = slope(w * (0.2 * i))
+            return i + 1, c
+
+        return lax.while_loop(lambda s: s[0] < 2, body, (0, x))[1].sum()
+
+    w, x = np.array([0.1, -1.6]), np.array([1.3, 0.08])
+    want = ft.grad(lambda w, x: f(Python, w, x))(w, x)
+    np.testing.assert_allclose(ft.jit(ft.grad(lambda w, x: f(ft, w, x)))(w, x), want)
+
+
 def test_true_nan_stays():
     """Nan that is no unused branch's is the result, as without a loop."""
 

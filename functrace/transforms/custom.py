@@ -222,11 +222,18 @@ def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args:
     return ruled(run, given, likes, call.by_hand)
 
 
+def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], params: Any) -> list[Any]:
+    """Cotangents of the arguments; what comes back to a whole number is none."""
+    given = [g if y.dtype.kind in "fc" else None for g, y in zip(given, ans)]
+    moved = any(g is not None for g in given)
+    return _ruled(params[0].pull, given, ans, args, params, ans) if moved else [None] * len(args)
+
+
 CALL = Primitive(  # params: the call, and its residuals
     "call",
     lambda *args: tuple(map(as_numpy, tree.leaves(args[-2].plain(args[:-2])))),
     arity=None,
-    vjps=lambda g, ans, args, params: _ruled(params[0].pull, g, ans, args, params, ans),
+    vjps=_pulled,
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
     batch=lambda size, flags, args, params: tuple(tree.leaves(params[0].batched(size, args, flags))),
     multi=True,
@@ -291,6 +298,7 @@ class custom_vjp(_Custom[P, R]):
     np.float64(1.0)
     """
 
+    @errors.boundary
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fun, nondiff_argnums)
         self.fwd: Any = None
@@ -389,6 +397,7 @@ class custom_jvp(_Custom[P, R]):
     np.float64(0.5)
     """
 
+    @errors.boundary
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fun, nondiff_argnums)
         self.jvp: Any = None
