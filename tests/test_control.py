@@ -11,6 +11,7 @@ import functrace as ft
 from functrace.compile.jit import JitWarning, jit
 from functrace.errors import ControlFlowError
 from functrace.transforms.control import cond, fori_loop, map, scan, switch, while_loop
+from functrace.transforms.control_program import recorded
 
 A = np.random.default_rng(0).normal(size=(3, 3))
 X = np.random.default_rng(1).normal(size=(6, 3))
@@ -612,3 +613,15 @@ def test_mistakes_are_named(wrong, says):
         wrong()
     assert says in str(caught.value)
     assert __file__ in str(caught.value)
+
+
+def test_a_body_computes_each_value_once():
+    """What is read again, as `y[0]` is, was kept for each of its uses; `y[1]` and `y[True]` are alike for Python only."""
+    y = np.arange(3.0)
+    again = recorded(lambda xs: [xs[0][0] * xs[0][1] * 0.5 + xs[0][0] * 0.5 * xs[0][1]], [y], "a body")
+    assert [row[0].name for row in again.code].count("getitem") == 2
+    alike = recorded(lambda xs: [xs[0][1], xs[0][True], xs[0][1:2], xs[0][1.0 > 0 :], xs[0][-1]], [y], "a body")
+    for got, want in zip(alike.call(y), [y[1], y[True], y[1:2], y[1:], y[-1]], strict=True):
+        np.testing.assert_array_equal(got, want)
+    zeros = recorded(lambda xs: [np.copysign(xs[0], np.float64(0.0)), np.copysign(xs[0], np.float64(-0.0))], [y], "a body")
+    assert [np.signbit(z).all() for z in zeros.call(y)] == [False, True]

@@ -21,7 +21,7 @@ from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
 from functrace.ops.activations import COMPOSED
 from functrace.ops.index import getitem
-from functrace.transforms.tracing import replaced
+from functrace.transforms.tracing import identity, replaced
 
 NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply, e.square))  # noqa: B009
 BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
@@ -67,26 +67,12 @@ def rewritten(program: Program, rule: Rule) -> Program:
     return program.with_(out, [renamed.get(k, k) for k in program.outputs])
 
 
-def _key(p: Any) -> Any:
-    t = type(p)
-    if t is tuple:
-        return tuple([_key(q) for q in p])
-    if t is slice:
-        return (slice, _key(p.start), _key(p.stop), _key(p.step))
-    if t in _COMPARED or isinstance(p, np.dtype):
-        return (t, p)
-    return (t, id(p))
-
-
-_COMPARED = frozenset((int, bool, str, type(None)))
-
-
 def common(program: Program) -> Program:
     """With each value computed once: of two instructions alike the second goes."""
     seen: dict[Any, int] = {}
 
     def rule(i: Instruction, _made: Any) -> int | None:
-        key = (id(i.primitive), i.args, _key(i.params) if i.params else ())
+        key = (id(i.primitive), i.args, identity(i.params))
         first = seen.setdefault(key, i.out)
         return None if first == i.out else first
 

@@ -30,7 +30,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become, relatives
 from functrace.transforms.arguments import or_zeros
 from functrace.transforms.masks import met
-from functrace.transforms.tracing import ProgramTrace, ProgramTracer
+from functrace.transforms.tracing import ProgramTrace, ProgramTracer, identity
 
 hopeful: ContextVar[bool] = ContextVar("hopeful", default=True)
 by_python: ContextVar[bool] = ContextVar("by_python", default=False)  # set by the debugger: steps and branches one by one
@@ -97,6 +97,7 @@ class Recorder(ProgramTrace):
         return self.ways[self.asked - 1]
 
     def expect(self, x: Tracer) -> bool:
+        """Yes: what should hold, and does so for the example, is looked at later."""
         self.derives = True
         if self.hopes is None or self.closed or not x.value:
             return super().expect(x)
@@ -164,30 +165,38 @@ class Program:
         self.fork: bool | None = None  # of a program that ends at an `if`: what the example has, and has at each place
         self.samples: dict[int, Any] = {}
         self.lifted: list[Any] = []  # values of outer traces, which became the first inputs
-        places: dict[tuple[int, int], int] = {}
+        places: dict[Any, int] = {}
+        constants: dict[Any, int] = {}
 
         def place(x: Any) -> int:
-            key = (x.owner.id, x.slot if x.slot >= 0 else id(x.value)) if isinstance(x, Tracer) else (0, 0)
-            if key in places:
-                return places[key]
-            self.template.append(None if isinstance(x, Tracer) else x)
-            at = len(self.template) - 1
+            traced = isinstance(x, Tracer)
+            key = (x.owner.id, x.slot if x.slot >= 0 else id(x.value)) if traced else identity(x)
+            known = places if traced else constants
+            if key in known:
+                return known[key]
+            self.template.append(None if traced else x)
+            known[key] = at = len(self.template) - 1
             self.avals[at] = Aval(x) if hasattr(x, "shape") else None
-            if isinstance(x, Tracer):
+            if traced:
                 x.owner.check_open(x)
-                places[key] = at
                 self.lifted.append(x)
             return at
 
         code: list[Instruction] = []
+        done: dict[Any, int] = {}  # what was computed, and its place
+        twins: dict[int, int] = {}  # the place of what was computed again, as `y[0]` is in the rules of each step
         self.looked = self.looked or any(isinstance(p, Tracer) for row in trace.entries for p in row[5])
         for primitive, out, slots, args, ans, params in trace.entries:
+            ins = tuple([twins.get(s, s) if s >= 0 else place(a) for s, a in zip(slots, args)])
+            if not primitive.multi and (first := done.setdefault((primitive, ins, identity(params)), out)) != out:
+                twins[out] = first
+                continue
             if primitive is ITEM:
                 self.items.setdefault(slots[0], []).append(out)
-            code.append((primitive, out, tuple([s if s >= 0 else place(a) for s, a in zip(slots, args)]), params))
+            code.append((primitive, out, ins, params))
             if not primitive.multi:
                 self.avals[out] = Aval(ans) if hasattr(ans, "shape") else None
-        self.outputs = [x.slot if isinstance(x, Tracer) and x.owner is trace else place(x) for x in outputs]
+        self.outputs = [twins.get(x.slot, x.slot) if isinstance(x, Tracer) and x.owner is trace else place(x) for x in outputs]
         self.inputs = [*places.values(), *range(len(inputs))]
         self.code = self._live(code)
         if trace.fork is not None:  # what follows the `if` may need more

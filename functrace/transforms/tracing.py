@@ -31,6 +31,21 @@ def replaced(xs: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> li
     return out
 
 
+def identity(x: Any) -> Any:
+    """What tells constants and parameters apart: the values of those that can be compared, else which object it is."""
+    kind = type(x)
+    if kind is tuple:
+        return tuple([identity(y) for y in x])
+    if kind is slice:
+        return kind, identity(x.start), identity(x.stop), identity(x.step)
+    if isinstance(x, np.generic) and x.dtype.kind in "fciub":
+        return kind, x.tobytes()
+    return (kind, x) if kind in _COMPARED or isinstance(x, np.dtype) else (kind, id(x))
+
+
+_COMPARED = frozenset((int, bool, str, type(None)))
+
+
 class ProgramTracer(Tracer):
     """A tracer whose every op is recorded, comparisons too. What Python learns from its value is noted as a guard."""
 
