@@ -204,7 +204,8 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.argsort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("argsort", order=(order, None))
-    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    if kind is not None or stable is not None:
+        np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     a, axis = on_axis(a, axis, scalars=True)
     if descending:
         return a.shape[axis] - 1 - np.flip(argsort(np.flip(a, axis), axis), axis)

@@ -176,12 +176,11 @@ degrees = elementwise("degrees", np.degrees, lambda t, _ans, _x: t * (180 / np.p
 
 
 def _planar(numerator: Any, x: Any, y: Any) -> Any:
-    """numerator / (x*x + y*y), and 0 at the origin and infinity; scaled, so that nothing over- or underflows."""
-    scale = np.maximum(abs(x), abs(y))
-    flat = (scale == 0) | (scale == np.inf)
-    scale = safe(scale, flat, 1.0)
-    norm = square(x / scale) + square(y / scale)
-    return safe(numerator / scale / safe(norm, flat, 1.0) / scale, flat, 0.0)
+    """numerator / (x*x + y*y), and 0 at the origin and infinity; nothing on the way over- or underflows."""
+    norm = np.hypot(x, y)
+    flat = (norm == 0) | (norm == np.inf)
+    norm = safe(norm, flat, 1.0)
+    return safe(numerator / norm / norm, flat, 0.0)
 
 
 arctan2 = elementwise(

@@ -1,4 +1,4 @@
-"""The hot path: what `bind` and `TapeTrace.process` do, written out for ops of one and two arguments.
+"""The hot path: what `bind` and `TapeTrace.process` do, written out for ops of one argument, of two, and of several.
 
 Nothing here says anything new. An eager gradient spends its time in these functions, so they have no loop, no tuple of flags and
 no second call; whatever is not the plain case goes to `bind`.
@@ -78,6 +78,35 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
     return unary
 
 
+def _several(primitive: Primitive) -> Callable[..., Any]:
+    """The op of any number of arguments: of one trace, or constants."""
+    fun, arity = primitive.fun, primitive.arity
+
+    def several(*args: Any, params: tuple[Any, ...] = ()) -> Any:
+        if arity is not None:
+            args, params = args[:arity], args[arity:]
+        trace, slots, values = None, [], []
+        for x in args:
+            if type(x) is TapeTracer and not isinstance(x.value, Tracer) and (trace is None or x.owner is trace):
+                trace = x.owner
+                slots.append(x.slot)
+                values.append(x.value)
+            elif isinstance(x, Tracer):
+                return bind(primitive, args, params)
+            else:
+                slots.append(-1)
+                values.append(x)
+        if trace is None or trace.closed:
+            return bind(primitive, args, params)
+        places = tuple(slots)
+        if -1 in slots:
+            needed = primitive.needed(places)
+            values = [x if i >= 0 else trace.constant(x, keep) for x, i, keep in zip(values, places, needed[1:])]
+        return trace.record(primitive, places, tuple(values), fun(*values, *params), params)
+
+    return several
+
+
 def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
     """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
 
@@ -86,6 +115,9 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
     """
     op = _fast(primitive, params, elementwise, squared, 1)
     if op is None:
+        if not primitive.constant:
+            primitive.op = several = _several(primitive)
+            several.primitive = primitive  # type: ignore[attr-defined]
         return primitive.op
     op.deeper = functools.partial(_fast, primitive, params, elementwise, squared, 2)  # type: ignore[attr-defined]
     primitive.op = op

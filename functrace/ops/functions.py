@@ -175,13 +175,13 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
     if order != "C":
         order = layout(order, len(old))
     shape = lengths(shape)
-    if shape == old and order == "C":
-        return a if not copy else _shape.astype(a, a.dtype)
     size, wanted = math.prod(old), math.prod(shape)
     if wanted < 0 and shape.count(-1) == 1 and size % wanted == 0:
         shape = tuple(-size // wanted if n == -1 else n for n in shape)
     elif wanted != size or wanted == 0:
         shape = np.empty(old, np.bool_).reshape(shape).shape  # NumPy's own reading, and errors
+    if shape == old and order == "C":
+        return a if not copy else _shape.astype(a, a.dtype)
     out = reshaped(a, shape) if order == "C" else reshaped(np.transpose(a), shape[::-1])
     if copy is False and not shared(out):
         raise ValueError("Unable to avoid creating a copy while reshaping.")

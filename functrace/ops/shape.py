@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
+from functrace.ops.fast import fast
 from functrace.ops.kinds import Op, linear, spread_batch
 
 
@@ -81,7 +82,7 @@ def _joining(name: str, fun: Op, parts: Callable[..., list[Any]]) -> Op:
     def batch(size: int, flags: Sequence[bool], args: Sequence[Any], params: tuple[Any, ...]) -> Any:
         return op(*spread_batch(size, flags, args), params=(params[0] + 1,))
 
-    op: Op = Primitive(name, fun, arity=None, vjps=parts, jvps=jvp, joint=True, batch=batch, linear=True).op
+    op: Op = fast(Primitive(name, fun, arity=None, vjps=parts, jvps=jvp, joint=True, batch=batch, linear=True), params=True)
     return op
 
 

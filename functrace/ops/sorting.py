@@ -39,7 +39,8 @@ def _apart(*shape: int, **kwargs: Any) -> Sample:
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """`np.sort`, and the array API's `descending`; always stable, whatever `kind`."""
     refuse("sort", order=(order, None))
-    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    if kind is not None or stable is not None:
+        np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     a, axis = on_axis(a, axis)
     if descending:
         return np.flip(sort(np.flip(a, axis), axis), axis)
