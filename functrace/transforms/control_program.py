@@ -311,7 +311,7 @@ def recorded(
 
 
 def _all(hopes: Sequence[Any]) -> Any:
-    return functools.reduce(lambda a, b: a & b, hopes, np.True_)
+    return functools.reduce(lambda a, b: a & b, hopes) if hopes else np.True_
 
 
 def flagged(programs: Sequence[Program]) -> bool:
