@@ -37,6 +37,7 @@ KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&", "bitwise_or": "|"}
 _OPERATORS |= {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+_OF_ONE = {"square": "{0} * {0}", "negative": "-{0}", "absolute": "abs({0})", "isfinite": "-{inf} < {0} < {inf}"}
 _CHOICES = {"maximum": "{x} > {y} or {x} != {x}", "minimum": "{x} < {y} or {x} != {x}", "where": "{c}"}  # of two zeros the second
 
 
@@ -307,6 +308,13 @@ class Executable:
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):
             x, y = (r if k == out else self.source.name(out.dtype.type(constant(a))) for a, k, r in last)
             return f"{x} if {_CHOICES[name].format(x=x, y=y, c=args[0])} else {y}"
+        scalars = {k.dtype for k in kinds if k.form == SCALAR}
+        if len(scalars) == 1 and (dtype := scalars.pop()).kind == "f":
+            if name in _OF_ONE:
+                return _OF_ONE[name].format(*args, inf=self.source.name(np.inf, "inf"))
+            whole = [a < 0 and type(constant(a)) is int and abs(constant(a)) < 2**53 for a in i.args]
+            args = [self.source.name(dtype.type(constant(a))) if w else x for a, w, x in zip(i.args, whole, args)]
+            kinds = [k for k, w in zip(kinds, whole) if not w]
         plain = name in _OPERATORS and all(k.form == SCALAR or k.dtype.kind == "f" for k in kinds)
         return f" {_OPERATORS[name]} ".join(args) if plain and any(k.form == SCALAR for k in kinds) else None
 
