@@ -32,7 +32,7 @@ def safe(x: Any, bad: Any, instead: float) -> Any:
 # arithmetic
 add = elementwise("add", np.add, same, same)
 subtract = elementwise("subtract", np.subtract, same, lambda t, _ans, _x, _y: -t)
-square = elementwise("square", np.square, lambda t, _ans, x: t * (2.0 * x))
+square = elementwise("square", np.square, lambda t, _ans, x: t * (2 * x))
 multiply = elementwise("multiply", np.multiply, lambda t, _ans, _x, y: t * y, lambda t, _ans, x, _y: t * x, squared=square)
 divide = elementwise(
     "divide",
@@ -159,7 +159,7 @@ arccos = elementwise(
 arctan = elementwise("arctan", np.arctan, lambda t, _ans, x: t / (1 + x * x))
 sinh = elementwise("sinh", np.sinh, lambda t, _ans, x: t * np.cosh(x))
 cosh = elementwise("cosh", np.cosh, lambda t, _ans, x: t * np.sinh(x))
-tanh = elementwise("tanh", np.tanh, lambda t, ans, _x: t * (1.0 - ans * ans))
+tanh = elementwise("tanh", np.tanh, lambda t, ans, _x: t * (1 - ans * ans))
 arcsinh = elementwise("arcsinh", np.arcsinh, lambda t, _ans, x: t / _slope(x, lambda x: np.hypot(x, 1), np.arcsinh, np.cosh))
 arccosh = elementwise(
     "arccosh",
