@@ -207,3 +207,43 @@ def test_pythons_numbers_stay_weak_as_operands_of_branches_under_jit():
                 assert got.dtype == want.dtype == np.float32
                 np.testing.assert_allclose(got, want, rtol=1e-6)
         assert program.cache_info()["eager"] == 0
+
+
+def _scaled(y):
+    """Twice its argument, with a slope of `y`, by a rule that closes over it."""
+
+    @ft.custom_vjp
+    def double(x):
+        return x * 2
+
+    double.defvjp(lambda x: (x * 2, None), lambda _, g: (g * y,))
+    return double
+
+
+def _scaled_forwards(y):
+    @ft.custom_jvp
+    def double(x):
+        return x * 2
+
+    double.defjvp(lambda primals, tangents: (primals[0] * 2, tangents[0] * y))
+    return double
+
+
+@pytest.mark.parametrize("ruled", [_scaled, _scaled_forwards])
+@pytest.mark.parametrize(
+    ("program", "power"),
+    [
+        (lambda f, x: ft.scan(lambda c, _: (f(c), None), x, length=3)[0], 3),
+        (lambda f, x: ft.fori_loop(0, 3, lambda _, c: f(c), x), 3),
+        (lambda f, x: ft.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, f(s[1])), (0, x))[1], 3),
+        (lambda f, x: ft.cond(x > 0, f, lambda x: x, x), 1),
+        (lambda f, x: ft.map(f, x * np.ones(1)).sum(), 1),
+    ],
+)
+def test_a_rule_in_a_body_may_close_over_a_traced_value(program, power, ruled):
+    """What it closed over was taken for another input of the loop of derivatives."""
+    f = lambda x, y: program(ruled(y), x)
+    y = np.array([5.0, 6.0])
+    assert ft.grad(f)(3.0, 5.0) == ft.jit(ft.grad(f))(3.0, 5.0) == ft.jit(ft.jacfwd(f))(3.0, 5.0) == 5.0**power
+    for g in (ft.vmap(ft.grad(f)), ft.jit(ft.vmap(ft.grad(f)))):
+        np.testing.assert_array_equal(g(np.ones(2), y), y**power)

@@ -215,6 +215,10 @@ RUNS = {
     "grad of jit": lambda x: ft.grad(ft.jit(lambda y: np.sum(np.sin(y) * y)))(x),
     "vmap of jit": lambda x: ft.vmap(ft.jit(deep_function))(x.reshape(10, -1)),
     "implicit": lambda x: ft.grad(_solved)(x),
+    "scan": lambda x: ft.grad(lambda y: ft.scan(lambda c, _: (np.sin(c) * c, None), y, length=5)[0].sum())(x),
+    "while_loop": lambda x: ft.grad(lambda y: ft.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, np.sin(s[1])), (0, y))[1].sum())(x),
+    "cond": lambda x: ft.vmap(ft.grad(lambda y: ft.cond(y.sum() > 5, np.sin, np.cos, y).sum()))(x.reshape(10, -1)),
+    "gradients in a scan": lambda x: ft.grad(lambda y: ft.scan(lambda c, _: (ft.grad(lambda z: np.sin(z).sum())(c), None), y, length=5)[0].sum())(x),
     "trace": lambda x: ft.trace(deep_function)(x),
     "exception": caught(ft.grad(failing)),
     "exception in an inner grad": caught(ft.grad(lambda y: ft.grad(failing)(y).sum())),
@@ -621,6 +625,16 @@ def test_a_constant_changed_through_its_base(size):
     _, pull = ft.vjp(lambda x: (x * w).sum(), x)
     with attempt():
         base[...] = 7.0
+    forward_time(lambda: pull(1.0)[0], np.full(size, 2.0), "constant")
+
+
+@SIZES
+def test_one_element_of_a_part_of_a_constant_changed_through_its_base(size):
+    x, base = np.full(size, 3.0), np.full(size + 1, 2.0)
+    w = base[1:]
+    _, pull = ft.vjp(lambda x: (x * w).sum(), x)
+    with attempt():
+        base[2] = 7.0
     forward_time(lambda: pull(1.0)[0], np.full(size, 2.0), "constant")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 
@@ -253,7 +254,9 @@ class SwitchCall(Call):
             programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in every]
         if not programs or any(body.looked for body in programs):  # at the number of a loop's steps, for one
             return ruled(self.taken(leaves[0]))([*leaves[1:], *more])
-        return SwitchCall(self.function, programs, [0] * len(programs))([leaves[0], *leaves[1:], *more])  # type: ignore[no-any-return]
+        lifted = [x for body in programs for x in body.lifted]
+        call = SwitchCall(self.function, programs, [len(body.lifted) for body in programs])
+        return call([leaves[0], *lifted, *leaves[1:], *more])  # type: ignore[no-any-return]
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """The cotangents, by a switch between the branches' derivatives."""
@@ -330,30 +333,31 @@ def every_way(
 
     If there are many, or the ways differ in what they return, or one raises, the program has `looked`: Python decides, step by step.
     """
-    runs = itertools.count(1)
-
-    def explored(*ways: bool) -> Program | _Ways:
-        test = recorded(fun, inputs, what, numbers, reads, ways, True)
-        test.looked = test.looked or next(runs) > _RUNS
-        if test.fork is None or test.looked:
-            return test
-        try:
-            parts = {way: explored(*ways, way) for way in (not test.fork, test.fork)}  # the example's own last: others look at its results
-        except Exception:
-            test.looked = True
-            return test
-        ends = [_ends(part)[-1] for part in parts.values()]
-        kinds = [[errors.describe(end.avals[k]) for k in end.outputs] for end in ends]
-        test.looked = any(end.looked or not _follows(end, test) for end in ends) or kinds[0] != kinds[1]
-        return test if test.looked else _Ways(test, parts[False], parts[True])
-
+    run = functools.partial(recorded, fun, inputs, what, numbers, reads, flag=True)
     with np.errstate(all="ignore"):
         if not forks:
-            return recorded(fun, inputs, what, numbers, reads, flag=True)
-        found = explored()
+            return run()
+        found = _explored(run, itertools.count(1))
         joined = _joined(found, 0, [], inputs, (*reads, fun)[0], what)
         joined.hopes, joined.derives = (any(getattr(body, k) for body in _ends(found)) for k in ("hopes", "derives"))
         return joined
+
+
+def _explored(run: Callable[..., Program], runs: Iterator[int], ways: tuple[bool, ...] = ()) -> Program | _Ways:
+    """What `run` records whose first `if`s go these ways."""
+    test = run(ways=ways)
+    test.looked = test.looked or next(runs) > _RUNS
+    if test.fork is None or test.looked:
+        return test
+    try:  # the example's own way last: others look at its results
+        parts = {way: _explored(run, runs, (*ways, way)) for way in (not test.fork, test.fork)}
+    except Exception:
+        test.looked = True
+        return test
+    ends = [_ends(part)[-1] for part in parts.values()]
+    kinds = [[errors.describe(end.avals[k]) for k in end.outputs] for end in ends]
+    test.looked = any(end.looked or not _follows(end, test) for end in ends) or kinds[0] != kinds[1]
+    return test if test.looked else _Ways(test, parts[False], parts[True])
 
 
 class _Ways(NamedTuple):

@@ -291,7 +291,8 @@ class ScanCall(Call):
         step = recorded(back, [*constants, *seeds, *totals, *(x[0 if self.reversed else -1] for x in sequences)], self.what)
         if step.looked:
             return self._pull_unrolled(leaves, ans, gs)
-        out = loop(step, self.function, (constants, [*seeds, *totals], sequences), self.length, not self.reversed, self.at_once)
+        parts = [[*step.lifted, *constants], [*seeds, *totals], sequences]
+        out = loop(step, self.function, parts, self.length, not self.reversed, self.at_once)
         grads: dict[int, Any] = {ins[k]: g for k, g in zip(floats, out)}
         grads.update(zip(summed, out[len(floats) :]))
         grads.update(zip(wanted, out[n_back:]))
@@ -366,7 +367,8 @@ class ScanCall(Call):
         step = recorded(push, [*fixed, *state, *self.first(sequences)], self.what)
         if step.looked:
             return self._push_unrolled(leaves, ts)
-        out = iter(loop(step, self.function, (fixed, state, sequences), self.length, self.reversed, self.at_once))
+        parts = [[*step.lifted, *fixed], state, sequences]
+        out = iter(loop(step, self.function, parts, self.length, self.reversed, self.at_once))
         new = dict(zip(floats, out))
         return [*(new.get(k) for k in range(len(carry))), *(next(out) if i in active else None for i in body.outputs[len(carry) :])]
 
@@ -384,7 +386,7 @@ class ScanCall(Call):
         step = recorded(together, [*constants, *wide, *self.first(rows)], self.what)
         if step.looked:
             return mapped(self.unrolled, leaves, flags, size, self.what)
-        out = loop(step, self.function, (constants, wide, rows), self.length, self.reversed, self.at_once)
+        out = loop(step, self.function, ([*step.lifted, *constants], wide, rows), self.length, self.reversed, self.at_once)
         return [*out[: len(carry)], *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
 
 

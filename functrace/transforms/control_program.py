@@ -96,6 +96,10 @@ class Recorder(ProgramTrace):
         self.asked += 1
         return self.ways[self.asked - 1]
 
+    def close(self) -> None:
+        super().close()
+        self.fork = self.hopes = None  # values of its own
+
     def expect(self, x: Tracer) -> bool:
         """Yes: what should hold, and does so for the example, is looked at later."""
         self.derives = True

@@ -66,7 +66,7 @@ class MaskTrace(Trace):
             live: Any = False
             for m in lives:
                 live = live if m is None else live | m
-            live = np.broadcast_to(live, ans.shape)
+            live = live if np.shape(live) == ans.shape else np.broadcast_to(live, ans.shape)
             return self.tracer(number(np.where(live, ans, np.zeros((), ans.dtype))), live)
         if primitive.linear:
             return self.tracer(ans, bind(primitive, tuple([a if m is None else _marks(m) for a, m in zip(args, lives)]), params) != 0)
