@@ -31,7 +31,7 @@ def to_html(tape: Tape) -> str:
     """What a notebook shows: a table of the ops, and a picture."""
     from functrace.drawing.page import to_html
 
-    return to_html(tape, to_svg(tape))
+    return to_html(tape, draw(tape)._repr_html_())
 
 
 Tape.to_python, Tape.draw, Tape._repr_svg_, Tape._repr_html_ = to_python, draw, to_svg, to_html  # type: ignore[attr-defined]

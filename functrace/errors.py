@@ -243,8 +243,8 @@ def user_place(depth: int) -> tuple[CodeType | None, int]:
 
 
 def line_of(code: CodeType | None, lasti: int) -> str:
-    """`file.py:12, in f` for a bytecode position, or the empty string."""
-    if code is None:
+    """`file.py:12, in f` for a bytecode position of the user's, or the empty string."""
+    if code is None or not is_user_file[code.co_filename]:
         return ""
     line = code.co_firstlineno
     for start, end, number in code.co_lines():
@@ -361,7 +361,7 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         name = next((n for f in functions if isinstance(n := getattr(f, "__name__", None) or getattr(f, "name", None), str)), None)
         several = (v for k in ("args", "inputs") if isinstance(v := names.get(k), (tuple, list)) and v)  # not an array of that name
         operands = next(several, [names[k] for k in ("self", "x", "other", "y") if k in names])
-        owner = next((x.owner.what for x in operands if hasattr(type(x), "owner")), "")
+        owner = next((getattr(x.owner, "what", "") for x in operands if hasattr(type(x), "owner")), "")
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]

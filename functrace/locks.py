@@ -50,6 +50,11 @@ class Lock:
                 self.array.flags.writeable = True
 
 
+def locked(x: Any) -> bool:
+    """Whether a tape or a program keeps this array read-only."""
+    return id(x) in _locks
+
+
 def sampled(x: Any) -> bytes:
     """Some elements, which tell whether an array was changed."""
     return x.flat[:: max(1, x.size // _SAMPLES)].tobytes()  # type: ignore[no-any-return]
@@ -68,9 +73,9 @@ def safe(x: Any, copy: int = COPY) -> Any:
     """What a tape may keep of an array: itself if nothing can change it, a copy, or a `Lock` if it has more than `copy` bytes."""
     if x.dtype.kind == "O":
         refuse_objects()
-    if id(x) in _locks:
+    if locked(x):
         return Lock(x)
-    if not (x.flags.writeable or writeable(x)):
+    if not writeable(x):
         return x
     if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
         return Lock(x)

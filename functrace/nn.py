@@ -479,4 +479,14 @@ xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform,
 
 
 __dir__ = errors.own_names(globals())
-__getattr__ = errors.renamed(__name__, {"initializers": "functrace.nn.he_normal(key, shape)", "mish soft_sign hard_sigmoid": "its formula"})
+__getattr__ = errors.renamed(
+    __name__,
+    {
+        "initializers": "functrace.nn.he_normal(key, shape)",
+        "mish soft_sign hard_sigmoid": "its formula",
+        "cross_entropy cross_entropy_loss nll_loss": "functrace.nn.softmax_cross_entropy(logits, labels)",
+        "binary_cross_entropy binary_cross_entropy_with_logits": "functrace.nn.sigmoid_binary_cross_entropy(logits, labels)",
+        "mse_loss": "functrace.nn.mse",
+        "Module Linear Sequential functional": "functrace.torch.nn, or functions of a dict of parameters",
+    },
+)

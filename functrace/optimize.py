@@ -99,6 +99,8 @@ def _join(arrays: list[Any], dtype: Any) -> Any:
 
 
 def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, scalar: bool) -> Any:
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = x.real
     if isinstance(x, Tracer):  # the ops themselves: what they give is no view of the vector, so it can be written to
         part = reshape(index(x, slice(start, stop)), shape)
         return part if part.dtype == dtype else part.astype(dtype) if dtype.kind not in "fc" else astype(part, dtype)
@@ -106,6 +108,7 @@ def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, sca
     return part[()] if scalar else part
 
 
+@errors.boundary
 def scipy_objective(
     f: Callable[..., Any], params: Any, *args: Any, **kwargs: Any
 ) -> tuple[Callable[..., tuple[float, np.ndarray[Any, Any]]], np.ndarray[Any, Any], Unravel]:
@@ -146,6 +149,7 @@ def scipy_objective(
         )
     both = value_and_grad(f)
 
+    @errors.boundary
     def fun(x: Any, *more: Any) -> tuple[float, np.ndarray[Any, Any]]:
         cost, grads = both(unravel(x), *args, *more, **kwargs)
         return float(cost), _join(tree.leaves(grads), np.dtype(float))
@@ -156,6 +160,7 @@ def scipy_objective(
 # Solutions of equations: whatever solver finds them, their derivatives follow from the equations
 
 
+@errors.boundary
 def opaque(fun: Callable[..., Any], *args: Any) -> Any:
     """`fun` of pytrees, run on plain arrays; a batch is taken example by example. What it returns counts as a constant."""
     errors.check_call("opaque(fun, *args)", fun)
@@ -231,12 +236,18 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
         start, unravel = start.astype(float), ravel_pytree(tree.map(lambda x: np.asarray(x) * 1.0, x0))[1]
     open_f, captured = lift_closure(f)
 
+    def vector(what: str, value: Any) -> Any:
+        flat = ravel_pytree(value)[0]
+        if flat.shape != start.shape:
+            raise errors.TreeError(f"{name_of(f)}: {what} has {flat.size} numbers, x0 has {start.size}.\n  They must be as many.")
+        return flat
+
     def residual(x: Any, params: Any) -> Any:
-        return ravel_pytree(make(open_f(params[1]))(unravel(x), *params[0]))[0]
+        return vector("its result", make(open_f(params[1]))(unravel(x), *params[0]))
 
     def solve(x0: Any, params: Any) -> Any:
         g = open_f(params[1])
-        return ravel_pytree(solver(lambda x: g(x, *params[0]), unravel(x0)))[0].astype(x0.dtype)
+        return vector("the solution found", solver(lambda x: g(x, *params[0]), unravel(x0))).astype(x0.dtype)
 
     return unravel(implicit(residual, solve, start, (args, captured), linear_solver))
 
@@ -329,7 +340,10 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
         )
     b = b if b.dtype.kind in "fc" else b.astype(float)
     if solver is None:
-        return np.linalg.solve(jacobian(matvec)(np.zeros(b.shape, b.dtype)), b)
+        matrix = jacobian(matvec)(np.zeros(b.shape, b.dtype))
+        if np.shape(matrix) != (b.size, b.size):
+            raise errors.InputTypeError(f"linear_solve: matvec gives an array of shape {np.shape(matrix)[:-1]} for a vector of {b.size}.")
+        return np.linalg.solve(matrix, b)
     open_matvec, captured = lift_closure(matvec)
     forward: Any = lambda v, p: open_matvec(p)(v)
     return _linear(forward, forward if symmetric else _transposed(forward, b), captured, b, solver)

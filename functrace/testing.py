@@ -178,6 +178,7 @@ def _derivative(f: Any, primals: list[Any], modes: Sequence[str], rng: np.random
     return lambda *xs: jvp(f, xs, tangents)[1], primals
 
 
+@boundary
 def check_tape(tape: Tape) -> None:
     """Raise `CheckError` unless every slot of a tape is written once, before it is read, and every entry fits its primitive.
 

@@ -380,6 +380,7 @@ def test_poly1d_of_traced_coefficients():
 
     ft.check_grads(f, C)
     ft.check_grads(lambda u, v: np.polydiv(u, v), C, D)
+    ft.check_grads(lambda x: np.polyval(np.poly1d(C), x), D)
 
 
 def test_roots_by_the_implicit_function():

@@ -46,6 +46,17 @@ def test_squares_that_only_a_wider_dtype_could_hold(dtype, x):
         assert slope.dtype == dtype and np.isclose(float(slope), 1 / x, rtol=2e-3)
 
 
+@pytest.mark.parametrize("keywords", [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"where": np.array([True, False])}])
+def test_the_mean_of_half_precision_is_summed_in_single(keywords):
+    x = np.linspace(1, 2, 140000).astype(np.float16).reshape(70000, 2)  # whose sum is no float16
+    wanted = np.mean(x, **keywords)
+    for found in (ft.jvp(lambda x: np.mean(x, **keywords), (x,), (x,)), [ft.jit(lambda x: np.mean(x, **keywords))(x)] * 2):
+        for y in found:
+            assert np.array_equal(y, wanted) and y.dtype == np.float16
+    slope = ft.grad(lambda x: np.sum(np.mean(x, **keywords)))(x)
+    assert slope.dtype == np.float16 and np.all(np.isfinite(slope))
+
+
 @pytest.mark.parametrize("gap", [1e-12, 1.7e-9, 3.3e-6])
 def test_inverse_functions_near_the_end_of_their_range(gap):
     x = 1 - gap

@@ -6,6 +6,7 @@ import gc
 import inspect
 import itertools
 import pickle
+import sys
 import time
 import warnings
 import weakref
@@ -16,6 +17,7 @@ import pytest
 import functrace as ft
 from functrace import jit, threads
 from functrace.compile import jit as jit_module
+from functrace.compile import nesting
 from functrace.compile.jit import JitWarning
 from functrace.core.tracer import Tracer
 from functrace.errors import LeakedTracerError, RetraceError
@@ -100,6 +102,13 @@ def test_trees_keywords_and_other_leaves():
         assert got["mode"] == mode and got["none"] is None
         np.testing.assert_array_equal(got["out"], (X if mode == "x" else X + 1) * 2)
     assert h.cache_info()["recorded"] == 2
+
+
+def test_arguments_that_never_change_are_values():
+    h = jit(lambda x, place, factors: x[place] * sum(factors))
+    for factors in ((1.0, 2.0), (2.0, 1.0), (3.0,)):
+        alike(h(X, ..., frozenset(factors)), X * sum(factors))
+    assert (h.cache_info()["recorded"], h.cache_info()["hits"]) == (2, 1)
 
 
 def test_static_arguments_by_number_and_by_name():
@@ -462,11 +471,15 @@ def test_a_function_that_goes_by_the_order_of_a_dict(what):
 
 
 def test_the_oldest_signatures_are_forgotten(monkeypatch):
-    monkeypatch.setattr(jit_module, "SIGNATURES", 2)
+    monkeypatch.setattr(nesting, "SIGNATURES", 2)
     h = jit(np.sin)
     for n in (1, 2, 3, 2, 3, 1):
         np.testing.assert_array_equal(h(np.ones(n)), np.sin(np.ones(n)))
     assert (h.cache_info()["signatures"], h.cache_info()["recorded"], h.cache_info()["hits"]) == (2, 4, 2)
+    total = jit(lambda d: sum(d.values()))
+    for name in "abcab":
+        assert ft.grad(total)({name: 1.0}) == {name: 1.0}
+    assert len(total.derived) == 2  # and not two for each structure
 
 
 def test_arrays_of_a_class_of_their_own():
@@ -484,11 +497,12 @@ def test_a_jitted_function_returns_no_value_of_a_call_that_has_ended():
     ft.grad(lambda x: kept.append(x * 2) or x)(1.0)
     with pytest.raises(LeakedTracerError, match=f"grad.*\n.*made at {here(-1)}"):
         jit(lambda x: (x, kept[0]))(1.0)
-    jit(lambda x: kept.append(x) or x)(1.0)
-    assert repr(kept[1]) == "Traced(1.0)"
+    with pytest.warns(JitWarning, match="keeps a traced value in kept"):
+        jit(lambda x: kept.append((x,)) or x)(1.0)
+    assert repr(kept[1]) == "(Traced(1.0),)"
     for use in (lambda s: s + 1, lambda s: 1 - s, lambda s: s > 0, lambda s: -s):
         with pytest.raises(LeakedTracerError, match="jit.*is used after that call has ended"):
-            use(kept[1])
+            use(kept[1][0])
 
 
 def test_a_jitted_function_that_closes_over_a_traced_value():
@@ -637,6 +651,30 @@ def test_many_threads_at_once():
 
     in_threads(work, 6)
     assert not wrong
+
+
+def test_what_is_known_can_be_asked_while_another_thread_records():
+    h, interval, done = jit(lambda x, k: x + k, static_argnums=1), sys.getswitchinterval(), []
+    for k in range(300):
+        h(1.0, k)
+
+    def work(number):
+        k = 300
+        while number and not done:
+            h(1.0, k := k + 1)
+        if not number:
+            try:
+                found = [(h.explain(), h.programs(), h.cache_info()) for _ in range(600)]
+                done.append(len(found))
+            except RuntimeError as error:
+                done.append(error)
+
+    try:
+        sys.setswitchinterval(1e-6)
+        in_threads(work, 2)
+    finally:
+        sys.setswitchinterval(interval)
+    assert done == [600]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

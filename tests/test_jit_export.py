@@ -213,6 +213,20 @@ def test_the_source_and_the_file_check_what_python_looked_at(name, traced):
         loaded(*others)
 
 
+@pytest.mark.parametrize("f", [np.linalg.eigvalsh, np.linalg.svdvals, np.linalg.cond, lambda x: np.linalg.lstsq(x, x[0])[0]])
+def test_slopes_of_eigenvalues_and_singular_values_are_written_and_saved(f):
+    x = np.array([[2.0, 1.0, 0.3], [1.0, 3.0, 0.2], [0.3, 0.2, 1.0]])
+    slope = ft.jit(ft.grad(lambda x: np.sum(f(x) ** 3)))
+    wanted = slope(x)
+    for program in (ft.trace(slope.fun)(x), *slope.programs()):
+        namespace, file = {}, io.BytesIO()
+        exec(to_python(program), namespace)
+        ft.save(file, program)
+        file.seek(0)
+        for got in (namespace["f"](x), ft.load(file)(x)[0]):
+            assert np.allclose(got, wanted, rtol=1e-12)
+
+
 def test_programs_of_python_numbers_are_written_and_saved():
     def f(x, n):
         return x + n, x**n, -x, abs(x), n << 1, n | 4, n & 1, n ^ 3, ~n, round(x, 1), x * complex(-0.0, np.inf), x * np.float32(-np.inf)

@@ -80,3 +80,19 @@ def test_what_is_tall():
     assert x.shape == (LONG, 2, 3) and x.strides[0] == 8
     x[...] = 1
     assert laid(x) is x and laid(np.ascontiguousarray(x)).strides == x.strides
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(2, 140_000), (1, 2, 140_000)])
+def test_few_long_rows_run_in_blocks_of_all_elements(shape, order):
+    def f(x, y, scale):
+        z = np.sin(x) * scale + y
+        return z, (z - z.mean()) * 2, z.max(), z.sum(axis=-1, keepdims=True), np.maximum(z, x).reshape(-1)
+
+    jitted, rng = ft.jit(f), np.random.default_rng(0)
+    for _ in range(3):
+        x, y = (np.array(rng.normal(size=shape), order=order) for _ in range(2))
+        for found, wanted in zip(jitted(x, y, 2.0), f(x, y, 2.0)):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+            assert found.shape == wanted.shape
+    assert "loop0" in jitted.show() and jitted.cache_info()["hits"] == 2

@@ -1,6 +1,7 @@
 """`jit`: what a function reads beside its arguments is noticed when it changes, or said."""
 
 import collections
+import contextlib
 import contextvars
 import copy
 import dataclasses
@@ -9,11 +10,13 @@ import gc
 import importlib
 import itertools
 import operator
+import os
 import pickle
 import random
 import sys
 import types
 import weakref
+from os import getenv
 
 import numpy as np
 import pytest
@@ -154,6 +157,10 @@ def test_random_numbers_are_not_frozen():
     h = jit(lambda x: x + draw())
     with pytest.warns(JitWarning, match="random"):
         assert h(1.0) != h(1.0)
+    old = np.random.RandomState(0)  # noqa: NPY002
+    h = jit(lambda x: x + old.normal())
+    with pytest.warns(JitWarning, match="random"):
+        assert h(1.0) != h(1.0)
     g = jit(lambda x: x + np.random.normal())  # noqa: NPY002
     state = np.random.get_state()  # noqa: NPY002
     with pytest.warns(JitWarning, match="random"):
@@ -186,6 +193,32 @@ def test_a_rebound_name_is_flagged_as_a_side_effect():
     h = jit(g)
     h(1.0), h(2.0)
     assert count == 1 and "count" in h.explain()
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ft.grad])
+def test_a_traced_value_that_is_kept_is_kept_in_each_call(transform):
+    class Normalised:
+        def __init__(self):
+            self.mean, self.seen, self.rows = np.zeros(3), {"last": None}, []
+
+        def __call__(self, w, x):
+            nonlocal total
+            self.mean = 0.5 * self.mean + x
+            self.seen["last"] = x * 2
+            self.rows.append(x[0] + 1)
+            total = total + x[1]
+            return np.sum(w * self.mean)
+
+    states = []
+    for compiled in (False, True):
+        total, model = 0.0, Normalised()
+        f = jit(transform(model)) if compiled else transform(model)
+        for k in range(3):
+            with pytest.warns(JitWarning, match="keeps a traced value in .*mean") if compiled and not k else contextlib.nullcontext():
+                out = f(X, X + k)
+        states.append((out, model.mean, model.seen["last"], model.rows, total))
+    for there, here in zip(*states):
+        assert np.array_equal(there, here) and type(there) is type(here)
 
 
 def test_another_name_like_the_one_that_is_set_is_still_looked_at():
@@ -556,6 +589,15 @@ def a_global_by_its_text():
 
 
 @case
+def a_global_of_a_constructor():
+    class Made:
+        def __init__(self):
+            self.w = FOUND
+
+    return lambda x: x * Made().w, lambda: globals().__setitem__("FOUND", 3.0)
+
+
+@case
 def a_global_that_is_not_there_yet():
     def f(x):
         try:
@@ -617,6 +659,15 @@ def test_what_a_jitted_function_reads_is_noticed_when_it_changes(name, monkeypat
             del Below.w
 
 
+@pytest.mark.parametrize("read", [lambda: os.environ["A_SCALE"], lambda: os.getenv("A_SCALE"), lambda: getenv("A_SCALE")])
+def test_an_environment_variable_is_noticed_to_change(read, monkeypatch):
+    jitted = jit(lambda x: x * float(read()))
+    for scale in (1.0, 2.0, 2.0, 3.0):
+        monkeypatch.setenv("A_SCALE", str(scale))
+        alike(jitted(X), X * scale)
+    assert jitted.cache_info()["recorded"] == 3
+
+
 def test_a_module_that_is_imported_in_the_function(tmp_path, monkeypatch):
     (tmp_path / "late_scale.py").write_text("z = 2.0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -651,6 +702,19 @@ def test_a_text_is_a_text_in_a_jitted_function(text):
     f = ft.jit(lambda x, how: x * 2 if isinstance(how, str) and how == "double" else x)
     assert np.array_equal(f(X, text("double")), X * 2)
     assert np.array_equal(f(X, text("same")), X)
+
+
+def test_a_number_in_the_name_of_a_result():
+    f = lambda x, scales: [{f"by {s}": x * s} for s in scales]
+    h = jit(f)
+    with pytest.warns(JitWarning, match="returns the key 'by 0.5'"):
+        h(X, [0.5])
+    for scales in ([0.5], [1.5], [2.5]):
+        assert repr(h(X, scales)) == repr(f(X, scales))
+    logged = []
+    h = jit(lambda x, scale: (logged.append(f"{scale:.0f} {scale}"), {"w2": x * scale})[1])  # with no name of it
+    alike([h(X, s)["w2"] for s in (2.0, 3.0)], [X * 2, X * 3])
+    assert logged == ["2 2.0"]
 
 
 def test_the_text_of_a_traced_text_is_a_guard():

@@ -142,6 +142,23 @@ def test_donated_arrays_take_the_results(n):
     assert np.all(grads["w"] == 1)
 
 
+@pytest.mark.parametrize("n", [4, 50_000])
+def test_a_donated_array_takes_one_result(n):
+    def f(x):
+        y = np.exp(x)
+        return np.cos(y), np.sin(y), y @ y
+
+    jitted = ft.jit(f, donate_argnums=0)
+    for _ in range(3):
+        given = np.arange(n) / n
+        wanted = f(given)
+        out = jitted(given)
+        assert not np.shares_memory(out[0], out[1])
+        for a, b in zip(out, wanted):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert out[0] is given or out[1] is given
+
+
 def test_a_donated_array_is_read_before_the_limit_of_a_maximum_is_put_in_its_place():
     def f(x):
         return fnp.sin(x) * 2, fnp.maximum(x, 0.5)

@@ -352,3 +352,14 @@ def test_against_jax(jax):
         ):
             want = jax.jit(jax.grad(lambda x: f(jnp, x))).lower(a).compile(compiler_options=options)(a)
             np.testing.assert_allclose(ft.grad(lambda x: f(np, x))(a), want, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(100_000, 2), (2, 100_000)])
+def test_oblong_matrices_make_no_large_square_ones(shape):  # 80 GB each
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=shape), rng.normal(size=shape[0])
+    for f in (lambda A: np.sum(np.linalg.lstsq(A, b, rcond=None)[0] ** 2), lambda A: np.sum(np.linalg.pinv(A) ** 2)):
+        value = f(A)  # homogeneous of degree -2, so Euler says what its derivatives are along A
+        np.testing.assert_allclose(np.sum(ft.grad(f)(A) * A), -2 * value, rtol=1e-9)
+        np.testing.assert_allclose(ft.jvp(f, (A,), (A,))[1], -2 * value, rtol=1e-9)
+        np.testing.assert_allclose(np.sum(ft.hvp(f, (A,), (A,)) * A), 6 * value, rtol=1e-9)

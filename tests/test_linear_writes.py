@@ -44,10 +44,28 @@ def test_writes_do_not_copy_the_array(f, derivative, monkeypatch):
     monkeypatch.setattr(inplace, "np", counted)
     x = np.array([0.9])
     out = derivative(f)(x)
-    assert counted.copies <= 5
+    assert counted.copies <= (1 if f is from_zeros else 5)  # one is of the cotangent that arrives
     h = 1e-6
     slope = (f(x + h) - f(x - h)) / (2 * h)
     np.testing.assert_allclose(out, [slope] if np.ndim(out) else slope * x[0], rtol=1e-6)
+
+
+def test_an_array_that_others_hold_is_copied_before_it_becomes_traced():
+    def f(x):
+        y = ft.numpy.zeros(4)
+        seen, product, other = np.asarray(y), x * y, y
+        y[0] = x[1] * x[0]
+        part = y[1:3]
+        y[2] = x[3] ** 2
+        part[0] += x[2]
+        assert isinstance(x, np.ndarray) or not seen.any() and not ft.value(product).any()
+        return np.sum(product * x) + np.sum(other**3) + np.sum(part * x[:2])
+
+    x = np.array([0.5, 1.5, -0.7, 2.0])
+    want = [3 * (x[0] * x[1]) ** 2, 3 * x[2] ** 2, 3 * x[3] ** 4]
+    chain = [want[0] * x[1] + x[2], want[0] * x[0] + x[3] ** 2, want[1] + x[0], (want[2] + x[1]) * 2 * x[3]]
+    np.testing.assert_allclose(ft.grad(f)(x), chain, rtol=1e-13)
+    ft.check_grads(f, x, order=2)
 
 
 PLACES = np.random.default_rng(3).integers(0, 50, (1500, 2))

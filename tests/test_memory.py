@@ -218,7 +218,9 @@ RUNS = {
     "scan": lambda x: ft.grad(lambda y: ft.scan(lambda c, _: (np.sin(c) * c, None), y, length=5)[0].sum())(x),
     "while_loop": lambda x: ft.grad(lambda y: ft.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, np.sin(s[1])), (0, y))[1].sum())(x),
     "cond": lambda x: ft.vmap(ft.grad(lambda y: ft.cond(y.sum() > 5, np.sin, np.cos, y).sum()))(x.reshape(10, -1)),
-    "gradients in a scan": lambda x: ft.grad(lambda y: ft.scan(lambda c, _: (ft.grad(lambda z: np.sin(z).sum())(c), None), y, length=5)[0].sum())(x),
+    "gradients in a scan": lambda x: ft.grad(
+        lambda y: ft.scan(lambda c, _: (ft.grad(lambda z: np.sin(z).sum())(c), None), y, length=5)[0].sum()
+    )(x),
     "trace": lambda x: ft.trace(deep_function)(x),
     "exception": caught(ft.grad(failing)),
     "exception in an inner grad": caught(ft.grad(lambda y: ft.grad(failing)(y).sum())),

@@ -298,11 +298,29 @@ def test_what_numpy_gives_is_given_and_differentiated(text):
     ft.check_grads(function, V, M, T, order=1)
 
 
-@pytest.mark.parametrize(("f", "remedy"), [(lambda x: V.dot(x), "a @ x for a.dot"), (lambda x: np.float32(x[0]), "x.astype")])
+@pytest.mark.parametrize(
+    ("f", "remedy"),
+    [
+        (lambda x: V.dot(x), "a @ x for a.dot"),  # a line for each: before 3.11 Python tells no more
+        (lambda x: np.float32(x[0]), "x.astype"),
+    ],
+)
 @pytest.mark.parametrize("transform", [ft.grad, ft.vmap])
 def test_what_numpy_does_in_c_is_told_what_to_write_instead(f, remedy, transform):
     with pytest.raises(ft.errors.ConversionError, match=f"Instead use {remedy}"):
         transform(f)(V if transform is ft.grad else V[None])
+
+
+@pytest.mark.parametrize("f", [lambda x: sum(v for v in np.nditer(x)), lambda x: sum(v for v, _ in np.nditer([x, V]))])
+@pytest.mark.parametrize("transform", [ft.grad, ft.vmap])
+def test_a_loop_of_numpys_is_told_another(f, transform):  # NumPy's own words, that something is "flagged as writeable", said nothing
+    with pytest.raises(ft.errors.UnsupportedError, match="Instead loop over np.ndindex"):
+        transform(f)(V if transform is ft.grad else V[None])
+
+
+def test_a_function_that_numpy_vectorized_is_told_ours():
+    with pytest.raises(ft.errors.UnsupportedError, match="use functrace.numpy.vectorize"):
+        ft.grad(lambda x: np.frompyfunc(abs, 1, 1)(x))(1.0)
 
 
 def test_trees_say_where_they_differ():

@@ -229,6 +229,7 @@ def test_a_name_of_another_library_is_told_its_own(name):
         (ft.tree, "map_with_path", r"functrace\.tree\.paths"),
         (ft.tree, "register_dataclass", r"static"),
         (ft.nn, "initializers", r"functrace\.nn\.he_normal"),
+        (ft.nn, "cross_entropy", r"functrace\.nn\.softmax_cross_entropy"),
     ],
 )
 def test_a_name_of_another_library_is_told_its_own_in_modules_too(module, name, words):

@@ -41,6 +41,14 @@ def test_mixed_dtypes_come_back():
         np.testing.assert_array_equal(a, b)
 
 
+def test_real_leaves_beside_complex_ones_come_back_without_a_warning():
+    tree = {"real": np.arange(2.0), "complex": np.array([1j])}
+    flat, unravel = ft.ravel_pytree(tree)
+    np.testing.assert_array_equal(unravel(flat)["real"], tree["real"])
+    np.testing.assert_array_equal(ft.jvp(lambda v: unravel(v)["real"], (flat,), (flat,))[1], tree["real"])
+    np.testing.assert_array_equal(ft.grad(lambda v: unravel(v)["real"] @ np.array([2.0, 3.0]))(flat), [0.0, 2.0, 3.0])
+
+
 def test_python_numbers_count_as_float64():
     flat, unravel = ft.ravel_pytree([1, 2.0])
     assert flat.dtype == np.float64
@@ -129,6 +137,24 @@ def test_wrong_vectors_are_named():
         unravel(np.ones(3, complex))
     with pytest.raises(ft.errors.InputTypeError, match=r"leaf 1 is a str[\s\S]*test_optimize.py"):
         ft.ravel_pytree([1.0, "two"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: ft.implicit_root(lambda x: a * x[:2], np.ones(3), solver=lambda g, x0: x0), "its result has 2 numbers, x0 has 3"),
+        (lambda a: ft.implicit_root(lambda x: a * x, np.ones(3), solver=lambda g, x0: x0[:2]), "solution found has 2 numbers, x0 has 3"),
+        (lambda a: ft.fixed_point(lambda x: a * x[:1], np.ones(3)), "solution found has 1 numbers, x0 has 3"),
+        (
+            lambda a: ft.linear_solve(lambda x: a * x[:2], np.ones(3)),
+            r"linear_solve: matvec gives an array of shape \(2,\) for a vector of 3",
+        ),
+    ],
+)
+def test_equations_of_another_size_are_named(call, message):
+    """They were errors of NumPy's, or of an `unravel` that the user had not called."""
+    with pytest.raises((ft.errors.TreeError, ft.errors.InputTypeError), match=rf"{message}(?s:.)*{__name__}"):
+        ft.grad(lambda a: call(a).sum())(0.5)
 
 
 def rosenbrock(p, a=1.0, *, b=100.0):

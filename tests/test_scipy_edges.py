@@ -47,6 +47,39 @@ def test_log_ndtr_has_three_derivatives_in_both_tails(x):
     assert np.isfinite(third)
 
 
+@pytest.mark.parametrize("f", [sp.erf, sp.erfc, sp.ndtr, sp.log_ndtr])
+def test_error_functions_of_infinity_have_second_derivatives(f):  # the outer cut points of an ordinal probit
+    first = ft.grad(lambda x: np.sum(f(x)))
+    assert np.isclose(ft.grad(first)(np.inf), 0)
+    ends = np.array([-np.inf, 1.5, np.inf])[f is sp.log_ndtr :]  # whose value at -inf is -inf
+    assert np.allclose(ft.jvp(first, (ends,), (np.ones(len(ends)),))[1], np.where(np.isinf(ends), 0, ft.grad(ft.grad(f))(1.5)))
+
+
+def test_students_t_with_infinite_degrees_of_freedom_is_normal(stats):
+    for method in ("logpdf", "cdf", "logsf", "ppf"):
+        value, slopes = ft.value_and_grad(getattr(stats.t, method), (0, 1))(0.7, np.inf)
+        want = ft.value_and_grad(getattr(stats.norm, method))(0.7)
+        assert np.allclose([value, *slopes], [*want, 0], rtol=1e-12)
+    x, cov = np.array([0.7, -0.2]), np.array([[2.0, 0.3], [0.3, 1.0]])
+    slopes = ft.grad(lambda *args: stats.multivariate_t.logpdf(x, *args), (0, 1, 2))
+    want = ft.grad(lambda *args: stats.multivariate_normal.logpdf(x, *args), (0, 1))(np.ones(2), cov)
+    for df in (np.inf, 1e13):  # where two values of gammaln cancel
+        assert all(np.allclose(*pair, rtol=1e-9, atol=1e-15) for pair in zip(slopes(np.ones(2), cov, df), (*want, 0)))
+    value, _ = ft.value_and_grad(lambda df: stats.multivariate_t.logpdf(x, None, cov, df))(1e10)
+    assert np.isclose(value, theirs.multivariate_normal.logpdf(x, None, cov), rtol=1e-9)
+
+
+def test_slopes_at_poles_are_not_numbers_or_infinite():
+    from functrace.scipy import special
+
+    for f in (sp.zetac, special.zeta, lambda x: special.zeta(x, 2.0)):
+        assert np.isnan(ft.grad(f)(1.0))
+        assert np.isfinite(ft.grad(f)(1.0 + 1e-6))
+    want = ft.grad(lambda y: sp.elliprf(0.0, y, 1.0))(2.0)
+    assert ft.grad(sp.elliprf, (0, 1))(0.0, 2.0, 1.0) == (-np.inf, want)
+    assert ft.grad(sp.elliprc)(0.0, 2.0) == -np.inf
+
+
 @pytest.mark.parametrize("z", [1e-300, 1e-10, 0.5, 0.999999, 1.0, 1.5, 1e10, 1e300])
 def test_the_slope_of_spence(z):
     want = np.log(z) / (1 - z) if z != 1 else -1.0
@@ -139,6 +172,9 @@ def test_moments_are_differentiated_twice_and_batched(stats):
     closed = lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1))
     a, b = np.array([1.3, 2.0, 4.5]), np.array([2.2, 0.9, 3.0])
     assert np.allclose(ft.vmap(ft.grad(variance, (0, 1)))(a, b), ft.vmap(ft.grad(closed, (0, 1)))(a, b), rtol=1e-7)
+    slope = ft.jit(ft.grad(variance))
+    assert np.allclose([slope(a, 2.0) for a in (1.3, 2.0, 4.5)], [ft.grad(closed)(a, 2.0) for a in (1.3, 2.0, 4.5)], rtol=1e-7)
+    assert slope.cache_info()["recorded"] == 1
     assert np.allclose(
         ft.hessian(lambda v: variance(v[0], v[1]))(np.array([1.3, 2.2])), ft.hessian(lambda v: closed(v[0], v[1]))(np.array([1.3, 2.2]))
     )

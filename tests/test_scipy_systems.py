@@ -181,3 +181,42 @@ def test_a_numerators_first_coefficient_is_differentiated_at_zero(signal):
     response = lambda m: lambda num: m.freqresp((num, [1.0, 0.4, 2.0]), [0.7])[1].real.sum() + m.tf2ss(num, [1.0, 0.4, 2.0])[2].sum()
     wanted = [response(ss)(d + 1) - response(ss)(np.ones(3)) for d in np.eye(3)]  # it is linear
     assert np.allclose(ft.grad(response(signal))(np.array([0.0, 0.0, 1.5])), wanted)
+
+
+@pytest.mark.parametrize("kind", ["low", "highpass", "bandpass", "bs"])
+@pytest.mark.parametrize("output", ["ba", "sos", "zpk"])
+def test_designed_filters_have_scipys_numbers_and_slopes_in_their_frequencies(signal, kind, output):
+    w = np.array([0.2, 0.53]) if "b" in kind else 0.3
+    for name, *given in (("butter", 5), ("cheby1", 4, 1.0), ("cheby2", 3, 30.0), ("ellip", 3, 1.0, 30.0), ("bessel", 2)):
+        for more in ({}, {"fs": 1.7}, *([] if output == "sos" else [{"analog": True}])):
+            f = lambda w: getattr(signal, name)(*given, w, btype=kind, output=output, **more)
+            found, want = ft.vjp(f, w)[0], getattr(ss, name)(*given, w, btype=kind, output=output, **more)
+            for x, y in [(found, want)] if output == "sos" else zip(found, want, strict=True):
+                assert np.result_type(x) == np.result_type(y)
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+            check_grads(f, w, order=1)
+
+
+def test_a_filters_response_has_two_derivatives_in_its_edges_wherever_its_sections_lie(signal):
+    x = np.sin(np.arange(30.0) ** 1.3)
+    power = lambda w: np.sum(signal.sosfilt(signal.butter(5, w, "bandpass", output="sos"), x) ** 2)
+    slope, batch = ft.jit(ft.grad(power)), np.stack([np.array([0.2, w]) for w in (0.49, 0.5, 0.51)])  # between which two change places
+    for w, of_batch in zip(batch, ft.vmap(ft.grad(power))(batch), strict=True):
+        plain = ft.grad(lambda w: np.sum(signal.lfilter(*signal.butter(5, w, "bandpass"), x) ** 2))(w)
+        for got in (slope(w), of_batch):
+            assert np.allclose(got, plain, rtol=1e-6)
+    sections = [ss.butter(5, w, "bandpass", output="sos") for w in batch]
+    assert abs(sections[2] - sections[0]).max() > 0.1
+    check_grads(power, batch[1], order=2, modes=("rev",))
+    assert slope.cache_info()["recorded"] == 1
+    with pytest.raises(errors.UnsupportedError, match="only Wn"):
+        ft.grad(lambda r: signal.cheby1(3, r, 0.3)[0][0])(1.0)
+
+
+def test_a_filter_with_traced_coefficients_is_compiled_once(signal):
+    slope = ft.jit(ft.grad(lambda a: signal.lfilter([1.0], a, U).sum()))
+    found = [slope(np.array([a, 0.2])) for a in (1.0, 1.1, 1.2)]
+    assert slope.cache_info()["recorded"] == 1
+    assert np.allclose(found[2], ft.grad(lambda a: signal.lfilter([1.0], a, U).sum())(np.array([1.2, 0.2])))
+    with pytest.raises(ValueError, match="is 0"):
+        slope(np.array([0.0, 0.2]))

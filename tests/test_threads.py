@@ -43,6 +43,27 @@ def test_an_exception_is_raised_and_the_rest_dropped(count):
     threads.run(done.append, range(3))  # nothing is left behind
 
 
+@pytest.mark.parametrize("of_caller", [True, False])
+def test_an_error_of_either_thread_is_raised_and_ends_both(of_caller):
+    caller, together, done = threading.get_ident(), threading.Barrier(2), []
+
+    def task(k):
+        if k < 2:
+            together.wait(10)
+            if (threading.get_ident() == caller) is of_caller:
+                raise KeyError("mine")
+            time.sleep(0.1)  # by then the other has raised
+        done.append(k)
+
+    before = threads.set_count(2)
+    try:
+        with pytest.raises(KeyError, match="mine"):
+            threads.run(task, range(10))
+    finally:
+        threads.set_count(before)
+    assert len(done) == 1
+
+
 def test_an_index_error_of_the_task_is_raised(count):
     with pytest.raises(IndexError):
         threads.run(lambda k: [][k], range(8))
@@ -93,9 +114,15 @@ def test_nobody_goes_on_before_every_piece_is_done(monkeypatch):
 
 
 def test_numpys_error_state_holds_in_the_threads(count):
+    together = threading.Barrier(count)  # each takes one
+
+    def task(_):
+        together.wait(10)
+        np.divide(1.0, np.zeros(10))
+
     with warnings.catch_warnings(), np.errstate(divide="ignore"):
         warnings.simplefilter("error")
-        threads.run(lambda k: np.divide(1.0, np.zeros(10)), range(8))
+        threads.run(task, range(count))
 
 
 def test_a_count_below_one_is_refused():

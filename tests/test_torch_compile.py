@@ -187,6 +187,7 @@ def power(x, n=3):
         lambda x: x * x.sum().item(),
         lambda x: torch.nn.functional.gumbel_softmax(x, -1),
         lambda x: x.to(x.dtype),
+        lambda x: x.detach(),
     ],
 )
 def test_results_are_views_or_need_gradients_as_the_functions_do(function):
@@ -277,6 +278,56 @@ def test_what_an_object_holds_may_change():
     assert [shifted.shift(torch.zeros(1)).item() for _ in range(3)] == [1, 1, 1]
     shifted.by = torch.full((1,), 5.0)
     assert shifted.shift(torch.zeros(1)) == 5
+
+
+SCALE, COUNT, ROWS = torch.tensor(2.0), torch.tensor(3), torch.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * float(SCALE),
+        lambda x: x * (SCALE + 1),
+        lambda x: x * 2 if SCALE > 5 else x * 3,
+        lambda x: x[: int(COUNT)].sum(),
+        lambda x: x + ROWS.sum(),
+        lambda x: sum([x * float(row) for row in ROWS]),
+    ],
+)
+def test_numbers_of_tensors_that_are_read_may_change(function):
+    compiled, x, before = torch.compile(function), torch.arange(6.0), [t.clone() for t in (SCALE, COUNT, ROWS)]
+    try:
+        for _ in range(3):
+            for _ in range(2):
+                assert torch.equal(compiled(x), function(x))
+            for tensor in (SCALE, COUNT, ROWS):
+                tensor.mul_(4)
+            x.add_(1)
+        (program,) = compiled.programs.values()
+        assert program.cache_info()["hits"] == 3 == program.cache_info()["recorded"]
+    finally:
+        for tensor, was in zip((SCALE, COUNT, ROWS), before):
+            tensor.copy_(was)
+
+
+def test_a_tensor_that_is_read_may_be_given_other_data_or_come_to_need_gradients():
+    w, x = torch.ones(2), torch.ones(2)
+    scaled = torch.compile(lambda x: x * w)
+    for _ in range(2):
+        assert scaled(x).tolist() == [1, 1]
+    w.data = torch.full((2,), 3.0)
+    assert scaled(x).tolist() == [3, 3] and not scaled(x).requires_grad
+    w.requires_grad_()
+    scaled(x).sum().backward()
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_a_number_that_is_another_in_each_call_makes_no_more_programs():
+    times = torch.compile(lambda x, k: x * k)
+    for k in range(100):
+        assert times(torch.ones(1), k / 2) == k / 2
+    assert len(times.programs) == 64
+    assert times(torch.ones(1), 1.5) == 1.5
 
 
 def test_constants_are_told_apart_by_their_sign_and_a_nan_is_one():

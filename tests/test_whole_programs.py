@@ -58,6 +58,29 @@ def test_a_list_of_traced_indices_reads_and_writes_as_in_numpy():
     over_rows(lambda x, i, v: ft.grad(lambda x: np.sum(f(x, i, v) ** 2))(x), X, places, values)
 
 
+def best_path(scores):
+    """Viterbi's: where each state came from is kept in rows of integers."""
+    came, total = fnp.zeros((4, 4), dtype=int), scores[0, 0]
+    for t in range(1, 4):
+        steps = total[:, None] + scores[1].T
+        came[t] = np.argmax(steps, axis=0)
+        total = np.max(steps, axis=0) + scores[2, t]
+    path = [np.argmax(total)]
+    for t in range(3, 0, -1):
+        path.append(came[t][path[-1]])
+    return sum(scores[0, t, k] ** 2 for t, k in enumerate(path))
+
+
+def test_rows_of_indices_are_kept_for_each_example():
+    scores = RNG.normal(size=(6, 3, 4, 4))
+    over_rows(best_path, scores)
+    over_rows(ft.grad(best_path), scores)
+    jitted = ft.jit(ft.grad(best_path))
+    for row in scores:
+        same(jitted(row), ft.grad(best_path)(row))
+    assert jitted.cache_info()["eager"] == 0
+
+
 # derivatives of derivatives, over a batch: an index found in one run, and used in another
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import os
 import random
 import re
 import sys
@@ -28,8 +29,9 @@ import numpy as np
 from functrace import errors, tree
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
-from functrace.locks import COPY, Lock, _locks, sampled, writeable
+from functrace.locks import COPY, Lock, locked, sampled, writeable
 from functrace.references import IN_LIST, IN_LOCAL
+from functrace.transforms.tracing import ProgramTracer
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
@@ -37,7 +39,7 @@ _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.Tra
 _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
-_KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "functrace"))  # packages that read no attributes of a program's objects
+_KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))  # packages that read no attributes of a program's objects
 
 
 _ABSENT = object()  # what a name stands for that has no value
@@ -89,6 +91,14 @@ class Binding:
         of_class = isinstance(getattr(self.get, "__self__", None), types.MappingProxyType)  # which is another each time
         there = self.get == other.get or of_class and self.name == other.name
         return there and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
+
+    def put(self, x: Any) -> None:
+        """Let it stand for `x`, if it is a variable, an attribute of an object or an item."""
+        home = getattr(self.get, "__self__", None)
+        if self.get is _cell:
+            self.key.cell_contents = x
+        elif isinstance(home, (list, dict)):
+            home[self.key] = x
 
 
 def _unchanged(now: Any, was: Any) -> bool:
@@ -143,7 +153,7 @@ def _lacks(key: tuple[Any, frozenset[str]]) -> bool:
 
 def _is_closed(x: Any) -> bool:
     """Whether an argument is an object with a state that can't be seen."""
-    if isinstance(x, (*_ATOMS, *_OPAQUE, type, types.ModuleType)) or callable(x):
+    if isinstance(x, (*_ATOMS, *_OPAQUE, type(...), frozenset, type, types.ModuleType)) or callable(x):
         return False
     seen = isinstance(getattr(x, "__dict__", None), dict) or _slots(type(x))
     return type(x).__module__.startswith(("numpy", "functrace.")) or not seen
@@ -154,7 +164,7 @@ def _is_users(module: str) -> bool:
     """Whether a module belongs to the program, and to no library."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
-        return module not in sys.builtin_module_names
+        return module.partition(".")[0] not in _KNOWN
     return errors.is_user_file[file] and not errors.is_installed(file)
 
 
@@ -174,7 +184,7 @@ def _is_plain(x: Any) -> bool:
 class Bindings:
     """Everything that functions, and what else they are given, could be found to read: `changed` names what is no longer the same."""
 
-    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "names", "spaces", "traced")
+    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "kept", "names", "spaces", "traced")
 
     def __init__(self, *roots: Any) -> None:
         self.bindings: list[Binding] = []
@@ -182,6 +192,7 @@ class Bindings:
         self.generators: list[Any] = []
         self.closed = next((type(x).__name__ for x in roots if _is_closed(x)), "")  # what can't be looked into
         self.traced = False  # whether a traced value is among them
+        self.kept: dict[int, tuple[str, Any]] = {}  # traced values of programs that are recorded already, and where they are
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
@@ -189,8 +200,10 @@ class Bindings:
         todo: list[tuple[str, Any]] = [(x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__, x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
-            if isinstance(x, Tracer) and not x.owner.closed:
-                self.traced = True
+            if isinstance(x, Tracer):
+                self.traced |= not x.owner.closed
+                if isinstance(x, ProgramTracer) and x.owner.closed:
+                    self.kept[id(x)] = name, x
             anything = callable(x) and getattr(x, "__name__", None) in _ANY  # by another name
             if anything:
                 self.names[x.__name__] = None
@@ -216,6 +229,8 @@ class Bindings:
                 self.generators.append((x, _state(x)))
             else:
                 todo += self._members(name, x)
+        if not {"environ", "getenv"}.isdisjoint(self.names):
+            self._bind("os.environ", _keys, vars(os.environ)["_data"].items())  # its own items decode each text anew
         for name, space, done in self.spaces.values():
             self._bind(f"a new name in {name}", _lacks, (vars(space), frozenset(self.names).difference(done)))
 
@@ -246,7 +261,7 @@ class Bindings:
             if others:
                 self._bind("a new global name", space.keys().isdisjoint, frozenset(others))
             found += [self._bind(k, known.__getitem__, k) for k in others if not isinstance(known.get(k, len), (*_OPAQUE, type))]
-            above = ["", *accumulate(str(space.get("__package__") or "").split("."), "{}.{}".format)]  # that an import may be relative to
+            above = ["", *accumulate(str(space.get("__package__")).split("."), "{}.{}".format)]  # that an import may be relative to
             found += [(k, sys.modules[k]) for m in modules for a in above if (k := f"{a}.{m}".strip(".")) in sys.modules]
             for defaults in ("__defaults__", "__kwdefaults__"):
                 if getattr(f, defaults):
@@ -313,6 +328,14 @@ class Bindings:
                 return b.name
         return None
 
+    def settled(self, before: Bindings) -> str:
+        """Where a function has put traced values since `before`, for which there are their values now."""
+        new = self.kept.keys() - before.kept.keys()
+        for b in self.bindings:
+            if id(b.was) in new and not hasattr(b.was.owner, "ways"):  # in the body of a loop it is that of an example
+                b.put(np.array(b.was.value) if isinstance(b.was.value, np.ndarray) else b.was.value)
+        return ", ".join(sorted({name for k, (name, _) in self.kept.items() if k in new})[:3])
+
     def drew(self) -> bool:
         """Whether a random generator among them was used."""
         return any(_state(g) != state for g, state in self.generators)
@@ -348,7 +371,7 @@ class Watched:
 
     def __init__(self, x: np.ndarray[Any, Any], lock: bool) -> None:
         self.array, root = x, _root(x)
-        lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or id(root) in _locks)
+        lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or locked(root))
         self.lock = Lock(root) if lock else None
         self.digest = digest(x)
 
@@ -375,7 +398,7 @@ def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: boo
             own = 1 if sources[k].nbytes <= COPY or sources[k].base is not None else 2  # sources, and the constant itself
             one = root is sources[k]  # held by the name, too; a view holds its root
             alone = root.base is None and getrefcount(root) <= IN_LOCAL + own and getrefcount(sources[k]) <= IN_LIST - 1 + own + one
-            if not alone or id(root) in known:
+            if not alone:
                 out[id(sources[k])] = Watched(sources[k], True)
     for key, (name, x) in known.items():
         if key not in out and writeable(x) and x.dtype.kind != "O":

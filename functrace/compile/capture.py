@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 import functrace.ops.methods  # noqa: F401  # attaches the operators that are looked up here
 from functrace import errors, tree
+from functrace.compile.bindings import Watched
 from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind_of, same
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
@@ -130,7 +131,7 @@ class Capture(ProgramTrace):
         self.count = 0  # of guards
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
         self.caught: str | None = None  # an error, which other values would not have raised
-        self.told = False  # whether a value became text
+        self.told: list[str] = []  # values that became text, without a guard
         self.context, self.modes = copy_context(), dict[str, Any](np.geterr())
         self.handling: dict[str, Any] = {}  # of floating-point errors, where `np.errstate` sets it
 
@@ -161,11 +162,11 @@ class Capture(ProgramTrace):
             self.caught = self.caught if isinstance(error, TypeError) else repr(error)
             raise
 
-    def text(self, x: Tracer) -> None:
+    def text(self, x: Tracer, written: str) -> str:
         """A value becomes text, noted."""
-        count = self.count
-        super().text(x)
-        self.told |= count == self.count
+        if x.shape or x.dtype.kind in "fc":
+            self.told.append(written)
+        return super().text(x, written)
 
     def number(self, x: Any) -> int:
         """The number of a constant. What could be written to is copied, or locked as long as the function runs."""
@@ -258,14 +259,29 @@ _WEAK = frozenset((*PYTHON, "where", "strong", "stop_gradient"))
 
 
 class Captured:
-    """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; and how it
-    has floating-point errors handled.
+    """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; how it has
+    floating-point errors handled; and the texts of its values.
     """
 
-    __slots__ = ("handling", "outputs", "program", "sources")
+    __slots__ = ("handling", "outputs", "program", "sources", "told")
 
-    def __init__(self, outputs: list[Any], program: Program | None, sources: list[Any], handling: dict[str, Any]) -> None:
-        self.outputs, self.program, self.sources, self.handling = outputs, program, sources, handling
+    def __init__(self, outputs: list[Any], program: Program | None, trace: Capture) -> None:
+        self.outputs, self.program, self.sources, self.handling, self.told = outputs, program, trace.sources, trace.handling, trace.told
+
+    def unfit(self, program: Program, times: int, contents: Sequence[Watched], orders: Iterable[Iterable[Any]]) -> str | None:
+        """Why the program of the last of several runs, with these keys of dicts in its results, can't be replayed."""
+        if any(mode != "ignore" for mode in self.handling.values()):
+            return f"it sets np.errstate to {self.handling}"
+        if times > 2:  # an array of floats that Python looked at as a whole: a guard that seldom holds twice
+            guards = (i.params[1] for i in program.instructions if i.primitive is GUARD)
+            seen = next((x for x in guards if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
+            if seen is not None:
+                return f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call"
+        texts = [text for text in self.told if not text.isalnum()]  # `2` may be in a name by itself
+        written = next((key for order in orders for key in order if isinstance(key, str) and any(text in key for text in texts)), None)
+        if written is not None:
+            return f"it returns the key {written!r}, into which a traced value was written"
+        return "it writes to an array that it was not passed" if any(w.changed() for w in contents) else None
 
 
 def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str, names: Sequence[str] = ()) -> Captured:
@@ -285,6 +301,6 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
         slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
         program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)
         results = [x.value if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)]
-        return Captured(results, program, trace.sources, trace.handling)
+        return Captured(results, program, trace)
     finally:
         trace.close()

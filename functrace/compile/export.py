@@ -107,8 +107,10 @@ _SOURCE = {
     "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
     "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
     "linalg.cholesky": "np.linalg.cholesky({0}, upper={p})",
+    "linalg.eigh": "np.linalg.eigh({0}, {p})",
     "linalg.lower_inv": "np.linalg.inv({0})",
     "linalg.matrix_rank": "np.linalg.matrix_rank({0}, {p}, {q}, rtol={r})",
+    "linalg.svd": "np.linalg.svd({0}, {p})",
     "linalg.svdvals": "np.linalg.svd({0}, compute_uv=False)",
     "logaddexp.reduce": "np.logaddexp.reduce({0}, axis=-1, keepdims=True)",
     "logaddexp2.reduce": "np.logaddexp2.reduce({0}, axis=-1, keepdims=True)",
@@ -167,8 +169,8 @@ class _Lifting(Lifting):
 _PARTS = EXPANDED.union(("are_hermitian", "length", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
-isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigh linalg.eigvalsh linalg.inv linalg.pinv linalg.qr
-linalg.slogdet linalg.solve linalg.svd matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted
+isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv linalg.qr
+linalg.slogdet linalg.solve matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted
 transpose where""".split()
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}

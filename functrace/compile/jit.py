@@ -20,7 +20,7 @@ from functrace import errors, tree
 from functrace.compile.bindings import Binding, Bindings, Watched, drawn, watched
 from functrace.compile.capture import Captured, capture, form
 from functrace.compile.emit import Executable
-from functrace.compile.nesting import call_traced
+from functrace.compile.nesting import call_traced, remembered
 from functrace.compile.optimise import optimise
 from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
@@ -34,7 +34,6 @@ from functrace.transforms.wrapped import Wrapped
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SIGNATURES = 512  # remembered
 PATHS = 16  # recorded ways through one signature, from which on it runs without being recorded
 _NUMBERS = frozenset((int, float, complex))
 _ARRAYS = (np.ndarray, np.generic)
@@ -140,11 +139,6 @@ class Jitted(Wrapped[P, R]):
         self._warned = self._handles = False
         self.derived: dict[Any, Jitted[..., Any]] = {}  # what `nesting` makes of it
 
-    @property
-    def static(self) -> bool:
-        """Whether some arguments are static."""
-        return bool(self.static_argnums or self.static_argnames)
-
     def another(self, function: Callable[..., Any]) -> Jitted[..., Any]:
         """A function jitted with the same options."""
         return Jitted(function, (), (), self.paths, self.no_retrace)
@@ -187,10 +181,7 @@ class Jitted(Wrapped[P, R]):
             key = (treedef, *map(tuple, treedef.orders.values()), tuple(specs), statics)  # dicts of another order may give other results
             variant = self._variants.get(key)
             if variant is None:
-                with self._lock:
-                    if len(self._variants) >= SIGNATURES:  # forget the oldest
-                        del self._variants[next(iter(self._variants))]
-                    variant = self._variants.setdefault(key, _Variant(others))
+                variant = remembered(self._variants, key, _Variant(others), self._lock)
             if variant.reason is not None:
                 self._counts["eager"] += 1
                 return self._plainly(args, kwargs)  # type: ignore[no-any-return]
@@ -289,11 +280,14 @@ class Jitted(Wrapped[P, R]):
         contents = watched((), bindings.arrays)
         state = drawn()
         names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
+        captured = None
         try:
             captured = capture(run, [leaves[k] for k in places], f"jit({name})", [names[k] for k in places])
         except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, AttributeError, IndexError, TypeError) as error:
             why = f"it can't be recorded: {error.args[0] if error.args else error}"
-            captured = None
+        finally:
+            after = Bindings(self.fun, *others)  # with what it made for itself
+            kept = after.settled(bindings)
         if captured is None:
             return self._eager(variant, args, kwargs, why)  # or its own error
         self._counts["recorded"] += 1
@@ -304,18 +298,20 @@ class Jitted(Wrapped[P, R]):
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        drew = bindings.drew() or state != drawn()
-        reason = "it draws random numbers" if drew else _unfit(captured.program, captured.handling, variant.recorded, contents)
+        reason = captured.unfit(captured.program, variant.recorded, contents, outdef[0].orders.values())
+        if kept:
+            reason = f"it keeps a traced value in {kept}"
+        if bindings.drew() or state != drawn():
+            reason = "it draws random numbers"
         if reason is not None:
             self._refuse(variant, reason)
         else:
-            self._keep(variant, captured, bindings, _Path(captured.program, outdef[0], self._donated(treedef, leaves, places)), others)
+            self._keep(variant, captured, bindings, after, _Path(captured.program, outdef[0], self._donated(treedef, leaves, places)))
         return outputs
 
-    def _keep(self, variant: _Variant, captured: Captured, before: Bindings, path: _Path, others: Sequence[Any]) -> None:
+    def _keep(self, variant: _Variant, captured: Captured, before: Bindings, bindings: Bindings, path: _Path) -> None:
         """Add a recorded path, and what is to be looked at before it is replayed."""
         changed = [b for b in before.bindings if b.changed()]
-        bindings = Bindings(self.fun, *others)  # with what it made for itself
         bindings.bindings = [b for b in bindings.bindings if not any(map(b.is_that, changed))]
         if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
@@ -351,9 +347,6 @@ class Jitted(Wrapped[P, R]):
 
     def _refuse(self, variant: _Variant, reason: str) -> None:
         variant.reason = reason
-        self._warn(reason)
-
-    def _warn(self, reason: str) -> None:
         self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
         if not self._warned:
             self._warned = True
@@ -364,24 +357,27 @@ class Jitted(Wrapped[P, R]):
         with self._lock:
             self._variants, self.derived = {}, {}
 
+    def _all(self) -> list[_Variant]:
+        return list(self._variants.copy().values())  # another thread may add to it
+
     def cache_info(self) -> dict[str, int]:
         """How many signatures and paths there are, how often one was replayed, recorded, or run without either."""
-        variants = list(self._variants.values())
+        variants = self._all()
         return {"signatures": len(variants), "paths": sum(len(v.paths) for v in variants), **self._counts}
 
     def explain(self) -> str:
         """Why the function was recorded, each time; what runs without being compiled; what it does beside returning results."""
-        effects = sorted({b.name for v in self._variants.values() for b in v.side_effects})
-        lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log)]
+        effects = sorted({b.name for v in self._all() for b in v.side_effects})
+        lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log.copy())]
         return "\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects])
 
     def programs(self) -> list[Program]:
         """The programs as they were recorded."""
-        return [path.program for v in self._variants.values() for path in v.paths]
+        return [path.program for v in self._all() for path in v.paths]
 
     def show(self) -> str:
         """The programs as they run, and the passes that made them: see `functrace.compile.passes`."""
-        return "\n\n".join(path.executable.show() for v in self._variants.values() for path in v.paths)
+        return "\n\n".join(path.executable.show() for v in self._all() for path in v.paths)
 
 
 def _hashable(x: Any) -> Any:
@@ -390,18 +386,6 @@ def _hashable(x: Any) -> Any:
     except TypeError:
         return id(x)  # which no other object gets: the variant keeps it
     return x
-
-
-def _unfit(program: Program, handling: dict[str, Any], times: int, contents: Sequence[Any]) -> str | None:
-    """Why what was recorded, for the last of several times, can't be replayed."""
-    if any(mode != "ignore" for mode in handling.values()):
-        return f"it sets np.errstate to {handling}"
-    if times > 2:  # an array of floats that Python looked at as a whole: a guard that seldom holds twice
-        guards = (i.params[1] for i in program.instructions if i.primitive is GUARD)
-        seen = next((x for x in guards if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
-        if seen is not None:
-            return f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call"
-    return "it writes to an array that it was not passed" if any(w.changed() for w in contents) else None
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
@@ -460,12 +444,13 @@ def jit(
         `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
 
     What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, attributes of
-    objects, of classes and of the program's own modules, and items, as far as 2000 objects; arrays up to 256 kB by all elements, larger
-    ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded
-    anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending
-    to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from
-    an iterator, writes to an outer array, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which
-    holds for the whole program) is not compiled: it runs as it is, on copies of its arguments.
+    objects, of classes and of the program's own modules, items, and the environment, as far as 2000 objects; arrays up to 256 kB by all
+    elements, larger ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed,
+    `f` is recorded anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides
+    (printing, appending to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random
+    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, catches an error that an operation raises
+    or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not compiled: it runs as it is, on copies of its
+    arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -21,7 +21,15 @@ from functrace.transforms.custom import Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
 
-Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+SIGNATURES = 512  # remembered
+
+
+def remembered(cache: dict[Any, Any], key: Any, new: Any, lock: Any) -> Any:
+    """What a cache has for a key, or else `new` from now on, for which it forgets the oldest of many."""
+    with lock:
+        if len(cache) >= SIGNATURES:
+            del cache[next(iter(cache))]
+        return cache.setdefault(key, new)
 
 
 class JitCall(Call):
@@ -35,10 +43,8 @@ class JitCall(Call):
 
     def _derived(self, what: str, moving: Sequence[int], make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         key = (what, self.key, self.treedef, tuple(moving))
-        made = self.jitted.derived.get(key)
-        if made is None:
-            made = self.jitted.derived[key] = self.jitted.another(make())
-        return made  # type: ignore[no-any-return]
+        known = self.jitted.derived
+        return known.get(key) or remembered(known, key, self.jitted.another(make()), self.jitted._lock)  # type: ignore[no-any-return]
 
     def plain(self, leaves: Sequence[Any]) -> Any:
         if any(isinstance(x, Tracer) for x in leaves):
@@ -53,13 +59,13 @@ class JitCall(Call):
     def refused(self) -> bool:
         """Whether the function was found not to be one that can be recorded."""
         made = self.jitted.derived.get(("call", self.key, self.treedef, ()))
-        return made is not None and any(v.reason for v in made._variants.values())
+        return made is not None and any(v.reason for v in made._all())
 
     def _check(self, arrays: Sequence[Watched]) -> None:
         """Refuse to run the function once more, for its derivative, where it would be another; what it sets itself does not count."""
         changed = {f"an array that it reads, {errors.describe(w.array)}," for w in arrays if w.changed()}
         if self.bindings.changed():
-            own = [b for made in self.jitted.derived.values() for v in made._variants.values() for b in v.side_effects]
+            own = [b for made in self.jitted.derived.copy().values() for v in made._all() for b in v.side_effects]
             changed |= {b.name for b in self.bindings.bindings if b.changed() and not any(map(b.is_that, own))}
         if changed:
             raise errors.MutatedError(
@@ -121,7 +127,8 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
     differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace) and not inlines.get()
     inexact = all(hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
-    if not (alone and differentiates and inexact) or jitted.static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
+    static = jitted.static_argnums or jitted.static_argnames
+    if not (alone and differentiates and inexact) or static or (bindings := Bindings(jitted.fun)).traced or bindings.closed:
         return call(args, kwargs)
     one = JitCall(jitted.fun, treedef, call, jitted, (*map(tuple, treedef.orders.values()),), bindings)
     out = None if one.refused else one(leaves)

@@ -58,6 +58,7 @@ class Debugging:
             errors.trim(error)
             raise
 
+    @errors.boundary
     def __call__(self, function: _F) -> _F:
         @errors.wraps(function, self._what)
         def debugged(*args: Any, **kwargs: Any) -> Any:
@@ -344,6 +345,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(recording, out, grads)
 
 
+@errors.boundary
 def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 

@@ -263,7 +263,7 @@ def _timed_program(function: Any, args: Any, kwargs: Any) -> Program | None:
     """The program that a jitted function runs for these arguments, timed; None if it runs as Python."""
     function(*args, **kwargs)
     seconds = min(_seconds(function, args, kwargs) for _ in range(_RUNS))
-    paths = [path for variant in function._variants.values() for path in variant.paths]
+    paths = [path for variant in function._all() for path in variant.paths]
     timed = [_Timed(path.executable) for path in paths]
     for path, one in zip(paths, timed):
         path.executable = one

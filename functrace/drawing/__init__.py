@@ -59,6 +59,7 @@ class Drawing:
         """Source for Mermaid."""
         return self.text("mermaid")
 
+    @errors.boundary
     def save(self, path: Any) -> None:
         """Write the picture to a file, in the language that the name's ending says: .svg, .dot, .gv, .mmd or .mermaid."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
@@ -81,7 +82,8 @@ class Drawing:
         return self.svg
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow-x:auto">{self.svg}</div>'
+        fitted = self.svg.replace("<svg", '<svg style="max-width:100%;height:auto"', 1)
+        return f'<div style="overflow-x:auto">{fitted}</div>'
 
 
 @errors.boundary

@@ -127,7 +127,7 @@ def to_svg(graph: Graph) -> str:
     width, height = inner + 2 * MARGIN, foot + (down + 20 if legend else 0) + MARGIN
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}" '
-        f'role="img" aria-label="{escape(clean(graph.title))}" style="max-width:100%;height:auto">',
+        f'role="img" aria-label="{escape(clean(graph.title))}">',  # no style: what converts to PNG may take "auto" for 0
         f'<g font-family="{FONT}" font-size="{_n(SIZE)}">',
         f'<text class="heading" x="{_n(MARGIN)}" y="{_n(MARGIN + 13)}" fill="{GREY}" font-weight="bold">{escape(title)}</text>',
     ]

@@ -110,7 +110,9 @@ def _gaps(w: Any) -> Any:
 
 
 def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> Any:
-    """The reverse rule of a decomposition of a Hermitian matrix into values and vectors, here and in SciPy."""
+    """The reverse rule of a decomposition of a Hermitian matrix into values and vectors, here and in SciPy; `of_values` for the vectors in
+    the slope of a function of the values: with ties more must vanish than a rotation.
+    """
     (gw, gv), (w, v) = g, ans
     if gv is None:
         return conj((v * gw[..., None, :]) @ adjoint(v))
@@ -126,7 +128,7 @@ def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> 
     return conj(v @ middle @ adjoint(v))
 
 
-def eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
+def eigh_push(t: Any, ans: Any, x: Any, uplo: str, _of_values: bool = False) -> Any:
     """Its forward rule."""
     dw, dv = jvp_from_vjp(eigh_pull)(t, ans, x, uplo)
     w, v = ans
@@ -137,17 +139,13 @@ def eigh_push(t: Any, ans: Any, x: Any, uplo: str) -> Any:
     return dw, dv
 
 
-def _eigh_op(of_values: bool) -> Any:
-    """Decompositions; `of_values` for the vectors in the slope of a function of the values: with ties more must vanish than a rotation."""
-    pull = lambda g, ans, _x, uplo: eigh_pull(g, ans, _x, uplo, of_values)
-    return general("linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, uplo)), pull, jvps=(eigh_push,), multi=True, stacks=2)
-
-
-_eigh, _eigh_of_values = _eigh_op(False), _eigh_op(True)
+_eigh: Any = general(
+    "linalg.eigh", lambda x, uplo, _of_values=False: tuple(np.linalg.eigh(x, uplo)), eigh_pull, jvps=(eigh_push,), multi=True, stacks=2
+)
 
 
 def _eigvalsh_pull(g: Any, _ans: Any, x: Any, uplo: str) -> Any:
-    v = (_eigh_of_values if isinstance(g, Tracer) else _eigh)(x, uplo)[1]
+    v = _eigh(x, uplo, isinstance(g, Tracer))[1]
     return conj((v * g[..., None, :]) @ adjoint(v))
 
 
@@ -303,7 +301,7 @@ def _svd_pull(g: Any, ans: Any, _x: Any, _full: bool, of_values: bool = False) -
     return conj(out)
 
 
-def _svd_push(t: Any, ans: Any, x: Any, full: bool) -> Any:
+def _svd_push(t: Any, ans: Any, x: Any, full: bool, _of_values: bool = False) -> Any:
     du, ds, dvh = jvp_from_vjp(_svd_pull)(t, ans, x, full)
     u, s, vh = ans
     k = s.shape[-1]
@@ -318,16 +316,13 @@ def _svd_push(t: Any, ans: Any, x: Any, full: bool) -> Any:
     return du, ds, dvh
 
 
-def _svd_op(of_values: bool) -> Any:
-    pull = lambda g, ans, _x, full: _svd_pull(g, ans, _x, full, of_values)
-    return general("linalg.svd", lambda x, full: tuple(np.linalg.svd(x, full)), pull, jvps=(_svd_push,), multi=True, stacks=2)
-
-
-_svd, _svd_of_values = _svd_op(False), _svd_op(True)
+_svd: Any = general(
+    "linalg.svd", lambda x, full, _of_values=False: tuple(np.linalg.svd(x, full)), _svd_pull, jvps=(_svd_push,), multi=True, stacks=2
+)
 
 
 def _svdvals_pull(g: Any, ans: Any, x: Any) -> Any:
-    u, _, vh = (_svd_of_values if isinstance(g, Tracer) else _svd)(x, False)
+    u, _, vh = _svd(x, False, isinstance(g, Tracer))
     return conj((u * (g * ~_vanishing(ans))[..., None, :]) @ vh)
 
 

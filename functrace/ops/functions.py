@@ -284,6 +284,8 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 @implements(np.mean, _REDUCED[:-1] + [on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     a, keepdims = lift(a), kept(keepdims)
+    if dtype is None and a.dtype == np.float16:  # which NumPy sums in float32
+        return mean(a.astype(np.float32), axis, keepdims=keepdims, where=where).astype(a.dtype)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
     plain = where is True and dtype is a.dtype
     total = _reduce.sum_(a, axis, keepdims) if plain else sum_(a, axis, dtype, None, keepdims, where=where)

@@ -26,12 +26,15 @@ from functrace.pool import empty, zeros
 from functrace.references import IN_LOCAL
 
 Index = Any
+PLAIN = frozenset((int, slice, type(None), type(...)))  # parts of an index
 
 
 def is_basic(index: Index) -> bool:
     """Whether an index makes a view: no arrays, lists or masks in it. Such an index reads no element twice."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(p is None or p is Ellipsis or isinstance(p, (int, slice, np.integer)) and not isinstance(p, bool) for p in parts)
+    for p in index if isinstance(index, tuple) else (index,):
+        if type(p) not in PLAIN and (isinstance(p, bool) or not isinstance(p, (int, np.integer))):
+            return False
+    return True
 
 
 def _ndim_taken(p: Any) -> int:
@@ -182,15 +185,15 @@ def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int
 def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
     """The tangent of an array that was written to, in the buffer of the tangent before, which no later entry reads."""
     _, out, (i, j), _, ans, (index,) = entry
-    before, written = ts[i], ts[j] if j >= 0 else None
+    before, written = ts[i] if i >= 0 else None, ts[j] if j >= 0 else None
     if isinstance(before, Tracer) or isinstance(written, Tracer):
         return False
     if before is None and written is None:
         return True
-    ts[i] = None
     if before is None:
         t = zeros(ans.shape, ans.dtype)
     else:  # views of the buffer show in its reference count
+        ts[i] = None
         t = before if i in mine and getrefcount(before) == IN_LOCAL else np.array(before)
     t[index] = 0 if written is None else written
     ts[out] = t

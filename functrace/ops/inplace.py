@@ -23,7 +23,21 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, is_basic, joined, kept, last, scatter
+from functrace.ops.index import (
+    PLAIN,
+    decided,
+    getitem,
+    holes,
+    index,
+    index_add,
+    index_set,
+    index_write,
+    is_basic,
+    joined,
+    kept,
+    last,
+    scatter,
+)
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.protocol import as_one
 from functrace.ops.shape import astype
@@ -80,7 +94,7 @@ IMAG = View(elementwise.imag, lambda base, v: complex_of(elementwise.real(base),
 def view(x: Tracer, key: Any) -> Any:
     """`x[key]`, remembered as a view of `x` if NumPy would make one."""
     try:
-        if type(key) in _PLAIN or (type(key) is tuple and all(type(p) in _PLAIN for p in key)):
+        if type(key) in PLAIN or (type(key) is tuple and all(type(p) in PLAIN for p in key)):
             out = getitem(x, key)
             if not (out.shape or _elliptic(key)):  # NumPy's scalar
                 return out
@@ -111,7 +125,6 @@ def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
 
 
 _MANY, _FEW = 64, 256
-_PLAIN = frozenset((int, slice, type(None), type(...)))
 
 
 def _elliptic(key: Any) -> bool:
@@ -219,13 +232,14 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
     It is if the array is a plain one that nothing else refers to: no tape, no view, no variable. If it is not, then a copy is
     made once, and from then on it is.
     """
-    if type(x) is not TapeTracer or isinstance(x.value, Tracer) or getattr(x, "parent", None) is not None:
+    made = type(x) is Blank and type(v) is TapeTracer  # a new array becomes traced
+    if not (made or type(x) is TapeTracer) or isinstance(x.value, Tracer) or getattr(x, "parent", None) is not None:
         return False
     if any((w := r()) is not None and w is not through for node in (x, through) for r in getattr(node, "views", ())):
         return False
-    trace = x.owner
+    trace, before = (v.owner, -1) if made else (x.owner, x.slot)
     if trace.closed:
-        trace.check_open(x)
+        trace.check_open(v if made else x)
     v, key = _cast(x, v), key if is_basic(key) else kept(key)
     a, slot = (v.value, v.slot) if type(v) is TapeTracer and v.owner is trace else (plain(v), -1)
     if isinstance(a, Tracer) or _has_tracer(key):
@@ -239,7 +253,9 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
     aval = Aval(x.value)
     new = trace.next_slot()
     op = index_write if sole else index_set.primitive  # type: ignore[attr-defined]
-    trace.append((op, new, (x.slot, slot), (aval, Aval(a)), aval, (key,)))
+    trace.append((op, new, (before, slot), (aval, Aval(a)), aval, (key,)))
+    if made:
+        become(x, trace.tracer(x.value, new))
     x.slot = new
     return True
 

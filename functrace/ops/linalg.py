@@ -174,18 +174,21 @@ def slogdet(a: Any) -> Any:
     return SlogdetResult(*_slogdet(lift(a)))
 
 
+def _between(a: Any, b: Any, c: Any) -> Any:
+    """`a @ b @ c`, by the smaller of the two products between: an oblong matrix must not become a large square one."""
+    return a @ (b @ c) if a.shape[-2] * c.shape[-2] > a.shape[-1] * c.shape[-1] else (a @ b) @ c
+
+
 def _pinv_pull(g: Any, ans: Any, x: Any, *_params: Any) -> Any:
     bar, h = conj(g), adjoint(ans)
-    outer = (adjoint(bar) @ ans) @ h
-    inner = (h @ ans) @ adjoint(bar)
-    return conj(-h @ bar @ h + outer - x @ (ans @ outer) + inner - (inner @ ans) @ x)
+    outer, inner = _between(adjoint(bar), ans, h), _between(h, ans, adjoint(bar))
+    return conj(outer - _between(h, bar, h) - _between(x, ans, outer) + inner - _between(inner, ans, x))
 
 
 def _pinv_push(t: Any, ans: Any, x: Any, *_params: Any) -> Any:
     h, th = adjoint(ans), adjoint(t)
-    outer = (ans @ h) @ th
-    inner = (th @ h) @ ans
-    return -ans @ t @ ans + outer - (outer @ x) @ ans + inner - ans @ (x @ inner)
+    outer, inner = _between(ans, h, th), _between(th, h, ans)
+    return outer - _between(ans, t, ans) - _between(outer, x, ans) + inner - _between(ans, x, inner)
 
 
 _pinv: Any = general(

@@ -311,7 +311,7 @@ def _call(
     if op is None:
         raise errors.UnsupportedError(
             f"the ufunc {ufunc.__name__} has no derivative rule in functrace.\n"
-            "  Give it one with functrace.custom_vjp, or apply it to functrace.value(x)."
+            "  Give it one with functrace.custom_vjp (np.frompyfunc: use functrace.numpy.vectorize), or apply it to functrace.value(x)."
         )
     if dtype is not None or signature is not None or casting != "same_kind":
         signature = (None,) * ufunc.nin + (None if dtype is None else _dtype(dtype),) * ufunc.nout if signature is None else signature

@@ -230,9 +230,9 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 @implements(np.polyval, both(((3,), (2,)), ((1,), (2, 2)), ((4,), ())))
 def polyval(p: Any, x: Any) -> Any:
     """`np.polyval`, by Horner's rule."""
-    if isinstance(p, np.poly1d) or isinstance(x, np.poly1d):
-        raise errors.UnsupportedError("polyval: a poly1d can't hold traced values; give its coefficients.")
-    p, x = lift(p), lift(x)
+    if isinstance(x, np.poly1d):
+        raise errors.UnsupportedError("polyval: a polynomial of a polynomial needs plain coefficients.")
+    p, x = lift(getattr(p, "coeffs", p)), lift(x)
     y: Any = np.zeros(x.shape, x.dtype)[()]
     for k in range(p.shape[0]):
         y = y * x + p[k]

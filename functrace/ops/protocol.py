@@ -80,9 +80,9 @@ def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tu
 
 def _stores(code: CodeType, lasti: int) -> bool:
     """Whether the instruction at `lasti` is `a[i] = v`."""
-    import dis  # only to word an error
+    import dis
 
-    return any(i.offset == lasti and i.opname.startswith(("STORE_SUBSCR", "STORE_SLICE")) for i in dis.get_instructions(code))
+    return dis.opname[code.co_code[lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
 
 
 _REMEDIES = {  # where a library, called by the user, converts
@@ -99,7 +99,11 @@ _REMEDIES = {  # where a library, called by the user, converts
 _CALLS = {  # where C code converts, by what the user's expression begins with
     r"[\w.]*(?:np|numpy)\.arange\((?!.*\)\[)": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
     r"(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
-    r"[\w.]*\bndenumerate\(": "loop over np.ndindex(x.shape), and index x",
+    r"(?:np|numpy)\.(array|as(?:any|contiguous)?array)\((?=[\w.]+[,)])": r"use functrace.numpy.\1, which takes traced values",
+    r"(?:np|numpy)\.(float\d+)\(": r"use x.astype(np.\1) for np.\1(x)",
+    r"(?:np|numpy)\.fill_diagonal\(": "make the array that is written to with functrace.numpy.zeros",
+    r".*\.dot\(": "use a @ x for a.dot(x) of a plain array",
+    r"[\w.]*\b(ndenumerate|nditer)\(": r"loop over np.ndindex(x.shape), and index x, in place of np.\1",
     r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
     r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
     r".*[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
@@ -135,7 +139,8 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
             "  Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use "
             "x.at[i].set(v)."
         )
-    raise errors.ConversionError(
+    # NumPy's nditer puts words of its own in the place of a TypeError
+    raise (errors.UnsupportedError if "nditer" in instead else errors.ConversionError)(
         f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: that would silently cut the derivative.\n"
         f"  At {line}.\n"
         f"  Instead {instead}.\n"
@@ -147,12 +152,6 @@ _to_index = (
     "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
     "functrace.numpy.ravel_multi_index((i, j), array.shape)); "
 )
-_instead = {  # of names in the function that asks, or of its class: what NumPy does in C, where no protocol can say no
-    "dot": "use a @ x for a.dot(x) of a plain array; ",
-    "float32": "use x.astype(np.float32) for np.float32(x); ",
-    "float64": "use x.astype(float) for np.float64(x); ",
-    "vectorize": "use functrace.numpy.vectorize; ",
-}
 _to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
 
@@ -160,13 +159,21 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(1)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
-    if _compared(caller) or self.dtype == bool:  # a mask: examples of a batch that have another go another way
+    integers = self.dtype.kind in "ui"
+    if _compared(caller) or self.dtype == bool or integers and _stores(caller.f_code, caller.f_lasti):
+        # a mask, or indices that are kept: examples of a batch that have others go another way
         return np.asarray(as_one(self))
-    if str(caller.f_globals.get("__name__")).startswith("numpy.polynomial"):
-        return _refuse(self, "a plain ndarray", "use functrace.numpy.polynomial, which takes traced values")
-    names = (*caller.f_code.co_names, getattr(caller.f_code, "co_qualname", "").partition(".")[0])
-    asked = "".join([text for name, text in _instead.items() if name in names])
-    return _refuse(self, "a plain ndarray", asked + (_to_index if self.dtype.kind in "ui" else "") + _to_array)
+    theirs = str(caller.f_globals.get("__name__")).split(".")
+    if theirs[0] == "numpy" and theirs[1:2] and theirs[1] in _WITHIN:
+        return _refuse(self, "a plain ndarray", _WITHIN[theirs[1]])
+    asked = "use functrace.numpy.vectorize; " if getattr(caller.f_code, "co_qualname", "").startswith("vectorize.") else ""
+    return _refuse(self, "a plain ndarray", asked + (_to_index if integers else "") + _to_array)
+
+
+_WITHIN = {  # of NumPy's own modules
+    "polynomial": "use functrace.numpy.polynomial, which takes traced values",
+    "ma": "pass the numbers of a masked array, a.filled(0.0), with a.mask for np.where",
+}
 
 
 def _compared(caller: FrameType) -> bool:

@@ -212,6 +212,7 @@ def identity() -> GradientTransformation:
     return _stateless(lambda updates, _params: updates)
 
 
+@errors.boundary
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
     """Transformations, one after the other. The state is the tuple of theirs.
 
@@ -223,6 +224,9 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
     >>> updates
     np.float64(-0.1)
     """
+    for t in transformations:
+        if not hasattr(t, "init"):
+            raise errors.CallError(f"chain: {errors.describe(t)} stands where a transformation is expected.\n  Write optim.adam(0.1).")
 
     def init(params: Any) -> Any:
         return tuple(t.init(params) for t in transformations)
@@ -293,6 +297,7 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
     return _stateful("scale_by_schedule", CountState, lambda us, count: ([*map(_times(schedule(count - 1)), us)],))
 
 
+@errors.boundary
 def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
     """Updates times minus `learning_rate`: a number, a traced value, or a schedule (a function of the number of updates so far).
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg as _scipy
 
-from functrace.ops.create import lift
 from functrace.ops.decompositions import eigh_pull, eigh_push
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
@@ -26,7 +25,7 @@ from functrace.scipy._linalg_systems import (
     declared,
     solve_triangular,
 )
-from functrace.scipy._shared import one_of
+from functrace.scipy._shared import matched, one_of
 
 # decompositions
 
@@ -173,12 +172,6 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, lapack_driv
 @declared("svdvals", _apart(3, 2), _apart(2, 4))
 def svdvals(a: Any, **_unused: Any) -> Any:
     return np.linalg.svdvals(_array(a))
-
-
-@declared("diagsvd", one(3, M=3, N=4), one(3, M=4, N=3), core=(1, 0, 0))
-def diagsvd(s: Any, M: int, N: int) -> Any:
-    s = lift(s)
-    return (np.eye(M, s.shape[0], dtype=s.dtype) * s) @ np.eye(s.shape[0], N, dtype=s.dtype)
 
 
 def _bands_of(x: Any) -> Any:
@@ -334,15 +327,4 @@ def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool
         return np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64))
     b = _array(b)
     w = np.linalg.eigvals(np.linalg.solve(b, a)).astype(np.result_type(a.dtype, b.dtype, np.complex64))
-
-    return np.take_along_axis(w, opaque(_matched, w, a, b), axis=-1)
-
-
-def _matched(ours: Any, a: Any, b: Any) -> Any:
-    """Where in `ours` each of SciPy's eigenvalues is."""
-    order: list[int] = []
-    for w in _scipy.eigvals(a, b):
-        distance = np.abs(ours - w)
-        distance[order] = np.inf
-        order.append(int(np.argmin(distance)))
-    return np.array(order)
+    return np.take_along_axis(w, opaque(lambda w, a, b: matched(w, _scipy.eigvals(a, b)), w, a, b), axis=-1)

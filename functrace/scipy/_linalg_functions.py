@@ -16,7 +16,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, transposed
 from functrace.ops.kinds import general
-from functrace.ops.registry import Sample, each
+from functrace.ops.registry import Sample, each, one
 from functrace.optimize import implicit
 from functrace.scipy._linalg_systems import _apart, _array, declared
 from functrace.scipy._shared import double, one_of
@@ -265,68 +265,46 @@ def _cat(*parts: Any) -> Any:
     return np.concatenate(parts, axis=-1)
 
 
+def _arranged(name: str, vectors: tuple[Any, ...], *rest: Any) -> Any:
+    """The matrix that SciPy makes of vectors: where it puts the numbers of their elements go the elements, elsewhere 0."""
+    ends = np.cumsum([1, *(v.shape[-1] for v in vectors)])
+    places = getattr(_scipy, name)(*map(np.arange, ends, ends[1:]), *rest)
+    return _cat(np.zeros((*vectors[0].shape[:-1], 1), vectors[0].dtype), *vectors)[..., places]
+
+
+def _monic(name: str, a: Any) -> Any:
+    """The same of the coefficients of a polynomial, divided by the first, which stands for 1."""
+    k = np.arange(1, a.shape[0] + 1)
+    places = getattr(_scipy, name)(np.where(k > 1, -k, k)).astype(int)
+    return _cat(np.array([0, 1], a.dtype), -a[1:] / (1.0 * a[:1]))[places]
+
+
 @declared("toeplitz", each((3,)), each((3,), (4,)))
 def toeplitz(c: Any, r: Any = None) -> Any:
     c = lift(c)
-    r = conj(c) if r is None else lift(r)
-    m, n = c.shape[-1], r.shape[-1]
-    return _cat(c[..., ::-1], r[..., 1:])[..., m - 1 + np.arange(n) - np.arange(m)[:, None]]
-
-
-@declared("circulant", each((3,)), each((2, 3)), core=(1,))
-def circulant(c: Any) -> Any:
-    k = np.arange(c.shape[0])
-    return c[(k[:, None] - k) % max(len(k), 1)]
+    return _arranged("toeplitz", (c, conj(c) if r is None else lift(r)))
 
 
 @declared("hankel", each((3,)), each((3,), (4,)))
 def hankel(c: Any, r: Any = None) -> Any:
-    c = np.ravel(lift(c))
-    r = 0 * c if r is None else np.ravel(lift(r))
-    return _cat(c, r[1:])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+    return _arranged("hankel", tuple([np.ravel(lift(v)) for v in (c, r) if v is not None]))
 
 
-def _placed(row: Any, below: Any) -> Any:
-    """A square matrix with this first row, and these elements below the diagonal."""
-    n = row.shape[0]
-    return np.concatenate([row[None], np.where(np.eye(n - 1, n, dtype=bool), below[:, None], np.zeros((), below.dtype))])
-
-
-@declared("companion", Sample(lambda rng: (rng.normal(size=4) + np.array([3, 0, 0, 0]),)), core=(1,))
-def companion(a: Any) -> Any:
-    return _placed(-a[1:] / (1.0 * a[:1]), np.ones(a.shape[0] - 2, a.dtype))
-
-
-@declared("leslie", each((3,), (2,)), core=(1, 1))
-def leslie(f: Any, s: Any) -> Any:
-    return _placed(f, s)
+declared("circulant", each((3,)), each((2, 3)), core=(1,))(lambda c: _arranged("circulant", (c,)))
+declared("leslie", each((3,), (2,)), core=(1, 1))(lambda f, s: _arranged("leslie", (f, s)))
+declared("convolution_matrix", *(each((3,), n=5, mode=mode) for mode in ("full", "same", "valid")), core=(1, 0))(
+    lambda a, n, mode="full": _arranged("convolution_matrix", (a,), n, mode)
+)
+declared("diagsvd", one(3, M=3, N=4), one(3, M=4, N=3), core=(1, 0, 0))(lambda s, M, N: _arranged("diagsvd", (s,), M, N))
+for _name in ("companion", "fiedler_companion"):
+    declared(_name, Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)), core=(1,))(
+        lambda a, _name=_name: _monic(_name, a)
+    )
 
 
 @declared("fiedler", each((3,)), core=(1,))
 def fiedler(a: Any) -> Any:
     return np.abs(a[:, None] - a)
-
-
-@declared("fiedler_companion", Sample(lambda rng: (rng.normal(size=5) + np.array([3, 0, 0, 0, 0]),)), core=(1,))
-def fiedler_companion(a: Any) -> Any:
-    n = a.shape[0] - 1
-    if n < 2:
-        return -a[1:][:, None] / a[0] if n else a[:0]
-    k = np.arange(n)
-    rows = [k[:-2:2], k[: n - 1 : 2], k[2::2], k[3::2], k[:1], k[1:2]]
-    columns = [k[2::2], k[1::2], k[1 : n - 1 : 2], k[1 : n - 2 : 2], k[:1], k[:1]]
-    one = 0 * a[:1] + 1
-    values = [one[k[:-2:2] * 0], -a[2::2] / a[0], -a[3::2] / a[0], one[k[3::2] * 0], -a[1:2] / a[0], one]
-    return (np.zeros((n, n), a.dtype) * a[0]).at[np.concatenate(rows), np.concatenate(columns)].set(np.concatenate(values))
-
-
-@declared("convolution_matrix", *(each((3,), n=5, mode=mode) for mode in ("full", "same", "valid")), core=(1, 0))
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    m = a.shape[0]
-    k = np.arange(m + n - 1)[:, None] - np.arange(n)
-    full = a[np.clip(k, 0, m - 1)] * ((k >= 0) & (k < m))
-    start = {"full": 0, "same": (min(m, n) - 1) // 2, "valid": min(m, n) - 1}[mode]
-    return full[start : start + {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]]
 
 
 @declared("block_diag", each((2, 2), (1, 3)), each((2,), (2, 1), ()))

@@ -34,6 +34,22 @@ def declarer(module: Any) -> Declarer:
     return declared
 
 
+def named(module: Any, name: str, *samples: Sample) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for a function that is given all arguments by SciPy's names, those that were left out as SciPy has them."""
+    signature = inspect.signature(getattr(module, name))
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = bound(name, signature, args, kwargs)
+            given.apply_defaults()
+            return function(**given.arguments)
+
+        call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
+        return declarer(module)(name, *samples)(call)
+
+    return enter
+
+
 def bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
     """The arguments of a call by their names in SciPy's signature."""
     try:
@@ -97,6 +113,16 @@ def with_axes(x: Any, *counts: int) -> Any:
     return x
 
 
+def matched(ours: Any, theirs: Any) -> Any:
+    """Where in `ours` each of the numbers `theirs` is, none twice."""
+    order: list[int] = []
+    for x in theirs:
+        distance = np.abs(ours - x)
+        distance[order] = np.inf
+        order.append(int(np.argmin(distance)))
+    return np.array(order)
+
+
 def root(x: Any) -> Any:
     """The square root, with derivative zero at 0."""
     zero = x == 0
@@ -126,10 +152,10 @@ def along(x: Any, axis: int, f: Map, adjoint: Map | None = None) -> Any:
     return _along(x, normalize_axis_index(axis, x.ndim) - x.ndim, f, adjoint)
 
 
-def only_first(name: str, *others: Any) -> None:
+def only_first(name: str, *others: Any, which: str = "the first argument") -> None:
     """Raise if what is a constant to the derivative of a function is traced."""
     if holds_tracer(others):
-        raise errors.UnsupportedError(f"{name}: only the first argument has a derivative rule in functrace.")
+        raise errors.UnsupportedError(f"{name}: only {which} has a derivative rule in functrace.")
 
 
 def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[..., Map]) -> None:
@@ -137,12 +163,9 @@ def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[...
     the function and the length, `adjoint` makes the transpose.
     """
     own = getattr(module, name)
-    signature = inspect.signature(own)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
-        given = bound(name, signature, args, kwargs)
-        given.apply_defaults()
-        (_, x), *others = given.arguments.items()
+    def function(**given: Any) -> Any:
+        (_, x), *others = given.items()
         rest = {k: False if k.startswith("overwrite") else v for k, v in others}  # what is recorded stays as it is
         axis = rest.pop("axis")
         only_first(name, *rest.values())
@@ -151,5 +174,4 @@ def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[...
         return along(x, axis, f, adjoint(f, x.shape[axis], **rest))
 
     function.__doc__ = f"`{module.__name__}.{name}`, linear in its first argument."
-    function.__signature__ = signature  # type: ignore[attr-defined]
-    declarer(module)(name, *samples)(function)
+    named(module, name, *samples)(function)

@@ -6,8 +6,7 @@ signal of zeros.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,11 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import along, bound, declarer
+from functrace.scipy._shared import along, named
 from functrace.scipy._signal_linear import pad_first, pad_last
 from functrace.transforms.arguments import zeros_like
 
-_declared = declarer(_scipy)
-
-
-def _spectral(name: str, *samples: Sample) -> Callable[[Any], Any]:
-    """Declare a function that takes the arguments of SciPy's by their names, those that were not given as SciPy has them."""
-    signature = inspect.signature(getattr(_scipy, name))
-
-    def enter(function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = bound(name, signature, args, kwargs)
-            given.apply_defaults()
-            return function(**given.arguments)
-
-        _declared(name, *samples)(call)
-        return function
-
-    return enter
+_spectral = functools.partial(named, _scipy)
 
 
 def _segments(

@@ -55,7 +55,8 @@ def _carlson(c: float, q: int, *b: float) -> tuple[Map, ...]:
             terms: Any = (q + 1) * grid
             for j, (x, p) in enumerate(zip(xs, b)):
                 terms = terms - (p + (j == i)) * np.log((x[..., None] if hasattr(x, "dtype") else x) + np.exp(grid))
-            return t * (-0.4 * c * b[i]) * np.sum(np.exp(terms), axis=-1)
+            order = sum((p + (j == i)) * (x == 0) for j, (x, p) in enumerate(zip(xs, b)))  # of the pole of the integral at t = 0
+            return t * (-0.4 * c * b[i]) * np.where(order >= q + 1, np.inf, np.sum(np.exp(terms), axis=-1))
 
         return rule
 

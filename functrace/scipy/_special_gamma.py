@@ -18,7 +18,6 @@ from functrace.scipy._special_kinds import (
     PROBABILITY,
     UNIT,
     WIDE,
-    along,
     drawn,
     flat,
     hidden,
@@ -243,11 +242,13 @@ def _zeta_rate(x: Any, q: Any = 1.0) -> Any:
     return 3 / abs(x - 1) + abs(np.log(q)) + 0.3
 
 
-op("zetac", along(s.zetac, 0, _zeta_rate), domain=(1.5, 3.5))
-_riemann: Any = hidden("zeta", s.zeta, lambda t, _ans, x: t * slope(s.zetac if x.dtype.kind != "c" else _riemann, 0, _zeta_rate, x))
-_hurwitz: Any = hidden(
-    "zeta", s.zeta, lambda t, _ans, x, q: t * slope(_hurwitz, 0, _zeta_rate, x, q), lambda t, _ans, x, q: -t * x * _hurwitz(x + 1, q)
-)
+def _in_s(f: Any, x: Any, *q: Any) -> Any:
+    return slope(f, 0, _zeta_rate, np.where(x == 1, np.nan, x), *q)  # there is a pole
+
+
+op("zetac", lambda t, _ans, x: t * _in_s(s.zetac, x), domain=(1.5, 3.5))
+_riemann: Any = hidden("zeta", s.zeta, lambda t, _ans, x: t * _in_s(s.zetac if x.dtype.kind != "c" else _riemann, x))
+_hurwitz: Any = hidden("zeta", s.zeta, lambda t, _ans, x, q: t * _in_s(_hurwitz, x, q), lambda t, _ans, x, q: -t * x * _hurwitz(x + 1, q))
 
 
 @declarer(s)("zeta", drawn((1.5, 3.5), POSITIVE), drawn((1.5, 3.5)))
@@ -280,20 +281,27 @@ def _dawsn(t: Any, ans: Any, x: Any) -> Any:
     return t * _far(x, lambda x: 1 - 2 * x * s.dawsn(x), lambda x: -_tail(0.5 / (x * x)) * 0.5 / (x * x), abs)
 
 
-op("erf", lambda t, _ans, x: t * (2 / _SQRT_PI) * np.exp(-x * x))
-op("erfc", lambda t, _ans, x: -t * (2 / _SQRT_PI) * np.exp(-x * x))
+def _bell(x: Any) -> Any:
+    square = x * x
+    return np.exp(-(square if x.dtype.kind == "c" else np.minimum(square, 800.0)))  # x may be infinite
+
+
+op("erf", lambda t, _ans, x: t * (2 / _SQRT_PI) * _bell(x))
+op("erfc", lambda t, _ans, x: -t * (2 / _SQRT_PI) * _bell(x))
 op("erfi", lambda t, _ans, x: t * (2 / _SQRT_PI) * np.exp(x * x))
 op("erfcx", _erfcx)
 op("dawsn", _dawsn)
 op("wofz", lambda t, ans, z: t * (2j / _SQRT_PI - 2 * z * ans))
 op("erfinv", lambda t, ans, _x: t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=UNIT)
 op("erfcinv", lambda t, ans, _x: -t * (_SQRT_PI / 2) * np.exp(ans * ans), domain=(0.2, 1.8))
-op("ndtr", lambda t, _ans, x: t * np.exp(-0.5 * x * x) / (_SQRT_2 * _SQRT_PI))
+op("ndtr", lambda t, _ans, x: t * _bell(x / _SQRT_2) / (_SQRT_2 * _SQRT_PI))
 op("ndtri", lambda t, ans, _x: t * (_SQRT_2 * _SQRT_PI) * np.exp(0.5 * ans * ans), domain=PROBABILITY)
 op(
     "log_ndtr",  # each form where it can't overflow
     lambda t, ans, x: (
-        t * np.where(x > 0, np.exp(-0.5 * x * x - ans) / 2, 1 / s.erfcx(safe(x, x > 0, 0.0) / -_SQRT_2)) * (_SQRT_2 / _SQRT_PI)
+        t
+        * np.where(x > 0, _bell(x / _SQRT_2) / 2 * np.exp(-safe(ans, x <= 0, 0.0)), 1 / s.erfcx(safe(x, x > 0, 0.0) / -_SQRT_2))
+        * (_SQRT_2 / _SQRT_PI)
     ),
 )
 op("ndtri_exp", lambda t, ans, _x: t * (_SQRT_PI / _SQRT_2) * s.erfcx(ans / -_SQRT_2), domain=(-5.0, -0.1))

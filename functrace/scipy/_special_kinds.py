@@ -101,9 +101,13 @@ def op(
     return function
 
 
+def _rules(name: str, maps: Sequence[Map | str]) -> tuple[Map, ...]:
+    return tuple([declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps)])
+
+
 def hidden(name: str, fun: Any, *maps: Map | str, jvps: tuple[Map, ...] | None = None) -> Any:
     """The op that `op` declares, for use in other functions."""
-    partials = MAPS[name] = tuple(declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps))
+    partials = MAPS[name] = _rules(name, maps)
     pulls = (_fitted(partials[0]),) if len(maps) == 1 else partials
     return undeclared(f"scipy.special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
 
@@ -130,21 +134,13 @@ def multi(name: str, *maps: Map | str, domain: Domain = WIDE, pulls: Any = None,
     if theirs is None:
         return None
 
-    def pull(k: int, m: Map | str) -> Map:
-        if isinstance(m, str):
-            return declined(name, k, m)
-        return lambda g, ans, *args: sum(c * d for c, d in zip(g, m(ans, *args)) if c is not None)
-
-    def push(k: int, m: Map | str) -> Map:
-        if isinstance(m, str):
-            return declined(name, k, m)
-        return lambda t, ans, *args: tuple([spread(t * d, y) for d, y in zip(m(ans, *args), ans)])
-
+    pull: Any = lambda m: lambda g, ans, *args: sum(c * d for c, d in zip(g, m(ans, *args)) if c is not None)
+    push: Any = lambda m: lambda t, ans, *args: tuple([spread(t * d, y) for d, y in zip(m(ans, *args), ans)])
     function = general(
         f"scipy.special.{name}",
         theirs,
-        *(pulls or [pull(k, m) for k, m in enumerate(maps)]),
-        jvps=pushes or tuple(push(k, m) for k, m in enumerate(maps)),
+        *(pulls or map(pull, _rules(name, maps))),
+        jvps=pushes or tuple(map(push, _rules(name, maps))),
         stacks=0,
         multi=True,
     )
@@ -171,11 +167,9 @@ def _step(*args: Any) -> Any:
         return 0.06 / np.where(np.isfinite(found), found, 6.0)
 
 
-def _step_batch(size: int, flags: Sequence[bool], xs: Any, params: Any) -> Any:
-    return bind(_STEP, tuple(align(size, flags, xs)), params)
-
-
-_STEP = Primitive("step", _step, arity=None, constant=True, batch=_step_batch)
+_STEP: Any = Primitive(
+    "step", _step, arity=None, constant=True, batch=lambda size, flags, xs, rate: bind(_STEP, tuple(align(size, flags, xs)), rate)
+)
 
 
 def slope(f: Map, k: int, rate: Map, *args: Any) -> Any:
@@ -209,21 +203,17 @@ def _partial(f: Map, k: int) -> Map:
     return partial
 
 
-def _rarely_batch(size: int, flags: Sequence[bool], args: Any, params: Any) -> Any:
-    return bind(_RARELY, tuple(align(size, flags, args)), params)
-
-
 def _rare_rule(k: int, g: Any, ans: Any, *args: Any) -> Any:
     return g * rarely(_partial(args[-1], k - 1), *args[:-1])  # of the mask, argument 0, there is none
 
 
-_RARELY = Primitive(
+_RARELY: Any = Primitive(
     "rarely",
     _rarely,
     arity=None,
     vjps=lambda k, g, ans, *args: fit(_rare_rule(k, g, ans, *args), args[k]) if k else None,
     jvps=lambda k, t, ans, *args: spread(_rare_rule(k, t, ans, *args), ans),
-    batch=_rarely_batch,
+    batch=lambda size, flags, xs, f: bind(_RARELY, tuple(align(size, flags, xs)), f),
 )
 
 

@@ -67,18 +67,10 @@ def _at_zero(*_shapes: Any) -> tuple[float]:
 def _mirror(law: Law) -> Law:
     """The distribution of -z."""
     flip: Any = lambda f: f and (lambda z, *s: f(0.0 - z, *s))  # never -0.0
-    lo, hi = law.support
+    at, (lo, hi) = (-law.at[0], *law.at[1:]), law.support
     return Law(
-        law.shapes,
-        (-law.at[0], *law.at[1:]),
-        flip(law.log),
-        (-hi, -lo),
-        flip(law.sf),
-        flip(law.cdf),
-        flip(law.logsf),
-        flip(law.logcdf),
-        law.valid,
-    )
+        law.shapes, at, flip(law.log), (-hi, -lo), flip(law.sf), flip(law.cdf), flip(law.logsf), flip(law.logcdf), law.valid
+    )  # fmt: skip
 
 
 def _even(cdf: Formula, logcdf: Formula | None = None) -> dict[str, Any]:
@@ -226,6 +218,10 @@ def _gennorm(z: Any, b: Any) -> Any:
     middle = np.abs(z) ** b < 1e-300  # where the slope of the power and that of the incomplete gamma function are infinite, or nothing
     size = _power(np.where(middle, 1.0, np.abs(z)), b)
     return np.where(middle, 0.5 + z * np.exp(np.log(b / 2) - sp.gammaln(1 / b)), _half(lambda _z, b: sp.gammaincc(1 / b, size))(z, b))
+
+
+def _student(z: Any, df: Any) -> Any:
+    return -sp.betaln(df / 2, 0.5) - np.log(df) / 2 - (df + 1) / 2 * np.log1p(z * z / df)
 
 
 LAWS: dict[str, Law] = {
@@ -450,8 +446,8 @@ LAWS: dict[str, Law] = {
         sf=lambda z, a: sp.ndtr(-z) + 2 * sp.owens_t(z, a), valid=_any, rough="cdf sf",
     ),
     "t": Law(
-        "df", (0.7, 3.4), lambda z, df: -sp.betaln(df / 2, 0.5) - np.log(df) / 2 - (df + 1) / 2 * np.log1p(z * z / df),
-        **_even(lambda z, df: sp.stdtr(df, z)),
+        "df", (0.7, 3.4), lambda z, df: _student(z, np.minimum(df, 1e300)),  # as good as infinite
+        **_even(lambda z, df: sp.stdtr(np.minimum(df, 1e300), z)),
     ),
     "triang": Law(
         "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where(z < c, _rise(z, c), _fall(z, c))), _UNIT,

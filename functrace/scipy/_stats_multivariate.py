@@ -90,10 +90,10 @@ def _multivariate_normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
 @_declare("multivariate_t", "logpdf pdf", lambda rng: (*_MVN(rng), 3.3), (0, 1, 2))
 def _multivariate_t(x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
     refuse("multivariate_t", allow_singular=(allow_singular or False, False))
-    df = real(df)
+    df = np.minimum(real(df), 1e300)  # as good as infinite
     squares, logdet, dim = _gaussian(x, loc, shape)
-    half = (df + dim) / 2
-    return sp.gammaln(half) - sp.gammaln(df / 2) - dim / 2 * np.log(df * np.pi) - logdet / 2 - half * np.log1p(squares / df)
+    front = sp.gammaln(dim / 2) - sp.betaln(df / 2, dim / 2) - dim / 2 * np.log(df * np.pi)
+    return front - logdet / 2 - (df + dim) / 2 * np.log1p(squares / df)
 
 
 def _dirichlet_args(rng: Any) -> tuple[Any, ...]:
@@ -111,20 +111,23 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
     return np.sum(terms, axis=0) - np.sum(sp.gammaln(alpha)) + sp.gammaln(np.sum(alpha))
 
 
-@_declare("dirichlet", "mean", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
+_ALPHA: Any = lambda rng: (rng.uniform(1.2, 3.0, size=3),)
+
+
+@_declare("dirichlet", "mean", _ALPHA, (0,))
 def _dirichlet_mean(alpha: Any) -> Any:
     alpha = with_axes(_float(alpha), 1)
     return alpha / np.sum(alpha)
 
 
-@_declare("dirichlet", "var", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
+@_declare("dirichlet", "var", _ALPHA, (0,))
 def _dirichlet_var(alpha: Any) -> Any:
     alpha = with_axes(_float(alpha), 1)
     total = np.sum(alpha)
     return alpha * (total - alpha) / (total * total * (total + 1))
 
 
-@_declare("dirichlet", "entropy", lambda rng: (rng.uniform(1.2, 3.0, size=3),), (0,))
+@_declare("dirichlet", "entropy", _ALPHA, (0,))
 def _dirichlet_entropy(alpha: Any) -> Any:
     alpha = with_axes(_float(alpha), 1)
     total = np.sum(alpha)

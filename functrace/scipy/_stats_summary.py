@@ -17,7 +17,7 @@ from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import bound, by_name, declarer, one_of, root
+from functrace.scipy._shared import by_name, declarer, named, one_of, root
 
 _declared = declarer(_scipy)
 
@@ -52,20 +52,16 @@ def _summary(name: str, *samples: Sample, data: str = "") -> Callable[[Callable[
 
     `data` is SciPy's name for the sample, if that is not the first argument.
     """
-    signature = inspect.signature(getattr(_scipy, name))
-    first = data or next(iter(signature.parameters))
+    first = data or next(iter(inspect.signature(getattr(_scipy, name)).parameters))
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = bound(name, signature, args, kwargs)
-            given.apply_defaults()
-            rest = dict(given.arguments)
+        def call(**rest: Any) -> Any:
             a, axis, policy, keepdims = (rest.pop(key, default) for key, default in ((first, None), *_COMMON))
             x, over = _plain(a, axis, name, policy)
             return _kept(lift(a), function(x, over, **rest), axis, keepdims)
 
-        call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
-        return _declared(name, *samples)(call)
+        call.__doc__ = function.__doc__
+        return named(_scipy, name, *samples)(call)
 
     return enter
 

@@ -17,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace import errors
 from functrace.core.reverse import fit
+from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
@@ -80,7 +81,7 @@ def _ends(x: Any, axis: int, first: float, last: float) -> Any:
     weights = np.ones(x.shape[axis], x.real.dtype)
     weights[0] *= first
     weights[-1] *= last
-    return x * weights.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
+    return x * as_line(weights, axis % x.ndim, x.ndim)
 
 
 def _transposed(g: Any, _ans: Any, x: Any, own: Any, kind: int, axis: int) -> Any:

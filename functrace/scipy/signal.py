@@ -23,8 +23,8 @@ from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
-from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, real, single, with_axes
-from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn
+from functrace.scipy._shared import by_name, declarer, late, matched, named, one_of, only_first, real, single, with_axes
+from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn, zpk2tf
 from functrace.scipy._signal_products import flip, mode_of, product
 from functrace.scipy.ndimage import rank_filter
 from functrace.transforms.batching import vmap
@@ -148,7 +148,7 @@ _pole: Any = general(
 
 def _filter(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     """The filtered signal along the last axis, and the final state (direct form II transposed)."""
-    if np.any(value(a[0]) == 0):  # without a look, by which a loop would not be one operation
+    if np.any(a[0] == 0):
         raise ValueError("a filter whose first coefficient a[0] is 0 can't be run.")
     order, n = max(a.shape[0], b.shape[0]) - 1, x.shape[-1]
     b, a = pad_last(b, order + 1 - b.shape[0]) / a[0], pad_last(a, order + 1 - a.shape[0]) / a[0]
@@ -388,10 +388,71 @@ def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
     return np.where(quiet, mean, mean + (x - mean) * (1 - noise / np.where(quiet, 1.0, spread)))
 
 
+# designs: the roots of SciPy's analogue low pass, moved to traced frequencies as its `lp2bp_zpk`, `bilinear_zpk` and the like do
+
+
+def _moved(w: Any, kind: str, z: Any, p: Any, k: Any) -> tuple[Any, Any, Any]:
+    """The zeros, poles and gain of an analogue filter with these edges."""
+    more, two, turned = len(p) - len(z), w.shape[0] > 1, kind.lower().startswith(("h", "bs", "bands", "s"))
+    width, square = (w[1] - w[0], w[0] * w[1]) if two else (w[0], 0.0)
+
+    def move(r: Any) -> Any:
+        r = width / (1 + two) / r if turned else r * width / (1 + two)  # in SciPy's order, by which zeros have their signs
+        root = np.sqrt(r * r - square)
+        return np.concatenate([r + root, r - root]) if two else r
+
+    middle = np.sqrt(square + 0j) * 1j
+    ends = (middle, -middle) if two and turned else (0.0,) * (two or turned)
+    gain = np.real(np.prod(-z) / np.prod(-p)) if turned else width**more
+    return np.concatenate([move(z), *(x * np.ones(more) for x in ends)]), move(p), k * gain
+
+
+def _designer(name: str, *samples: Sample) -> None:
+    def function(btype: str, analog: bool, output: str, fs: Any, **given: Any) -> Any:
+        wn = lift(given.pop("Wn"))
+        wn, kind = real(wn, name), wn.dtype
+        only_first(name, fs, *given.values(), which="Wn")
+        make: Any = lambda w, *how: getattr(_scipy, name)(**given, Wn=w, **dict(zip(("btype", "analog", "output", "fs"), how)))
+        sections: Any = lambda w: make(w, btype, analog, output, fs)
+        w = np.reshape(wn if fs is None else 2 * wn / fs, -1)
+        n = w.shape[0]
+        like = sections((np.arange(1, n + 1) / (n + 1) * (1 if fs is None else fs / 2)).reshape(wn.shape).astype(kind))
+        if not np.all(w > 0) or not np.all(w[1:] > w[:-1]) or not (analog or np.all(w < 1)):
+            sections(value(wn))  # which says what is wrong
+        z, p, k = _moved(w if analog else 4 * np.tan(np.pi / 2 * w), btype, *make(1.0, "low", True, "zpk", None))
+        if not analog:
+            k = k * np.real(np.prod(4 - z) / np.prod(4 - p))
+            z, p = (4 + z) / (4 - z), (4 + p) / (4 - p)
+            z = np.concatenate([z, -np.ones(p.shape[0] - z.shape[0])])
+        if output != "sos":
+            found = (z, p, k) if output == "zpk" else map(np.real, zpk2tf(z, p, k))
+            return tuple([c.astype(np.result_type(x)) for c, x in zip(found, like)])
+        refuse(f"{name} with output='sos'", analog=(analog or None, None))
+
+        def half(first: int, r: Any) -> Any:
+            r = np.concatenate([r, np.zeros(2 * len(like) - r.shape[0])])
+            pairs = opaque(lambda w, r: matched(r, [x for row in sections(w) for x in np.roots(row[first : first + 3])]), wn, r)
+            a, b = np.reshape(np.take_along_axis(r, pairs, 0), (-1, 2)).T
+            return np.real(np.stack([1 + 0 * a, -a - b, a * b], axis=1))
+
+        return np.concatenate([half(0, z) * (1 + (k - 1) * np.eye(len(like), 1)), half(3, p)], axis=1).astype(like.dtype)
+
+    function.__doc__ = f"`scipy.signal.{name}`, differentiable in `Wn`."
+    named(_scipy, name, *samples)(function)
+
+
+_BANDS = {"btype": "band", "output": "sos"}, {"btype": "stop", "output": "zpk", "analog": True}
+_designer("iirfilter", *(Sample(lambda rng: (2, np.array([0.2, 0.55])), kw, (1,)) for kw in _BANDS))
+for _name, _ripples in (("butter", ()), ("cheby1", (1.0,)), ("cheby2", (30.0,)), ("ellip", (1.0, 30.0)), ("bessel", ())):
+    _draw: Any = lambda rng, r=_ripples: (3, *r, 0.3)
+    _low = Sample(_draw, wrt=(1 + len(_ripples),))
+    _designer(_name, _low, _low._replace(kwargs={"btype": "high", "output": "sos"}))
+
+
 _REASONS = {
     "it gives places, which jump": "find_peaks find_peaks_cwt peak_prominences peak_widths argrelmax argrelmin argrelextrema",
-    "a design from plain numbers: its results are constants to the derivative": "bessel butter cheby1 cheby2 ellip firls firwin firwin2 "
-    "remez iirfilter iirdesign iirnotch iirpeak iircomb gammatone",
+    "a design from plain numbers: its results are constants to the derivative": "firls firwin firwin2 remez iirdesign iirnotch "
+    "iirpeak iircomb gammatone",
     "it holds plain numbers: give the tuple (num, den), (zeros, poles, gain) or (A, B, C, D) to lsim, step, freqresp ... instead": "dlti "
     "StateSpace TransferFunction ZerosPolesGain lti",
     "the gains are not unique; for one input Ackermann's formula has a derivative": "place_poles",

@@ -158,6 +158,7 @@ def _filled(products: _Products, pattern: Any, values: Any, found: bool) -> Any:
     return matrix
 
 
+@errors.boundary
 def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Jacobian of `f` as a `scipy.sparse.csr_array`, by as many products as its pattern needs colours, and one more to check it.
 
@@ -217,6 +218,7 @@ def _gradient(what: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return _Products(what, Flat(what, first, flat.inputs, {}, numbers))
 
 
+@errors.boundary
 def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Hessian of `f`, whose output is one real number, as a `scipy.sparse.csr_array`: see `sparse_jacobian`.
 
@@ -252,6 +254,7 @@ def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = 
     return hessian_function
 
 
+@errors.boundary
 def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[..., Any]:
     """Where the Jacobian of `f` can be other than zero, as a boolean `csr_array`, for the branches taken at the arguments given.
 
@@ -272,6 +275,7 @@ def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames
     return pattern_function
 
 
+@errors.boundary
 def hessian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[..., Any]:
     """Where the Hessian of `f` can be other than zero: see `jacobian_pattern`.
 

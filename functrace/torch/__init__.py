@@ -44,6 +44,7 @@ from functrace.torch._dtypes import result_type as result_type
 from functrace.torch._dtypes import set_default_dtype as set_default_dtype
 from functrace.torch._dtypes import strided as strided
 from functrace.torch._format import set_printoptions as set_printoptions
+from functrace.torch._missing import FOREACH as _FOREACH
 from functrace.torch._missing import missing as _missing
 from functrace.torch._missing import names as _names
 from functrace.torch._modes import enable_grad as enable_grad
@@ -121,6 +122,7 @@ _LAZY = _names(
     """,
 )
 _LAZY.update(return_types="_results", serialization="_serialization", random="_random")
+_LAZY.update(dict.fromkeys(("_foreach_" + name for name in _FOREACH), "_rare"))
 _LAZY["_standard_gamma"] = "distributions.continuous"
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))
 _IN_FUNCTIONAL = """

@@ -127,7 +127,7 @@ def _several(
     if op.view:
         tensors = [view_of(base, a, None, (*base._chain, _picking(op.fun, params, k))) for k, a in enumerate(ans)]
         for t in tensors:
-            t._origin, t._op = t._origin or "multi", op.name
+            t._origin = t._origin or "multi"
     else:
         tensors = [wrap(owned(a, arrays, op.lies)) for a in ans]
     floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"] if grad else ()

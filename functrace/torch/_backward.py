@@ -133,7 +133,7 @@ def grad(
                     f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True if this is "
                     "the desired behavior."
                 )
-            results.append(wrap(np.zeros_like(t._a)) if materialize_grads else None)
+            results.append(wrap(np.zeros_like(t._a)).requires_grad_(bool(create_graph)) if materialize_grads else None)
         else:
             results.append(g if isinstance(g, Tensor) else wrap(np.array(g) if isinstance(g, np.ndarray) else g))
     return tuple(results)

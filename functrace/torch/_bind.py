@@ -199,7 +199,7 @@ def bound(
                 found = tuple(found) if many[0] else (found,)
                 if target is not None:
                     found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
-                return tuple(np.reshape(x, ()) for x in found) if lifted else found
+                return tuple(np.reshape(x, ()) if x.size == 1 else x for x in found) if lifted else found
 
             if direct:
                 try:

@@ -31,9 +31,11 @@ _BUILTINS = frozenset(
 _CONSTANTS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), _dtypes.dtype, _dtypes.Size)
 _WRITES = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF", "IMPORT_NAME", "YIELD_VALUE"))
 _UNSEEN = frozenset(
-    "backward requires_grad retain_grad register_hook data item tolist numpy manual_seed seed rand randn randint randperm rand_like "
-    "randn_like randint_like normal bernoulli multinomial dropout save load set_default_dtype is_grad_enabled _a".split()
+    "backward requires_grad retain_grad register_hook data item tolist numpy stride manual_seed seed initial_seed get_rng_state rand randn "
+    "randint randperm rand_like randn_like randint_like normal bernoulli multinomial dropout save load set_default_dtype is_grad_enabled "
+    "_a".split()
 )
+_PROGRAMS = 64  # of other constants each; from then on a function with another runs as it is
 
 
 class _Impure(Exception):
@@ -140,8 +142,11 @@ class Compiled:
         except TypeError:
             return function(*args, **kwargs)
         if program is self:
+            if len(self.programs) >= _PROGRAMS:
+                return function(*args, **kwargs)
             treedef = inside or tree.flatten((args, kwargs))[1]
-            program = jit(_of_arrays(function, leaves, places, treedef)) if isinstance(function, FunctionType) else None
+            constants = replaced(leaves, places, [None] * len(places))  # the tensors of this call are none of its own
+            program = jit(_of_arrays(function, constants, places, treedef)) if isinstance(function, FunctionType) else None
             self.programs[key] = program
         if program is None:
             return function(*args, **kwargs)
@@ -182,7 +187,7 @@ def _of_arrays(function: Callable[..., Any], leaves: Sequence[Any], places: Sequ
             raise _Impure
         outs = tree.leaves(out)
         shared = {id(t) for t in (*tensors, *outs)}
-        if not same or any(t._ver[0] for t in tensors) or any(x is t for x in outs for t in tensors):
+        if not same or any(t._ver[0] for t in tensors) or any(x._ver is t._ver for x in outs if isinstance(x, Tensor) for t in tensors):
             raise _Impure
         if any(isinstance(x, Tensor) and id(x._base) in shared for x in outs):
             raise _Impure

@@ -417,22 +417,24 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return finish(np.frombuffer(buffer, numpy_dtype(dtype), count, offset), requires_grad)
 
 
-def _window(fun: Any) -> Callable[..., Any]:
-    @creates
-    def window(window_length: int, periodic: bool = True, *shape: float, dtype: Any = None) -> Any:
-        a = fun(window_length + periodic, *shape)[:window_length] if window_length > 1 else np.ones(window_length)
-        return a.astype(numpy_dtype(dtype))
-
-    return window
+def _points(fun: Any, n: int, periodic: bool, dtype: Any) -> Any:
+    return (fun(n + periodic)[:n] if n > 1 else np.ones(n)).astype(numpy_dtype(dtype))
 
 
-_WINDOWS: dict[str, Any] = {
-    "bartlett": np.bartlett, "blackman": np.blackman, "hann": np.hanning, "kaiser": lambda n, beta=12.0: np.kaiser(n, beta),
-    "hamming": lambda n, alpha=0.54, beta=0.46: alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)),
-}  # fmt: skip
+def _plain(fun: Any) -> Any:
+    return lambda window_length, periodic=True, *, dtype=None: _points(fun, window_length, periodic, dtype)
+
+
 public(_range_with_end, "range", method=False)
-for _name, _fun in _WINDOWS.items():
-    public(_window(_fun), _name + "_window", method=False)
+for _name, _fun in {
+    "bartlett": _plain(np.bartlett), "blackman": _plain(np.blackman), "hann": _plain(np.hanning),
+    "hamming": lambda window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None: _points(
+        lambda n: alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1)), window_length, periodic, dtype
+    ),
+    "kaiser": lambda window_length, periodic=True, beta=12.0, *, dtype=None: _points(
+        lambda n: np.kaiser(n, beta), window_length, periodic, dtype),
+}.items():  # fmt: skip
+    public(creates(_fun), _name + "_window", method=False)
 
 
 def _indices(name: str) -> Any:

@@ -160,7 +160,9 @@ def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
         raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
     try:
         s = slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
-    except TypeError:
+    except TypeError as error:
+        if "tensors" in str(error):
+            raise
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     n = x._a.shape[k]
     start, stop, step = s.indices(n)

@@ -35,7 +35,7 @@ def _grid(name: str, input: Any, dim: int, index: Any, *rest: Any, **_named: Any
     if not 0 <= k < max(1, x.ndim):
         return
     _index(name if name != "scatter_add" else "scatter", index)
-    if i.ndim != x.ndim and i.size and x.ndim and i.ndim:
+    if max(i.ndim, 1) != max(x.ndim, 1) and i.size:
         wrong(f"Index tensor must have the same number of dimensions as {'input' if name == 'gather' else 'self'} tensor")
     if rest and hasattr(rest[0], "_a") and rest[0]._a.dtype != x.dtype:
         wrong("scatter(): Expected self.dtype to be equal to src.dtype")

@@ -55,6 +55,7 @@ _ROWS = (
     ("topk", "b", "topk does not support bool dtypes on CPU"),
     ("topk", "c", " topk does not support complex dtypes on CPU"),
     ("unique digamma", "c", "{name}"),
+    ("trace", "b", "trace"),
     ("median", "bc", "median_cpu"),
     ("quantile nanquantile", "biuc", "{name}() input tensor must be either float or double dtype"),
     ("std var", "biu", "std and var only support floating point and complex dtypes"),
@@ -97,6 +98,8 @@ _ROWS = (
     ("cdist", "biuc", "cdist only supports floating-point dtypes, X1 got: {scalar}"),
     ("pdist", "biuc", "pdist only supports floating-point dtypes"),
     # of torch.nn.functional
+    ("nn.hardtanh nn.relu6", "b", "Bool inputs not supported for hardtanh"),
+    ("nn.hardtanh nn.relu6", "c", "!clamp is not supported for complex types"),
     ("nn.elu nn.celu nn.selu", "biuc", "elu_cpu"),
     ("nn.leaky_relu nn.rrelu", "biuc", "leaky_relu_cpu"),
     ("nn.gelu", "biuc", "GeluKernelImpl"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,10 @@ _INSTEAD = {
     "library": "write the operation as an autograd.Function",
     "load_library": "write the operation as an autograd.Function",
 }
+FOREACH = """
+    add add_ sub sub_ mul mul_ div div_ lerp lerp_ addcmul addcmul_ addcdiv addcdiv_ pow pow_ clamp_min clamp_min_ clamp_max
+    clamp_max_ neg neg_ abs abs_ sqrt sqrt_ exp exp_ log log_ sign reciprocal reciprocal_ norm copy_ zero_
+""".split()
 
 
 class Pickled:
@@ -74,6 +77,8 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
             return [n for n, x in here.items() if n[0] != "_" and not (module == "torch" and (x is n or isinstance(x, ModuleType)))]
         where = (lazy or {}).get(name)
         if where is None:
+            from difflib import get_close_matches
+
             space = sys.modules[f"functrace.{module}"]
             names = {n.lower(): n for n in dir(space)}
             near = get_close_matches(name.lower(), names, 1, 0.8) if len(name) > 3 and name not in _INSTEAD else []

@@ -171,7 +171,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 @public
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the tensor's memory with the strides given, counted in elements."""
-    base = input if input._base is None else input._base
+    base = input if input._base is None or input._own_rg or input._origin else input._base  # whichever has the input's history
     if not isinstance(base._a, Tracer) and not base._a.flags.c_contiguous:
         base = base.permute(sorted(range(base._a.ndim), key=lambda k: -base._a.strides[k]))  # as its elements lie
         if not base._a.flags.c_contiguous:
@@ -183,7 +183,10 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     offset = input.storage_offset() if storage_offset is None else storage_offset
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    offset -= base.storage_offset()
     last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    if offset < 0:
+        raise NotImplementedError(f"as_strided: the storage offset {storage_offset} lies before the tensor, which is {-offset} further on.")
     if last >= base._a.size and 0 not in size:
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {base._a.itemsize} requiring a "

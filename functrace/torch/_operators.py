@@ -76,7 +76,9 @@ Tensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
 def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
     plain = operator(name, FAST[name])
 
-    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    def function(input: Any, other: Any, *last: Any, alpha: Any = 1, out: Any = None) -> Any:
+        if last:  # in PyTorch 1 the factor came first
+            alpha, (other,) = other, last
         if alpha == 1 and alpha.__class__ is not bool:
             return plain(input, other, out=out)
         result = promoted(scaled, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))

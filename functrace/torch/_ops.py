@@ -6,6 +6,7 @@ convention at a kink; then they are written here, with an underscore before argu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,26 @@ _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are 
 )
 
 
+_SCALED = ("beta", "alpha")
+_FACTORS = {
+    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), _SCALED),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
+
+
+def factors_anywhere(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """A function of three tensors that takes its factors before them and among them too, as in PyTorch 1."""
+
+    @functools.wraps(function)
+    def reordered(*args: Any, **named: Any) -> Any:
+        if len(args) > 3:
+            named.update(zip(names, (x for x in args if isinstance(x, SCALARS))))
+            args = tuple(x for x in args if not isinstance(x, SCALARS))
+        return function(*args, **named)
+
+    return reordered
+
+
 def public(function: Callable[..., Any], *names: str, method: bool = True, torch: bool = True) -> Callable[..., Any]:
     """Enter a function in `torch.` and as a method of Tensor, under its own name and others."""
     first = (names or (function.__name__,))[0]
@@ -48,6 +69,7 @@ def public(function: Callable[..., Any], *names: str, method: bool = True, torch
         for f in (function, getattr(function, "__wrapped__", function)):
             f.__name__ = f.__qualname__ = first  # Python's TypeErrors name it
     function = guarded(first, function)
+    function = factors_anywhere(function, *_FACTORS[first]) if first in _FACTORS else function
     for name in names or (function.__name__,):
         if torch:
             FUNCTIONS[name] = taking_out(name, function) if name in _OUT else function

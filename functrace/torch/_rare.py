@@ -10,6 +10,7 @@ from typing import Any
 
 from functrace.torch import _dtypes, linalg
 from functrace.torch._draws import randn as _randn
+from functrace.torch._missing import FOREACH
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import vector_norm
 from functrace.torch._tensor import Tensor
@@ -68,6 +69,25 @@ frobenius_norm = lambda input, dim, keepdim=False: vector_norm(input, 2, dim, ke
 alias_copy = lambda input: input.clone()
 view_as_real_copy = lambda input: FUNCTIONS["view_as_real"](input).clone()
 view_as_complex_copy = lambda input: FUNCTIONS["view_as_complex"](input).clone()
+
+
+def _foreach(name: str) -> Callable[..., Any]:
+    """`torch._foreach_add_(tensors, others)` and the like: a method of each tensor; what is no list is for all of them."""
+    one: Any = vector_norm if name == "norm" else getattr(Tensor, name)
+
+    def each(self: Any, *args: Any, **kwargs: Any) -> Any:
+        lists = [a if isinstance(a, (list, tuple)) else [a] * len(self) for a in args]
+        for a in lists:
+            if len(a) != len(self):
+                raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(self)} and {len(a)}")
+        made = [one(*row[:3], **dict(zip(("value",), row[3:])), **kwargs) for row in zip(self, *lists)]
+        return self if name.endswith("_") else tuple(made)
+
+    return each
+
+
+for _name in FOREACH:
+    globals()["_foreach_" + _name] = _foreach(_name)
 for _name, _function in list(globals().items()):
     if getattr(_function, "__name__", "") == "<lambda>":
         _function.__name__ = _function.__qualname__ = _name  # Python's TypeErrors name it

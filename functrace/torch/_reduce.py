@@ -386,7 +386,14 @@ _TRI = {
     n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize(), lies=in_order)
     for n, f in (("tril", np.tril), ("triu", np.triu))
 }
-_TRACE = Op("Trace", np.trace, [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)], "View", frees=False, flat=True)
+_TRACE = Op(
+    "Trace",
+    lambda x: np.trace(x.astype(np.int64) if x.dtype.kind == "u" else x),
+    [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)],
+    "View",
+    frees=False,
+    flat=True,
+)
 _DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), [lambda g, _r, _x, k: on_diagonal(g, k, _x.shape)], flat=True)
 _DIAGONAL.rename("DiagonalBackward0_copy")
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")

@@ -17,12 +17,12 @@ from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
-from functrace.torch._ops import public
+from functrace.torch._ops import factors_anywhere, public
 from functrace.torch._reduce import key_along, put_in_order, unpick
 from functrace.torch._results import result_class
 from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, inplace, mismatch, written_to
+from functrace.torch._views import bad_argument, follow, inplace, mismatch, way, written_to
 
 Dim = Any
 _MANY = 1 << 12  # elements from which on it pays to plan: a sum's order of products, and which elements are put in order
@@ -344,6 +344,7 @@ public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,), (mask,)), 
 def gather(input: Any, dim: int, index: Any) -> Any:
     """`out[i][j] = input[index[i][j]][j]` along axis 0, and so on."""
     k = axis(dim, input._a.ndim)
+    input = input if input._a.ndim else view(input, 1)
     return call(_AT, (input,), (key_along(index._a, k),), (index,))
 
 
@@ -394,12 +395,10 @@ def _addc(op: Op) -> Callable[..., Any]:
 
 
 def _addc_(op: Op) -> Callable[..., Any]:
-    def method(self: Any, tensor1: Any, tensor2: Any, *last: Any, value: Any = 1) -> Any:
-        if last:  # in PyTorch 1 the factor came first
-            value, tensor1, (tensor2,) = tensor1, tensor2, last
+    def method(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         return inplace(op, self, (tensor1, tensor2), (value,))
 
-    return method
+    return factors_anywhere(method, "value")
 
 
 for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
@@ -483,11 +482,15 @@ def stride(self: Any, dim: int | None = None) -> Any:
 
 def storage_offset(self: Any) -> int:
     """Elements from the start of the memory."""
-    base = self._base
+    base, a = self._base, self._a
     start = getattr(self if base is None else base, "_start", 0)  # of what is detached
-    if base is None or isinstance(self._a, Tracer) or not np.may_share_memory(self._a, base._a):
+    if base is None:
         return start
-    return start + int(self._a.ctypes.data - base._a.ctypes.data) // int(self._a.itemsize)
+    whole = base._a
+    if isinstance(a, Tracer):  # the same part of a plain array
+        whole = np.empty(whole.shape, whole.dtype)
+        a = follow(whole, way(self))
+    return start + int(a.ctypes.data - whole.ctypes.data) // int(a.itemsize) if np.may_share_memory(a, whole) else start
 
 
 public(stride, torch=False)

@@ -101,7 +101,7 @@ class Tensor(Methods):
     _edge: Any = _Inherited(_find_edge)
     _base: Any = None
     _chain: tuple[Callable[[Any], Any], ...] = ()
-    _origin = ""  # why writing through the view is refused: "no_grad", or "multi"
+    _origin = ""  # why writing through the view is refused: "no_grad", "multi" or "custom"
     _grad: Any = None
     _post_accumulate_grad_hooks: Any = None
     _own_rg = False

@@ -31,10 +31,8 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
     t._chain = chain
     t._seen = 0 if version.__class__ is Untracked else version[0]
     t._made = edge
-    if base is not None and x._origin == "multi":
-        t._origin, t._op = "multi", x._op
-    elif not recording() or base is not None and x._origin == "no_grad":
-        t._origin = "no_grad"
+    if x._origin or not recording():
+        t._origin = x._origin or "no_grad"
     if a.__class__ is not np.ndarray and isinstance(a, Tracer) and not (x._a.shape and _shares(a, x._a)):  # NumPy's scalars have no views
         linked(a, x._a, _traced_view(t))
     return t
@@ -101,16 +99,27 @@ def _put(mask: Any, part: Any, whole: Any) -> Any:
 AS_STRIDED = Op("AsStrided", follow, [unfollow], "AsStrided")
 
 
-def _unclear(x: Any, what: str) -> str:
-    made = f"Output {x._made[1]} of {type(x._made[0]).__name__.partition('Backward')[0]} is a view of a view which" if x._made else "A view"
-    return (
-        f"{made} was created in no_grad mode and {what} modified inplace with grad mode enabled. Given that this use case is ambiguous and "
-        "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad "
-        "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-    )
+_FORBIDDEN = {
+    "no_grad": " with grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+    "by moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both "
+    "outside (if you want the inplace to be tracked).",
+    "multi": ". This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "custom": ". This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+    "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior "
+    "is forbidden. You can fix this by cloning the output of the custom Function.",
+}
 
 
-def _way(t: Any) -> Any:
+def _forbidden(x: Any, what: str) -> RuntimeError:
+    """PyTorch's complaint about a view that, or whose base, was written to."""
+    unrecorded, made = x._origin == "no_grad", x._made
+    who = f"Output {made[1]} of {type(made[0]).__name__.rpartition('Backward')[0]} is a view" if made else "A view"
+    how = f"{' of a view which' if made else ''} was created in no_grad mode" if unrecorded else ""
+    return RuntimeError(f"{who}{how} and {what} modified inplace{_FORBIDDEN[x._origin]}")
+
+
+def way(t: Any) -> Any:
     """What leads from the base's array to the view's; where the base was turned in place since, back to how it was first."""
     turns = t._base._chain
     if t._chain[: len(turns)] == turns:
@@ -121,11 +130,9 @@ def _way(t: Any) -> Any:
 def _regenerate(t: Any) -> Edge | None:
     """The history of a view whose base was written: it reads the base anew."""
     base = t._base
-    if t._origin == "no_grad" and recording():
-        raise RuntimeError(_unclear(t, "its base or another view of its base has been"))
-    if t._origin == "multi" and recording():
-        raise RuntimeError(_several(t, "its base or another view of its base has been modified inplace"))
-    node = record(AS_STRIDED, (base,), [base._a], t._a, (_way(t),), t._ver)
+    if t._origin and recording():
+        raise _forbidden(t, "its base or another view of its base has been")
+    node = record(AS_STRIDED, (base,), [base._a], t._a, (way(t),), t._ver)
     _keep(t, t._made, node, 0)
     return node, 0
 
@@ -135,15 +142,6 @@ def _keep(x: Any, old: Edge | None, node: Any, k: int) -> None:
     if old is not None and old[0].retains and "_retains" in x.__dict__:
         old[0].retains = {j: ref for j, ref in old[0].retains.items() if ref() is not x}
         node.retains, node.watched = {**(node.retains or {}), k: weakref.ref(x)}, True
-
-
-def _several(t: Any, what: str) -> str:
-    return (
-        f"Output {t._made[1] if t._made else 0} of {t._op[: -len('Backward0')]} is a view and {what}. This view is the "
-        "output of a function "
-        "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace "
-        "operation by an out-of-place one."
-    )
 
 
 Tensor._regenerate = _regenerate
@@ -306,18 +304,8 @@ def check_writable(x: Any, recorded: bool) -> None:
         if x._rg and x.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return
-    if x._origin == "multi" and x._rg:
-        raise RuntimeError(_several(x, "is being modified inplace"))
-    if x._origin == "custom":
-        raise RuntimeError(
-            f"Output {x._made[1] if x._made else 0} of {x._op} is a view and is being modified inplace. This view was created inside a "
-            "custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace "
-            "would override the custom "
-            "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
-            "cloning the output of the custom Function."
-        )
-    if x._origin == "no_grad" and recorded:
-        raise RuntimeError(_unclear(x, "is being"))
+    if x._origin == "custom" or x._origin and (recorded if x._origin == "no_grad" else x._rg):
+        raise _forbidden(x, "is being")
     if x._rg and x._base.is_leaf:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
@@ -325,7 +313,7 @@ def check_writable(x: Any, recorded: bool) -> None:
 def rebase(x: Any, node: Any, k: int = 0) -> None:
     """Let the history of `x`, which was written, be output `k` of a node."""
     if x._base is not None:
-        slices = CopySlices(x._base, _way(x), node)
+        slices = CopySlices(x._base, way(x), node)
         slices.number = next_number()
         x, node, k = x._base, slices, 0
     old = x._edge if x._rg else None

@@ -78,12 +78,10 @@ class ProgramTracer(Tracer):
         return NotImplemented if isinstance(other, (list, tuple, str)) and repeats(self) else super().__mul__(other)  # type: ignore[misc]
 
     def __str__(self) -> str:
-        self.owner.text(self)
-        return super().__str__()
+        return self.owner.text(self, super().__str__())  # type: ignore[no-any-return]
 
     def __format__(self, spec: str) -> str:
-        self.owner.text(self)
-        return super().__format__(spec)
+        return self.owner.text(self, super().__format__(spec))  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(256)
@@ -137,10 +135,11 @@ class ProgramTrace(TapeTrace):
             frame = frame.f_back
         return False
 
-    def text(self, x: Tracer) -> None:
+    def text(self, x: Tracer, written: str) -> str:
         """A value becomes text. It may be a name, as in `params[f"w{i}"]`: a guard. That of a fraction, or an array, is for people."""
         if not x.shape and x.dtype.kind not in "fc":
             self.guard(x, str)
+        return written
 
     def reveal(self, tracer: Tracer) -> Any:
         """The value, all of which is noted."""

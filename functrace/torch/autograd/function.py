@@ -371,7 +371,7 @@ def _finished(ctx: Any, node: Any, k: int, out: Any, inputs: Sequence[Any]) -> A
     if given:
         out = view_of(out, out._a, None, (*out._chain, lambda a: a))
     if out._base is not None:
-        out._made, out._seen, out._origin, out._op = (node, k), out._ver[0], "custom", node.function.__name__
+        out._made, out._seen, out._origin = (node, k), out._ver[0], "custom"
     else:
         out._rg, out._edge = True, (node, k)
     return out

@@ -41,8 +41,6 @@ def _public(module: ModuleType) -> dict[str, Any]:
 for _module in (_activations, _attention, _compositions, _losses, _norms, _padding, _pooling, _resampling, _tables, _windows):
     globals().update(_public(_module))
 sigmoid, tanh = _activations.sigmoid, _activations.tanh
-for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
-    globals()[_name + "_"] = functools.partial(getattr(_activations, _name), inplace=True)
 linear, conv1d, cross_entropy = _attention.linear, _windows.conv1d, _losses.cross_entropy
 _WITH_INDICES = [f"{kind}max_pool{d}d" for kind in ("", "adaptive_", "fractional_") for d in (1, 2, 3) if kind != "fractional_" or d > 1]
 for _name in _WITH_INDICES:
@@ -180,6 +178,8 @@ native_channel_shuffle = channel_shuffle
 
 globals().update({name: limited("nn." + name, f) for name, f in list(globals().items()) if "nn." + name in LIMITS})
 globals().update(trimmed(globals()))
+for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
+    globals()[_name + "_"] = functools.partial(globals()[_name], inplace=True)
 __getattr__ = missing("torch.nn.functional")
 
 

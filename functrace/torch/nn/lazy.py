@@ -50,6 +50,11 @@ class UninitializedParameter(Parameter):
     def _a(self, a: Any) -> None:
         self.__dict__["_a"] = a
 
+    @property  # type: ignore[misc]
+    def data(self) -> Any:
+        """An empty tensor: what is done to it is lost, as in PyTorch."""
+        return wrap(self.__dict__["_a"])
+
     @property
     def dtype(self) -> Any:
         """Type of the elements that there will be."""
