@@ -34,6 +34,8 @@ def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _mean(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if x.dtype == np.float16:  # a sum of these, or their number, soon has no half
+        return _mean(x.astype(np.float32), axes, keepdim).astype(x.dtype)
     return SUM.fun(x, axes, keepdim) / _count(x, axes)
 
 
@@ -42,6 +44,8 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if g.dtype == np.float16:
+        return _unmean(g.astype(np.float32), _r, _x, axes, keepdim).astype(g.dtype)
     return SUM.vjps[0](g, _r, _x, axes, keepdim) / _count(_x, axes)
 
 
@@ -188,6 +192,8 @@ def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
 
 
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    if x.dtype == np.float16:
+        return _variance(x.astype(np.float32), axes, correction, keepdim).astype(x.dtype)
     d = x - _average(x, axes)
     d = d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real
     return d.sum(axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
@@ -198,6 +204,8 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
 
 
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    if x.dtype == np.float16:
+        return _unvariance(g.astype(np.float32), _r, x.astype(np.float32), axes, correction, keepdim).astype(x.dtype)
     d = _turned(x - _average(x, axes))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
