@@ -9,6 +9,7 @@ import functrace.numpy as fnp
 from functrace import random
 from functrace.compile.jit import JitWarning
 from functrace.scipy import special
+from tests.helpers import Python
 
 RNG = np.random.default_rng(7)
 A, B, OBSERVED = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 4)), np.array([0, 3, 1, 1, 2, 0, 3, 2, 2, 1])
@@ -26,15 +27,6 @@ TRANSFORMS = {
     "jit of vmap of grad": lambda f: ft.jit(ft.vmap(ft.grad(f)))(TWO),
     "grad of vmap": lambda f: ft.grad(lambda a: np.sum(ft.vmap(f)(a)))(TWO),
 }
-
-
-def by_python(step, state, xs):
-    """`scan` as a loop of Python's."""
-    ys = []
-    for x in xs:
-        state, y = step(state, x)
-        ys.append(y)
-    return state, np.stack(ys)
 
 
 def forward_algorithm(loop):
@@ -83,7 +75,7 @@ def factors_in_a_loop(loop):
 @pytest.mark.parametrize("program", [forward_algorithm, branches_in_a_loop, factors_in_a_loop])
 def test_a_scan_is_its_loop(program, transform):
     run = TRANSFORMS[transform]
-    np.testing.assert_allclose(run(program(ft.scan)), run(program(by_python)), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(run(program(ft.scan)), run(program(Python.scan)), rtol=1e-9, atol=1e-11)
 
 
 @ft.custom_vjp

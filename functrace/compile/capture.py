@@ -268,12 +268,12 @@ class Captured:
     def __init__(self, outputs: list[Any], program: Program | None, trace: Capture) -> None:
         self.outputs, self.program, self.sources, self.handling, self.told = outputs, program, trace.sources, trace.handling, trace.told
 
-    def unfit(self, program: Program, times: int, contents: Sequence[Watched], orders: Iterable[Iterable[Any]]) -> str | None:
-        """Why the program of the last of several runs, with these keys of dicts in its results, can't be replayed."""
+    def unfit(self, times: int, contents: Sequence[Watched], orders: Iterable[Iterable[Any]]) -> str | None:
+        """Why the program, of the last of several runs, with these keys of dicts in its results, can't be replayed."""
         if any(mode != "ignore" for mode in self.handling.values()):
             return f"it sets np.errstate to {self.handling}"
         if times > 2:  # an array of floats that Python looked at as a whole: a guard that seldom holds twice
-            guards = (i.params[1] for i in program.instructions if i.primitive is GUARD)
+            guards = (i.params[1] for i in (self.program.instructions if self.program else ()) if i.primitive is GUARD)
             seen = next((x for x in guards if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.size > 1), None)
             if seen is not None:
                 return f"it looks at all the numbers of {errors.describe(seen)}, which are others in each call"

@@ -298,7 +298,7 @@ class Jitted(Wrapped[P, R]):
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        reason = captured.unfit(captured.program, variant.recorded, contents, outdef[0].orders.values())
+        reason = captured.unfit(variant.recorded, contents, outdef[0].orders.values())
         if kept:
             reason = f"it keeps a traced value in {kept}"
         if bindings.drew() or state != drawn():

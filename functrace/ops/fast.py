@@ -1,7 +1,7 @@
 """The hot path: what `bind` and `TapeTrace.process` do, written out for ops of one argument, of two, and of several.
 
-Nothing here says anything new. An eager gradient spends its time in these functions, so they have no loop, no tuple of flags and
-no second call; whatever is not the plain case goes to `bind`.
+Nothing here says anything new. An eager gradient spends its time in these functions, so those of one and two arguments have no loop,
+no tuple of flags and no second call; whatever is not the plain case goes to `bind`.
 """
 
 from __future__ import annotations
