@@ -180,11 +180,11 @@ def signature(app: Any, what: str, name: str, obj: Any, options: Any, args: str,
 
 
 _RESULTS = (
-    "functrace.core.tape",
     "functrace.debug.report",
     "functrace.debug.timing",
     "functrace.drawing",
     "functrace.compile.jit",
+    "functrace.tapes",
     "functrace.tree",
 )
 _BACKQUOTED = re.compile(r"(?<![`:\w])`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")

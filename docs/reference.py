@@ -63,7 +63,7 @@ AREAS = {
         "The tape as text and as a picture, the derivative with its numbers, the operation that made a NaN, where the time goes.",
         {
             "functrace": "trace draw explain profile debug_nans debug_infs checks",
-            "functrace.core.tape": "Tape",
+            "functrace.tapes": "TracedTape",
             "functrace.drawing": "Drawing",
             "functrace.debug.report": "Explanation",
             "functrace.debug.timing": "Profile",

@@ -16,7 +16,6 @@ np.float64(1.3817732906760363)
 
 from typing import TYPE_CHECKING, Any
 
-from functrace import _tapes as _tapes
 from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from functrace.optimize import scipy_objective as scipy_objective
     from functrace.sparse import sparse_hessian as sparse_hessian
     from functrace.sparse import sparse_jacobian as sparse_jacobian
+    from functrace.tapes import trace as trace
     from functrace.testing import check_grads as check_grads
     from functrace.transforms.checkpointing import checkpoint as checkpoint
     from functrace.transforms.control import cond as cond
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from functrace.transforms.custom import custom_jvp as custom_jvp
     from functrace.transforms.custom import custom_vjp as custom_vjp
     from functrace.transforms.custom import stop_gradient as stop_gradient
-    from functrace.transforms.tracing import trace as trace
 
 __version__ = "0.1.0"
 
@@ -72,11 +71,11 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.drawing": "draw",
     "functrace.optimize": "fixed_point implicit_root linear_solve ravel_pytree scipy_objective",
     "functrace.sparse": "sparse_hessian sparse_jacobian",
+    "functrace.tapes": "trace",
     "functrace.testing": "check_grads",
     "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
     "functrace.transforms.checkpointing": "checkpoint",
     "functrace.transforms.custom": "custom_jvp custom_vjp stop_gradient",
-    "functrace.transforms.tracing": "trace",
 }
 _INSTEAD = {  # what has another name in JAX, autograd or PyTorch
     "elementwise_grad egrad": "functrace.grad(lambda x: np.sum(f(x)))",

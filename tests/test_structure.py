@@ -44,7 +44,7 @@ LAYERS = [
     "testing",
     "debug",
     "drawing",
-    "_tapes",
+    "tapes",
     "",
     "scipy",
     "random",

@@ -1,4 +1,4 @@
-"""`trace`: the tape of a function, to be read. And the trace that records a whole program, for this and for `jit`."""
+"""The trace that records a whole program, for `trace` and for `jit`; and how an entry reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
 from functrace.ops.methods import repeats
 from functrace.transforms.arguments import name_of, parameters
-from functrace.transforms.naming import Lines, line_text, names_of
+from functrace.transforms.naming import Lines, line_text
 
 P = ParamSpec("P")
 
@@ -177,39 +177,21 @@ class ProgramTrace(TapeTrace):
         return out
 
 
-@errors.boundary
-def trace(f: Callable[P, Any]) -> Callable[P, Tape]:
-    """A function that returns the tape of `f`: every op that ran, one a line, with names, shapes, dtypes and the user's line.
+def taped(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "trace") -> Tape:
+    """The tape of a call, to be read. Array and number leaves of the arguments are its inputs."""
+    leaves, treedef = tree.called(args, kwargs)
+    places = [
+        k for k, x in enumerate(leaves) if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
+    ]
 
-    Array and number leaves of the arguments are the tape's inputs. Transforms inside `f` show as the ops that they run.
+    def run(*inputs: Any) -> list[Any]:
+        positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
+        return [np.array(x) if isinstance(x, np.ndarray) else x for x in tree.leaves(f(*positional, **keywords))]
 
-    >>> import functrace as ft, numpy as np
-    >>> tape = ft.trace(lambda x: np.sin(x) * 2)(1.0)
-    >>> print(str(tape).split("  #")[0])
-    x : float64[]
-    %1 : float64[] = sin(x)
-    """
-
-    @errors.wraps(f, "trace")
-    def traced(*args: Any, **kwargs: Any) -> Tape:
-        leaves, treedef = tree.called(args, kwargs)
-        places = [
-            k
-            for k, x in enumerate(leaves)
-            if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
-        ]
-
-        def run(*inputs: Any) -> list[Any]:
-            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
-            return [np.array(x) if isinstance(x, np.ndarray) else x for x in tree.leaves(f(*positional, **keywords))]
-
-        inputs = [as_numpy(leaves[k]) for k in places]
-        tape = record(run, inputs, f"trace({name_of(f)})", ProgramTrace)
-        names = argument_names(f, args, kwargs)
-        tape.names = [names[k] for k in places]
-        return tape
-
-    return traced
+    tape = record(run, [as_numpy(leaves[k]) for k in places], f"{what}({name_of(f)})", ProgramTrace)
+    names = argument_names(f, args, kwargs)
+    tape.names = [names[k] for k in places]
+    return tape
 
 
 def parameters_of(f: Any, count: int) -> list[str]:
@@ -224,16 +206,6 @@ def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     for name, arg in [*zip(parameters_of(f, len(args)), args), *((k, kwargs[k]) for k in sorted(kwargs))]:
         out += [name + path for path in tree.paths(arg)]
     return out
-
-
-def show(tape: Tape) -> str:
-    """A tape as text: one op a line, with names, shapes, dtypes and the user's line where it was kept."""
-    names = names_of(tape)
-    lines = [f"{names[k]} : {errors.describe(x)}" for k, x in enumerate(tape.inputs)]
-    for name, ans, call, line in rows(tape, range(len(tape.entries)), names):
-        kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
-        lines.append(f"{name} : {kind} = {call}{f'  # {line}' if line else ''}")
-    return "\n".join([*lines, f"return {returned(tape, names)}"])
 
 
 def rows(tape: Tape, which: Sequence[int], names: dict[int, str]) -> Iterator[tuple[str, Any, str, str]]:
@@ -278,6 +250,3 @@ def constant_text(x: Any) -> str:
 
 
 _SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)
-
-
-Tape.__str__ = Tape.__repr__ = show  # type: ignore[method-assign, assignment]

@@ -55,6 +55,8 @@ value, tangent = ft.jvp(loss, (1.0, 2.0), (1.0, 0.0))
 assert_type(tangent, float)
 with_aux = ft.vjp(lambda x: (x * 2.0, "aux"), 1.0, has_aux=True)
 assert_type(with_aux[2], str)
+assert_type(ft.trace(loss)(1.0, 2.0).to_python(), str)
+assert_type(ft.trace(loss)(1.0, 2.0).draw().svg, str)
 
 
 def never_called() -> None:
