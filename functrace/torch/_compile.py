@@ -19,7 +19,7 @@ import numpy as np
 from functrace import jit
 from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import replaced, tree
-from functrace.torch._device import answer
+from functrace.torch._missing import answer
 from functrace.torch._modes import forward_levels, recording
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from functrace.torch import _dtypes
-from functrace.torch._missing import MissingNameError
-
-
-def answer(value: Any) -> Callable[..., Any]:
-    """A function that returns this, whatever it is asked."""
-    return lambda *_args, **_kwargs: value
+from functrace.torch._missing import MissingNameError, answer
 
 
 class Absent:

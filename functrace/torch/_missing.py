@@ -35,6 +35,11 @@ FOREACH = """
 """.split()
 
 
+def answer(value: Any) -> Callable[..., Any]:
+    """A function that returns this, whatever it is asked."""
+    return lambda *_args, **_kwargs: value
+
+
 class Pickled:
     """What is pickled as of the module where its class is found, and not where PyTorch has it, which the class says of itself."""
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.errors import level
-from functrace.torch._device import answer
-from functrace.torch._missing import missing
+from functrace.torch._missing import answer, missing
 
 
 class autocast:
