@@ -159,8 +159,9 @@ _HEAVY, _LIGHT = 1 << 17, 1 << 19  # elements from which on threads take a share
 
 
 def _in_pieces(ufunc: np.ufunc, inputs: list[Any], out: Any) -> None:
-    """The ufunc on blocks along the longest axis, on several threads."""
-    axis = max(range(out.ndim), key=out.shape.__getitem__) - out.ndim
+    """The ufunc on blocks, on several threads: along the outermost axis in memory that is long enough, so that a block is of few pieces."""
+    most = 32 * threads.count()
+    axis = max(range(out.ndim), key=lambda k: (min(out.shape[k], most), out.strides[k])) - out.ndim
     n = out.shape[axis]
     step = -(-n // (2 * threads.count()))
 
@@ -216,7 +217,14 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
     """`np.add.reduce(x, axes)`, axes counted from the end, equal to rounding: over neighbours before a short rest, or over a short rest,
     where NumPy starts its loop anew for each row, as a product with ones.
     """
-    if isinstance(x, np.ndarray) and x.size >= _MANY and x.dtype.char in "fd" and x.flags.c_contiguous:
+    if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
+        if not x.flags.c_contiguous:
+            order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
+            y = x.transpose(order)
+            if not y.flags.c_contiguous:
+                return np.add.reduce(x, axes)
+            kept = [k for k in order if k - x.ndim not in axes]
+            return total(y, tuple(order.index(a + x.ndim) - x.ndim for a in axes)).transpose(sorted(range(len(kept)), key=kept.__getitem__))
         first, last = min(axes), max(axes) + 1
         columns = math.prod(x.shape[last:]) if last else 1
         rows = math.prod(x.shape[first : last or None])
@@ -224,11 +232,11 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
             shape, flat = x.shape[:first] + (x.shape[last:] if last else ()), np.asarray(x)
             vector = ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
             sums = np.matmul(vector, flat.reshape(-1, rows, columns)) if last else np.matmul(flat.reshape(-1, rows), vector)
-            return recycled(sums.reshape(shape))
+            return recycled(sums.reshape(shape)) if type(x) is Recycled else sums.reshape(shape)
     return np.add.reduce(x, axes)
 
 
-_MANY, _COLUMNS, _KEPT = 2048, 512, 1024
+MANY, _COLUMNS, _KEPT = 2048, 512, 1024
 
 
 @lru_cache(maxsize=256)

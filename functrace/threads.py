@@ -87,11 +87,11 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     >>> out
     [1, 2]
     """
-    todo = deque(pieces)
+    todo = deque(functools.partial(task, piece) for piece in pieces)  # empty in the end: helpers that come too late hold nothing
     helpers = min(_count, len(todo)) - 1
     if helpers < 1:
         for piece in todo:
-            task(piece)
+            piece()
         return
     from queue import SimpleQueue  # here: a program of small arrays needs none of this
 
@@ -105,7 +105,7 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
             except IndexError:
                 return None
             try:
-                task(piece)
+                piece()
             except BaseException as error:
                 todo.clear()
                 return error

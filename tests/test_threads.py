@@ -113,6 +113,25 @@ def test_nobody_goes_on_before_every_piece_is_done(monkeypatch):
     assert sorted(done) == [0, 1, 2]
 
 
+def test_what_a_task_holds_is_free_when_all_is_done(monkeypatch):
+    """A helper that never came is still in the queue: the buffers that the task wrote to must not wait for it."""
+    monkeypatch.setattr(threads, "_count", 2)
+    monkeypatch.setattr(threads, "_pool", lambda: queue)
+    queue = threads._Pool()
+    queue.started = 1  # as if its thread were busy
+    buffer = np.zeros(4)
+    before = sys.getrefcount(buffer)
+
+    def part(k, buffer=buffer):
+        buffer[k] = k
+
+    threads.run(part, range(4))
+    del part
+    assert not queue.jobs.empty()
+    assert buffer.tolist() == [0, 1, 2, 3]
+    assert sys.getrefcount(buffer) == before
+
+
 def test_numpys_error_state_holds_in_the_threads(count):
     together = threading.Barrier(count)  # each takes one
 

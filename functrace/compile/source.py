@@ -12,7 +12,7 @@ from functrace.compile.program import GuardError, Kind, same
 from functrace.core.primitive import Primitive
 from functrace.ops.choice import chosen
 from functrace.ops.rows import LONGEST
-from functrace.pool import empty
+from functrace.pool import MANY, empty
 
 REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
 KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated
@@ -22,6 +22,13 @@ def by_products(x: Kind, axis: Any) -> bool:
     """Whether a sum over `axis` is one over the last, short axis of a floating-point array, that BLAS may do."""
     n = len(x.shape)
     return n > 1 and 1 < x.shape[-1] <= LONGEST and x.size >= 256 and x.dtype.char in "fd" and axes_of(axis, n) == (n - 1,)
+
+
+def by_rows(x: Kind, axis: Any) -> tuple[int, ...]:
+    """The axes of a sum, counted from the end, if they are axes before the last, of which `total` may add the rows by a product."""
+    n = len(x.shape)
+    axes = axes_of(axis, n)
+    return tuple(k - n for k in axes) if n > 1 and x.size >= MANY and n - 1 not in axes and x.dtype.char in "fd" else ()
 
 
 def targets(names: Sequence[str]) -> str:

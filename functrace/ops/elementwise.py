@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.core.reverse import fit
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, typed
 from functrace.ops.index import selected, where
@@ -29,16 +30,25 @@ def safe(x: Any, bad: Any, instead: float) -> Any:
     return np.where(bad, x.dtype.type(instead) if hasattr(x, "dtype") else instead, x)
 
 
+def _less(t: Any, _ans: Any, _x: Any, _y: Any) -> Any:
+    return -t if t.shape == _y.shape else -fit(t, _y)  # what broadcasting repeated is summed first: fewer elements to negate
+
+
+def _over(t: Any, ans: Any, _x: Any, y: Any) -> Any:
+    return -t * ans / y if t.shape == y.shape else fit(t * ans, y) / -y
+
+
 # arithmetic
 add = elementwise("add", np.add, same, same)
-subtract = elementwise("subtract", np.subtract, same, lambda t, _ans, _x, _y: -t)
+subtract = elementwise("subtract", np.subtract, same, _less)
 square = elementwise("square", np.square, lambda t, _ans, x: t * (2 * x))
 multiply = elementwise("multiply", np.multiply, lambda t, _ans, _x, y: t * y, lambda t, _ans, x, _y: t * x, squared=square)
 divide = elementwise(
     "divide",
     np.divide,
     lambda t, _ans, _x, y: t / y,
-    lambda t, ans, _x, y: -t * ans / y,
+    _over,
+    jvps=(lambda t, _ans, _x, y: t / y, lambda t, ans, _x, y: -t * ans / y),
     domain=((-2.0, 2.0), _AWAY),
 )
 negative = elementwise("negative", np.negative, lambda t, _ans, _x: -t)

@@ -180,9 +180,10 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                     b, slots, needed = trace.constant(y, of_x[-1]), (x.slot, -1), of_x
                     if b is y and _asked(y, x):
                         return NotImplemented
+                    b = recycled(b)
             elif type(y) is TapeTracer and not isinstance(x, Tracer):
                 trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
-                a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
+                a = x if type(x) in NUMBERS else recycled(trace.constant(x, of_y[1]))
             else:
                 try:
                     if elementwise and type(x) is BatchTracer:
