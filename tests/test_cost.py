@@ -14,6 +14,7 @@ CASES = {
     "convolve, valid, of two long ones": (lambda x: np.convolve(x, X[:-3], "valid"), X),
     "correlate": (lambda w: np.correlate(X, w, "same"), KERNEL),
     "add.reduceat": (lambda x: np.add.reduceat(x, STARTS), X),
+    "maximum.reduceat": (lambda x: np.maximum.reduceat(x, STARTS), X),
     "rows by index": (lambda x: x[np.arange(N)[::-1] // 100], X.reshape(100, 100)),
     "pad": (lambda x: np.pad(x, 2, mode="reflect"), X),
     "sinc": (np.sinc, X),
@@ -161,6 +162,8 @@ _ROWS, _COLUMNS = np.arange(90) % 41 - 3, np.arange(90) % 67
 READS = {
     **{mode: lambda a, mode=mode: np.pad(a, ((3, 2), (1, 90)), mode=mode) for mode in ("edge", "wrap", "reflect", "symmetric")},
     "rows": lambda a: a[_ROWS],
+    "many rows": lambda a: a[np.resize(_ROWS, (30, 20))],
+    "many rows of a transpose": lambda a: a.T[np.resize(_ROWS, 600)],
     "rows by small integers": lambda a: a[_ROWS.astype(np.int8).reshape(9, 10)],
     "columns": lambda a: a[:, _COLUMNS],
     "pairs": lambda a: a[_ROWS[:, None], _COLUMNS],

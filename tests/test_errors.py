@@ -3,6 +3,7 @@
 And it changes nothing: after every error the next call is right.
 """
 
+import importlib
 import inspect
 import math
 import os
@@ -913,6 +914,19 @@ def test_generators_and_threads_keep_the_users_frames():
         error = pool.submit(ft.grad(failing), X).exception()
     assert [f.name for f in traceback.extract_tb(error.__traceback__)][-1] == "failing"
     assert not any("functrace/core" in f.filename for f in traceback.extract_tb(error.__traceback__))
+
+
+@pytest.mark.parametrize("module", ["numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg"])
+def test_a_name_that_is_nowhere_does_not_show_our_frames(module):
+    if module.startswith("scipy"):
+        pytest.importorskip("scipy")
+    namespace = importlib.import_module(f"functrace.{module}")
+
+    def raising():
+        return namespace.nonsense
+
+    found, error = frames(raising)
+    assert [name for _, name in found] == ["raising"] and "has no attribute 'nonsense'" in str(error)
 
 
 def test_what_led_to_an_error_is_trimmed_as_well():

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 import weakref
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -768,6 +769,20 @@ def test_static_arguments_that_are_equal_but_not_alike(calls):
     with np.errstate(divide="ignore"):
         for p in [*calls, *calls]:
             alike(jitted(np.arange(1, 4), p), f(np.arange(1, 4), p))
+
+
+@pytest.mark.parametrize("static", [(), 1])
+@pytest.mark.parametrize("make, sign", [(lambda s: complex(1.0, s), np.imag), (np.float32, np.positive), (lambda s: frozenset([s]), min)])
+def test_a_zero_of_another_sign_is_another_argument(make, sign, static):
+    jitted = ft.jit(lambda x, p: np.copysign(x, sign(p)), static_argnums=static)
+    for _ in range(2):
+        assert jitted(X, make(0.0)).min() > 0 > jitted(X, make(-0.0)).max()
+
+
+def test_equal_arguments_that_tell_themselves_apart():
+    jitted = ft.jit(lambda x, d: x * len(str(d)))
+    with pytest.warns(JitWarning, match="Decimal"):
+        assert [jitted(2.0, Decimal(text)) for text in ("1.5", "1.50", "1.5")] == [6.0, 8.0, 6.0]
 
 
 def test_what_runs_without_being_compiled_keeps_its_hands_off_the_arguments():

@@ -382,6 +382,20 @@ def test_merged_leaves_products_of_large_matrices_alone_whose_copies_would_cost_
     np.testing.assert_allclose(after(*args)[0], program(*args)[0], rtol=1e-12)
 
 
+def test_merged_leaves_products_alone_whose_axes_are_swapped_otherwise():
+    program = captured(lambda x, y: np.swapaxes(x, 1, 2) @ y + np.swapaxes(x, 0, 2) @ y + y[0, 0], np.ones((2, 2, 2)) * X[0, 0], np.eye(2) * 3)
+    args = np.arange(8.0).reshape(2, 2, 2), np.array([[1.0, -2.0], [3.0, 5.0]])
+    np.testing.assert_array_equal(optimise.optimise(program)(*args)[0], program(*args)[0])
+
+
+def test_constants_of_two_axes_in_a_loop_over_elements():
+    shift = np.arange(2 * 140_000.0).reshape(2, -1)
+    jitted = jit(lambda x: np.sin(x) * shift + shift[:, :1])
+    x = np.cos(shift)
+    for _ in range(2):
+        np.testing.assert_array_equal(jitted(x), np.sin(x) * shift + shift[:, :1])
+
+
 def test_regroup_multiplies_small_factors_first_where_only_a_sum_reads_them():
     weights = np.array([0.5, 0.0, -3.0])
     program = captured(lambda x, y: (x * y * weights).sum(axis=0), X, Y)

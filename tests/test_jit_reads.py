@@ -1,5 +1,6 @@
 """`jit`: what a function reads beside its arguments is noticed when it changes, or said."""
 
+import builtins
 import collections
 import contextlib
 import contextvars
@@ -8,6 +9,7 @@ import dataclasses
 import functools
 import gc
 import importlib
+import io
 import itertools
 import operator
 import os
@@ -306,6 +308,18 @@ class Model:
         return x * SCALE
 
 
+    def by_gain(self, x):
+        return x * self.gain
+
+
+class Sized(np.ndarray):
+    gain: float
+
+
+class Pair(collections.namedtuple("Pair", "first second")):
+    gain: float
+
+
 class Slots:
     __slots__ = ("array", "number")
 
@@ -338,6 +352,10 @@ def readers():
             return x * self.bias
 
     patched = Patched()
+    texts, sized = np.array(["a" * 40], np.dtypes.StringDType()), np.ones(3).view(Sized)
+    sized.gain, pair, key = 2.0, Pair(1.0, 2.0), Model()
+    pair.gain = 2.0
+    by_key, suffix, theirs = {key: 1.0}, "".join(["ga", "in"]), sys.modules[__name__]
     weights, polynomial, series = np.ones(3), np.poly1d([1.0, 2.0]), np.polynomial.Polynomial([1.0, 2.0])
     bound = functools.partial(lambda w, x: w * x, weights)
 
@@ -366,6 +384,14 @@ def readers():
         "method of a dict": (lambda x: x * lookup("a"), lambda: rates.update(a=9.0)),
         "module": (lambda x: x * module.rate, lambda: setattr(module, "rate", 5.0)),
         "array of a module": (lambda x: x * module.array, lambda: module.array.__setitem__(0, 9.0)),
+        "array of texts of any length": (lambda x: x * len(texts[0]), lambda: texts.__setitem__(0, "b" * 50)),
+        "attribute of an array": (lambda x: x * sized.gain, lambda: setattr(sized, "gain", 5.0)),
+        "attribute of a named tuple": (lambda x: x * pair.gain, lambda: setattr(pair, "gain", 5.0)),
+        "attribute of a key": (lambda x: x * sum(k.bias for k in by_key), lambda: setattr(key, "bias", 5.0)),
+        "class attribute by a text": (lambda x: x * getattr(model, suffix), lambda: setattr(Model, "gain", Model.gain + 1)),
+        "method by a text": (lambda x: getattr(key, "by_" + suffix)(x), lambda: setattr(Model, "by_gain", lambda _, x: x - Model.gain)),
+        "number of a module by a text": (lambda x: x * getattr(theirs, "SCALE"[: len(suffix) + 1]), lambda: set_scale(SCALE + 1)),
+        "builtin of one's own": (lambda x: x * A_BUILTIN, lambda: setattr(builtins, "A_BUILTIN", 5.0)),
         "default": (default, lambda: setattr(default, "__defaults__", (3.0,))),
         "polynomial": (lambda x: x * polynomial(2.0), lambda: polynomial.__setitem__(0, 9.0)),
         "attribute of an object of NumPy's": (lambda x: x * series.coef[0], lambda: setattr(series, "coef", np.array([9.0]))),
@@ -382,7 +408,9 @@ def readers():
 
 
 @pytest.mark.parametrize("name", readers())
-def test_what_a_function_reads_is_noticed_wherever_it_is(name):
+def test_what_a_function_reads_is_noticed_wherever_it_is(name, monkeypatch):
+    monkeypatch.setattr(builtins, "A_BUILTIN", 2.0, raising=False)
+    monkeypatch.setattr(Model, "by_gain", Model.by_gain)
     f, change = readers()[name]
     jitted = ft.jit(f)
     for _ in range(2):
@@ -434,11 +462,40 @@ def test_an_unrelated_attribute_is_not_looked_at():
     assert jitted.cache_info()["recorded"] == 1
 
 
-@pytest.mark.parametrize("draw", [random.random, random.Random(0).random, itertools.count().__next__, iter(range(100)).__next__])
+class Ticks:
+    count = 0.0
+
+    def __next__(self):
+        self.count += 1
+        return self.count
+
+
+DRAWS = [
+    *(random.random, random.Random(0).random, np.random.default_rng(0).random),
+    *(itertools.count().__next__, iter(range(100)).__next__, Ticks().__next__, io.StringIO("1\n2\n3\n").__next__),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
 def test_what_python_draws_is_not_frozen(draw):
     source = draw.__self__
-    jitted = ft.jit(lambda x: x + (source.random() if hasattr(source, "random") else next(source)))
+    jitted = ft.jit(lambda x: x + float(source.random() if hasattr(source, "random") else next(source)))
     with pytest.warns(UserWarning, match="draws random numbers|can't be seen"):
+        first = jitted(0.0)
+    assert jitted(0.0) != first
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        np.random.default_rng(0).random,  # Cython's functions have a metaclass whose module is a descriptor
+        functools.partial(np.random.PCG64(0).random_raw, 2),
+        lambda spawn=np.random.SeedSequence(0).spawn: spawn(1)[0].generate_state(2),
+    ],
+)
+def test_what_numpy_draws_is_not_frozen(draw):
+    jitted = ft.jit(lambda x: x + draw().sum() if isinstance(draw(), np.ndarray) else x + draw())
+    with pytest.warns(UserWarning, match="draws random numbers"):
         first = jitted(0.0)
     assert jitted(0.0) != first
 

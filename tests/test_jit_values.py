@@ -357,9 +357,10 @@ PYTHONS = {
     "round": (lambda x: (round(x), round(x, 2), divmod(x, 2), divmod(7, x)), [(2.675,), (2.6751,), (3.5,)]),
     "signs": (lambda x: (np.negative(np.negative(x)), V.astype(np.float32) + -np.negative(x)), [(3.0,), (4.0,)]),
     "large": (lambda n: n * n + 1, [(10**30,), (3,)]),
-    "parts": (lambda z: (z.real, z.imag * X32, np.real(z), np.imag(z)), [(1 + 2j,), (2.5,), (3,), (True,), (3 - 1j,), (1.5,)]),
+    "parts": (lambda z: (z.real, z.imag * X32, np.real(z), np.imag(z), z.conjugate(), z.conjugate() * X32), [(1 + 2j,), (2.5,), (3,), (True,), (3 - 1j,), (1.5,)]),
     "copies": (lambda n: copy.deepcopy({"n": n})["n"] * X32 + copy.copy(n), [(0.1,), (3.0,), (2,)]),
     "their dtype": (lambda n: [X32.astype(np.result_type(n, dtype)) for dtype in (X32, np.uint8)], [(2.0,), (1j,), (3,)]),
+    "an axis": (lambda a: np.sum(np.ones((2, 3)) * (a + 2), axis=a), [(0,), (1,), (-1,), (0,)]),
     "names": (lambda p, i: p[f"w{i}"] * 2, [({"w1": 1.0, "w2": 5.0}, 1), ({"w1": 1.0, "w2": 5.0}, 2), ({"w1": 3.0, "w2": 5.0}, 1)]),
     "text": (lambda i: f"layer {i:03d} of {i}", [(1,), (2,), (1,)]),
     "a place": (lambda x: {"0": x, "1": 3 * x, "2": -x}[str(np.argmax(x))], [(V,), (-V[::-1],), (V[::-1],)]),
@@ -375,11 +376,11 @@ def test_python_numbers_are_what_they_are_in_python(name):
 
 
 def test_parts_of_python_numbers_are_written():
-    jitted = ft.jit(lambda z: (z.real * X32, z.imag))
+    jitted = ft.jit(lambda z: (z.real * X32, z.imag, z.conjugate() * X32))
     jitted(1 + 2j)
     (program,) = jitted.programs()
     exec(to_python(program), namespace := {})
-    alike(namespace["f"](3 - 4j), (3.0 * X32, -4.0))
+    alike(namespace["f"](3 - 4j), (3.0 * X32, -4.0, (3 + 4j) * X32))
 
 
 @pytest.mark.parametrize("limits", [(-1, 5), (-300, 300), (2, None), (None, 1000), (-1.5, 5), (np.int8(-1), 5), (True, 4)])

@@ -303,6 +303,7 @@ def test_what_numpy_gives_is_given_and_differentiated(text):
     [
         (lambda x: V.dot(x), "a @ x for a.dot"),  # a line for each: before 3.11 Python tells no more
         (lambda x: np.float32(x[0]), "x.astype"),
+        (lambda x: np.dot([x[0], x[1]], V[:2]), r"functrace.numpy.array\(\[...\]\) or np.stack"),
     ],
 )
 @pytest.mark.parametrize("transform", [ft.grad, ft.vmap])

@@ -273,3 +273,11 @@ def test_a_traced_batch_shows_that_it_is_one_under_another_transform():
     shown = []
     ft.vmap(ft.grad(lambda x: (shown.append(repr(x)), x * x)[1]))(X)
     assert shown == ["Traced(batch of 2: [3. 4.], float64[])"]
+
+
+@pytest.mark.parametrize("transform", [ft.grad, lambda f: ft.jit(ft.grad(f)), lambda f: lambda x: ft.vmap(ft.grad(f))(x[None])[0]])
+def test_what_may_be_a_parameter_object_or_an_array_is_differentiated(transform):
+    def f(p):
+        return np.sum(getattr(p, "value", p) ** 2)
+
+    np.testing.assert_allclose(transform(f)(np.array([1.0, 2.0])), [2.0, 4.0])

@@ -166,3 +166,22 @@ def test_the_density_of_a_truncated_pareto_of_negative_exponent(stats):
     want = np.log(-2.0 / (1 - 5.0**2) * 2.0)  # SciPy 1.15 has NaN here
     assert np.isclose(ft.vjp(lambda b: stats.truncpareto.logpdf(2.0, b, 5.0), -2.0)[0], want)
     assert np.isclose(ft.grad(lambda b: stats.truncpareto.logpdf(2.0, b, 5.0))(-2.0), -0.5 - np.log(2.0) + 25 * np.log(5.0) / 24)
+
+
+def test_rotations_of_traced_values_are_ours(installed):
+    from scipy.spatial.transform import Rotation
+
+    fixed, points, v = Rotation.from_euler("xz", [0.2, 0.3]), np.arange(6.0).reshape(2, 3), np.array([0.1, 0.2, 0.3])
+
+    def f(v):
+        turn = fixed * Rotation.from_rotvec(v) * fixed
+        assert isinstance(turn, Rotation)
+        return np.sum(turn.apply(points)[:, 0] ** 2) + turn.magnitude()
+
+    assert np.isclose(ft.vjp(f, v)[0], f(v), rtol=1e-13) and type(Rotation.from_rotvec(v)) is type(fixed)
+    check_grads(f, v, order=2)
+    np.testing.assert_allclose(ft.jit(ft.grad(f))(v), ft.grad(f)(v))
+    if type(fixed).__flags__ & 1 << 9:  # a class that can be changed
+        np.testing.assert_allclose(ft.jacobian(fixed.apply)(v), fixed.as_matrix())
+    fsp.uninstall()
+    assert not hasattr(type(fixed), "functrace") and np.allclose(fixed.apply(v), fixed.as_matrix() @ v)

@@ -335,3 +335,15 @@ def test_softmax_of_large_and_infinite_float32_is_scipys_to_the_bit(special, row
             want = getattr(sp, name)(x)
             got = ft.jvp(getattr(special, name), (x,), (np.ones_like(x),))[0]
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("a, x", [(1e-6, 1e-8), (1e-4, 1e-8), (1e-3, 1e-12), (1e-2, 1e-30)])
+def test_incomplete_gammas_of_small_parameters_are_differenced_where_they_are_small(a, x):
+    # as a series in a, with log(x) and Euler's constant: DLMF 8.7.1 at x = 0 for 1 - P = 1 - x**a / gamma(a + 1), whose x**1 is dropped
+    def whole(a):
+        return np.exp(a * np.log(x) - sp.gammaln(a + 1))
+
+    first = ft.grad(whole)
+    for f, sign in ((sp.gammainc, 1), (sp.gammaincc, -1)):
+        assert np.isclose(ft.grad(f)(a, x), sign * first(a), rtol=1e-6)
+        assert np.isclose(ft.grad(ft.grad(f))(a, x), sign * ft.grad(first)(a), rtol=2e-5)

@@ -37,6 +37,7 @@ _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
 _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
+_GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState, random.Random)
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))  # packages that read no attributes of a program's objects
@@ -218,14 +219,16 @@ class Bindings:
                 continue
             if isinstance(x, np.ndarray):
                 self.arrays[id(x)] = (name, x)
-                if x.dtype == object:
+                if x.dtype.hasobject:
                     todo += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
+                if type(x) is not np.ndarray:
+                    todo += self._members(name, x)
             elif isinstance(x, types.FunctionType):
                 todo += self._function(name, x)
             elif isinstance(x, (type, types.ModuleType)):
                 self._space(x)
                 self.called.update(map(id, getattr(x, "__mro__", ())))
-            elif isinstance(x, (np.random.Generator, np.random.RandomState, random.Random)):
+            elif isinstance(x, _GENERATORS):
                 self.generators.append((x, _state(x)))
             else:
                 todo += self._members(name, x)
@@ -241,7 +244,7 @@ class Bindings:
     def _space(self, x: Any) -> None:
         above: Any = type(x)
         for space in (*x.__mro__, *above.__mro__) if isinstance(x, type) else (x,):
-            module = space.__module__ if isinstance(space, type) else space.__name__
+            module = str(space.__module__ if isinstance(space, type) else space.__name__)  # of Cython's metaclass a descriptor
             if id(space) not in self.spaces and _is_users(module):
                 self.spaces[id(space)] = space.__name__, space, set()
             elif module.partition(".")[0] not in _KNOWN and not _is_users(module):
@@ -270,27 +273,30 @@ class Bindings:
 
     def _spaces(self, todo: list[tuple[str, Any]]) -> bool:
         """Put to `todo` what the names that functions read stand for in modules, classes and objects, where that has not been done."""
-        anything = not _ANY.isdisjoint(self.names)
+        anything, by_text = not _ANY.isdisjoint(self.names), not _BY_TEXT.isdisjoint(self.names)
         for name, space, done in list(self.spaces.values()):
-            members, every = vars(space), anything and not isinstance(space, (type, types.ModuleType))
+            a_class, a_module, members = isinstance(space, type), isinstance(space, types.ModuleType), vars(space)
             makes = id(space) in self.called or not {"type", "__class__", "cls"}.isdisjoint(self.names)
-            for k in [k for k in members if k not in done and (every or k in self.names or k[:2] == "__" and isinstance(space, type))]:
-                if k == "__init__" and not makes and k not in self.names:
-                    continue
-                done.add(k)
-                if every or k in self.names or isinstance(members[k], types.FunctionType):  # an operator, a call
+            for k, v in [(k, v) for k, v in members.items() if k not in done]:
+                if a_class and k[:2] == "__":  # operators, that no name tells of
+                    read = isinstance(v, types.FunctionType) and (k != "__init__" or makes)
+                elif a_class or a_module:
+                    read = by_text and not hasattr(v, "__next__") and (a_class or isinstance(v, _ATOMS))
+                else:
+                    read = anything
+                if read or k in self.names:
+                    done.add(k)
                     todo.append(self._bind(f"{name}.{k}", members.__getitem__, k))
         return bool(todo)
 
     def _members(self, name: str, x: Any) -> list[tuple[str, Any]]:
-        if isinstance(x, tuple):
-            return [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] + [(name, type(x))]
-        found: list[tuple[str, Any]] = []
+        found = [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] if isinstance(x, tuple) else []
         self._space(type(x))
         base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
         if base is not None:
             self._bind(f"len({name})" if base is list else f"the keys of {name}", len if base is list else _keys, x)
             get = base.__getitem__.__get__(x)  # not that of a subclass
+            found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _ATOMS)]
             found += [
                 self._bind(f"{name}[{k!r}]", get, k) for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
             ]
@@ -313,7 +319,7 @@ class Bindings:
             else:
                 self._bind(f"len({name})", len, inside)
                 found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
-        elif hasattr(type(x), "__next__"):
+        if hasattr(type(x), "__next__"):
             self.closed = type(x).__name__
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
 
@@ -333,7 +339,7 @@ class Bindings:
         new = self.kept.keys() - before.kept.keys()
         for b in self.bindings:
             if id(b.was) in new and not hasattr(b.was.owner, "ways"):  # in the body of a loop it is that of an example
-                b.put(np.array(b.was.value) if isinstance(b.was.value, np.ndarray) else b.was.value)
+                b.put(np.array(b.was.below) if isinstance(b.was.below, np.ndarray) else b.was.below)
         return ", ".join(sorted({name for k, (name, _) in self.kept.items() if k in new})[:3])
 
     def drew(self) -> bool:
@@ -344,7 +350,7 @@ class Bindings:
 def _state(g: Any) -> Any:
     if isinstance(g, random.Random):
         return g.getstate()
-    return _frozen(g.bit_generator.state if isinstance(g, np.random.Generator) else g.get_state(legacy=False))
+    return _frozen(g.get_state(legacy=False) if isinstance(g, np.random.RandomState) else getattr(g, "bit_generator", g).state)
 
 
 def _frozen(state: Any) -> Any:
@@ -401,6 +407,6 @@ def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: boo
             if not alone:
                 out[id(sources[k])] = Watched(sources[k], True)
     for key, (name, x) in known.items():
-        if key not in out and writeable(x) and x.dtype.kind != "O":
+        if key not in out and writeable(x) and not x.dtype.hasobject:
             out[key] = Watched(x, lock and name.isidentifier())
     return list(out.values())

@@ -45,7 +45,7 @@ class NumberTracer(ProgramTracer):
     @property
     def dtype(self) -> Any:
         """What NumPy makes of the number."""
-        kind = kind_of(self.value)
+        kind = kind_of(self.below)
         assert kind is not None
         return kind.dtype
 
@@ -54,7 +54,7 @@ class NumberTracer(ProgramTracer):
         return self.owner.process(_STRONG, (self,), ())  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"Traced({self.value!r})"
+        return f"Traced({self.below!r})"
 
 
 NUMBERS = (int, float, complex, bool)
@@ -106,6 +106,7 @@ for _name, _method in {
     "__copy__": lambda self: self,
     "__deepcopy__": lambda self, memo: self,
     "__round__": _round,
+    "conjugate": _unary("conjugate", operator.methodcaller("conjugate")),
     "__divmod__": lambda self, other: (self // other, self % other),
     "__rdivmod__": lambda self, other: (other // self, other % self),
 }.items():
@@ -148,7 +149,7 @@ class Capture(ProgramTrace):
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, as an instruction of the program."""
-        found = self.attempt(read, x.value)
+        found = self.attempt(read, x.below)
         if not self.closed:
             self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, self.count)))
             self.count += 1
@@ -209,7 +210,7 @@ class Capture(ProgramTrace):
                     a = self.process(_STRONG, (a,), ())
                 if a.owner is self:
                     refs.append(a.slot)
-                    values.append(a.value)
+                    values.append(a.below)
                     continue
             else:
                 a = plain(a)
@@ -300,7 +301,7 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
         foreign = trace.foreign or any(isinstance(x, Tracer) and not m for x, m in zip(outputs, mine))
         slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
         program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)
-        results = [x.value if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)]
+        results = [x.below if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)]
         return Captured(results, program, trace)
     finally:
         trace.close()

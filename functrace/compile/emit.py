@@ -18,10 +18,11 @@ from functrace.compile.layout import empty, laid, tall, uneven
 from functrace.compile.merge import WRITES
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
-from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
+from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
-from functrace.ops.index import is_basic
+from functrace.ops.index import is_basic, whole_rows
 from functrace.ops.rows import checksum, short, summed
+from functrace.pool import total
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
@@ -335,7 +336,9 @@ class Executable:
     def _special(self, i: Instruction, args: list[str], out: Kind | None) -> str | None:
         name, params = i.primitive.name, i.params
         if name == "getitem":
-            return f"{args[0]}[{self.source.name(params[0])}]"
+            kind = self.program.kinds[i.args[0]]
+            whole = kind is not None and whole_rows(kind.shape, params[0])
+            return f"{args[0]}.take({self.source.name(params[0])}, 0)" if whole else f"{args[0]}[{self.source.name(params[0])}]"
         if name == "reshape":
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":
@@ -346,6 +349,8 @@ class Executable:
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
             if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
+            if kind is not None and name == "sum" and not params[1] and (axes := by_rows(kind, params[0])):
+                return f"{self.source.name(total, 'total')}({args[0]}, {axes})"
             if kind is not None and kind.form == ARRAY and not short(kind, params[0], name != "sum"):
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None

@@ -168,10 +168,10 @@ class _Lifting(Lifting):
 
 _PARTS = EXPANDED.union(("are_hermitian", "length", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
-_PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero imag
-isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv linalg.qr
-linalg.slogdet linalg.solve matmul maximum.accumulate minimum.accumulate nonzero real repeat reshape roll round searchsorted
-transpose where""".split()
+_PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero
+hypot.accumulate imag isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv
+linalg.qr linalg.slogdet linalg.solve logaddexp.accumulate logaddexp2.accumulate matmul maximum.accumulate minimum.accumulate nonzero real
+repeat reshape roll round searchsorted transpose where""".split()
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
 OPEN = "A rule of your own, a checkpoint, and a function of another library can't be"
@@ -222,6 +222,8 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         return f"{out} = {args[0]}[{i.params[0]}]"
     if is_elementwise(i.primitive) and getattr(np, i.primitive.fun.__name__, None) is i.primitive.fun:
         return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
+    if name == "operator.conjugate":
+        return f"{out} = {args[0]}.conjugate()"
     if name.startswith("operator."):
         word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round", "real": "np.real", "imag": "np.imag"}.get(name[9:])
         return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"

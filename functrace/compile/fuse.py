@@ -134,7 +134,7 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     out = kinds[i.out]
-    if out is None or out.form != ARRAY or out.size < LARGE or i.primitive.name in REDUCTIONS or i.primitive.name in MOVES:
+    if out is None or out.form != ARRAY or out.size < LARGE:
         return None
     group = Group(out.shape, out.size > 4 * BLOCK * out.shape[0])
     return group if group.accepts(i, kinds) else None

@@ -242,7 +242,7 @@ class Jitted(Wrapped[P, R]):
                     f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
                     f"  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
-        return moving, tuple([(k, x, *[repr(y) if type(y) is float else type(y) for y in tree.leaves(x)]) for k, x in fixed])
+        return moving, tuple([(k, x, *[(type(y), _hashable(y)) for y in tree.leaves(x)]) for k, x in fixed])
 
     def _record(
         self, variant: _Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
@@ -265,10 +265,8 @@ class Jitted(Wrapped[P, R]):
 
         def run(*inputs: Any) -> list[Any]:
             positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
-            if self.static_argnums or self.static_argnames:
-                positional = tuple(args[k] if x is None else x for k, x in enumerate(positional))
-                keywords = {**kwargs, **keywords}
-            out, structure = tree.flatten(self.fun(*positional, **keywords))
+            positional = tuple([args[k] if x is None else x for k, x in enumerate(positional)])  # the static ones
+            out, structure = tree.flatten(self.fun(*positional, **{**kwargs, **keywords}))
             outdef.append(structure)
             return out
 
@@ -381,11 +379,12 @@ class Jitted(Wrapped[P, R]):
 
 
 def _hashable(x: Any) -> Any:
+    """What an argument is looked up by. Zeros of either sign are equal, and sets of 1 and of True."""
     try:
         hash(x)
     except TypeError:
         return id(x)  # which no other object gets: the variant keeps it
-    return x
+    return (x, repr(x)) if isinstance(x, (float, complex, np.inexact, frozenset)) else x
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:

@@ -124,7 +124,7 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
     traces = [x.owner for x in leaves if isinstance(x, Tracer)]
     newest = max(traces, key=lambda trace: trace.id)
-    alone = all(trace is newest for trace in traces) and not any(isinstance(x.value, Tracer) for x in leaves if isinstance(x, Tracer))
+    alone = all(trace is newest for trace in traces) and not any(isinstance(x.below, Tracer) for x in leaves if isinstance(x, Tracer))
     differentiates = isinstance(newest, (BatchTrace, TapeTrace)) and not isinstance(newest, ProgramTrace) and not inlines.get()
     inexact = all(hasattr(x, "dtype") or isinstance(x, (int, float, complex, bool)) for x in leaves)
     static = jitted.static_argnums or jitted.static_argnames

@@ -46,7 +46,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple([a.value if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
+        values = tuple([a.below if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
         try:
             out = primitive.batch(self.size, batched, values, params)
         except errors.OF_VALUES as error:  # of one example, it may be, and the function may catch it
@@ -61,7 +61,7 @@ class BatchTrace(Trace):
         while isinstance(x, Tracer):
             if isinstance(x, BatchTracer):
                 batches.insert(0, x.owner)
-            x = x.value
+            x = x.below
         for trace in batches:
             if not plain.size:
                 return np.zeros(tracer.shape, plain.dtype)
@@ -75,7 +75,7 @@ class BatchTrace(Trace):
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
         if isinstance(x, Tracer):
             if x.owner is self:
-                return x.value
+                return x.below
             x.owner.check_open(x)
             x = x.kept()
         return np.broadcast_to(x, (self.size, *np.shape(x)))

@@ -62,9 +62,9 @@ class TapeTrace(Trace):
         """Compute the values one level down, and record."""
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
         if primitive.constant:
-            return bind(primitive, tuple([a.value if i >= 0 else self.constant(a, False) for a, i in zip(args, slots)]), params)
+            return bind(primitive, tuple([a.below if i >= 0 else self.constant(a, False) for a, i in zip(args, slots)]), params)
         needed = primitive.needed(slots)
-        values = tuple([a.value if i >= 0 else self.constant(a, keep) for a, i, keep in zip(args, slots, needed[1:])])
+        values = tuple([a.below if i >= 0 else self.constant(a, keep) for a, i, keep in zip(args, slots, needed[1:])])
         return self.record(primitive, slots, values, bind(primitive, values, params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
@@ -122,7 +122,7 @@ class Tape:
                 x.owner.check_open(x)
             mine = isinstance(x, Tracer) and x.owner is trace
             self.slots.append(x.slot if mine else -1)
-            self.outputs.append(x.value if mine else x.kept() if isinstance(x, Tracer) else x)
+            self.outputs.append(x.below if mine else x.kept() if isinstance(x, Tracer) else x)
         self.size = trace.next_slot()
 
 

@@ -50,14 +50,14 @@ class Trace:
 
     def reveal(self, tracer: Tracer) -> Any:
         """The value of a tracer for code that looks at it outside of any op."""
-        return tracer.value
+        return tracer.below
 
     def check_open(self, tracer: Tracer) -> None:
         """Raise if the run has ended."""
         if self.closed:
             made = errors.line_of(tracer.code, tracer.lasti) or "the arguments of the call"
             raise errors.LeakedTracerError(
-                f"a traced value ({errors.describe(tracer.value)}) of {self.what} is used after that call has ended.\n"
+                f"a traced value ({errors.describe(tracer.below)}) of {self.what} is used after that call has ended.\n"
                 f"  It was made at {made}\n"
                 f"  and used at {errors.user_line()}.\n"
                 "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
@@ -65,24 +65,24 @@ class Trace:
 
 
 class Tracer:
-    """An array in a traced run: `value` is what it stands for, `slot` its place on the tape.
+    """An array in a traced run: `below` is what it stands for, `slot` its place on the tape.
 
     `code` and `lasti` say where in the user's program it was made. A value may itself be a tracer, of an outer trace.
     Operators, methods and properties other than these are attached by the layers above, from the declarations of the ops.
     """
 
-    __slots__ = ("__weakref__", "code", "lasti", "owner", "parent", "slot", "value", "views")  # parent, views: set on demand
+    __slots__ = ("__weakref__", "below", "code", "lasti", "owner", "parent", "slot", "views")  # parent, views: set on demand
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
-    value: Any
+    below: Any
     owner: Any
     slot: int
     parent: Any
     views: Any
 
     def __init__(self, value: Any, trace: Any, slot: int, code: CodeType | None, lasti: int) -> None:
-        self.value = value
+        self.below = value
         self.owner = trace
         self.slot = slot
         self.code = code
@@ -90,17 +90,17 @@ class Tracer:
 
     def kept(self) -> Any:
         """What others keep of a handle that may be written to: another handle of the same array."""
-        return type(self)(self.value, self.owner, self.slot, self.code, self.lasti)
+        return type(self)(self.below, self.owner, self.slot, self.code, self.lasti)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array, known while tracing."""
-        return self.value.shape  # type: ignore[no-any-return]
+        return self.below.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the array, known while tracing."""
-        return self.value.dtype  # type: ignore[no-any-return]
+        return self.below.dtype  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
@@ -123,22 +123,22 @@ class Tracer:
         return self
 
     def __bool__(self) -> bool:
-        return bool(self.value)
+        return bool(self.below)
 
     def __int__(self) -> int:
-        return int(self.value)
+        return int(self.below)
 
     def __index__(self) -> int:
-        return operator.index(self.value)
+        return operator.index(self.below)
 
     def __repr__(self) -> str:
-        return repr(self.value) if isinstance(self.value, Tracer) else f"Traced({str(self.value).strip()}, {errors.describe(self)})"
+        return repr(self.below) if isinstance(self.below, Tracer) else f"Traced({str(self.below).strip()}, {errors.describe(self)})"
 
     def __str__(self) -> str:
-        return str(self.value)
+        return str(self.below)
 
     def __format__(self, spec: str) -> str:
-        return format(self.value, spec)
+        return format(self.below, spec)
 
 
 class TapeTracer(Tracer):
@@ -155,10 +155,10 @@ class BatchTracer(Tracer):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one example."""
-        return self.value.shape[1:]  # type: ignore[no-any-return]
+        return self.below.shape[1:]  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"Traced(batch of {self.owner.size}: {str(self.value).strip()}, {errors.describe(self)})"
+        return f"Traced(batch of {self.owner.size}: {str(self.below).strip()}, {errors.describe(self)})"
 
     def __bool__(self) -> bool:
         return bool(self.owner.agreed(self))
@@ -192,5 +192,5 @@ def value(x: Any) -> Any:
 def bare(x: Any) -> Any:
     """The same without telling anyone, as it is."""
     while isinstance(x, Tracer):
-        x = x.value
+        x = x.below
     return x

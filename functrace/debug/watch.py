@@ -147,7 +147,7 @@ class WatchedTrace(TapeTrace):
         if not watches:
             return super().process(primitive, args, params)
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
-        values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
+        values = tuple([a.below if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
         ans, seconds = _timed(lambda: bind(primitive, values, params))
         op = Op(primitive, values, ans, params, slots, -1, self)
         for watch in watches:
@@ -238,8 +238,8 @@ def _batch_process(self: BatchTrace, primitive: Primitive, args: tuple[Any, ...]
     out, seconds = _timed(lambda: _plain_process(self, primitive, args, params))
     if watches:
         mine = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple(a.value if m else a for a, m in zip(args, mine))
-        ans = tuple(x.value for x in out) if isinstance(out, tuple) else out.value
+        values = tuple(a.below if m else a for a, m in zip(args, mine))
+        ans = tuple(x.below for x in out) if isinstance(out, tuple) else out.below
         if not any(isinstance(x, Tracer) for x in (ans if isinstance(ans, tuple) else (ans,))):  # else it is seen there
             op = Op(primitive, values, ans, params, tuple(0 if m else -1 for m in mine), -1, self)
             for watch in watches:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as _numpy
 
 from functrace.core.tracer import Tracer as _Tracer
+from functrace.errors import boundary as _boundary
 from functrace.numpy import linalg as linalg
 from functrace.ops.blank import making as _making
 from functrace.ops.inplace import at
@@ -79,6 +80,7 @@ def __array_namespace__(self: Any, /, *, api_version: str | None = None) -> Any:
 _Tracer.__array_namespace__ = __array_namespace__  # type: ignore[attr-defined]
 
 
+@_boundary
 def __getattr__(name: str) -> Any:
     if name in ("r_", "c_", "mgrid", "ogrid"):
         globals()[name] = _rebased(type(getattr(_numpy, name)))()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as _numpy
 
+from functrace.errors import boundary as _boundary
 from functrace.ops.rebased import Namespace as _Namespace
 
 _NAMES = _Namespace(_numpy.fft, "fft.")
@@ -26,6 +27,7 @@ def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> 
     return frequencies if dtype is None else frequencies.astype(dtype)
 
 
+@_boundary
 def __getattr__(name: str) -> Any:
     found = globals()[name] = getattr(_NAMES, name)
     return found

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
+from functrace.errors import boundary as _boundary
 from functrace.ops.rebased import NAMESPACE as _NAMESPACE
 
 if TYPE_CHECKING:
     from numpy.linalg import *  # noqa: F403
 else:
 
+    @_boundary
     def __getattr__(name: str) -> Any:
         found = globals()[name] = getattr(_NAMESPACE.linalg, name)
         return found

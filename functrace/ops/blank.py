@@ -40,7 +40,7 @@ class Blank(Tracer):
     __slots__ = ()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        out = self.value.view(np.ndarray)
+        out = self.below.view(np.ndarray)
         out.flags.writeable = False  # it would not see what is written to the handle later
         return np.array(out, dtype, copy=copy)
 
@@ -57,8 +57,8 @@ class Blank(Tracer):
         plain_args, plain_kwargs = _plain_tree(args), _plain_tree(kwargs)
         if not holds_tracer([*plain_args, *plain_kwargs.values()]):
             made = func(*plain_args, **plain_kwargs)
-            if "out" in kwargs or any(type(x) is Blank and x.value is made for x in args):
-                return next((x for x in (*args, *kwargs.values()) if type(x) is Blank and x.value is made), made)
+            if "out" in kwargs or any(type(x) is Blank and x.below is made for x in args):
+                return next((x for x in (*args, *kwargs.values()) if type(x) is Blank and x.below is made), made)
             parts = made if isinstance(made, (tuple, list)) else (made,)
             if not any(isinstance(x, np.ndarray) and x.base is not None for x in parts):
                 return (
@@ -68,24 +68,24 @@ class Blank(Tracer):
 
     def kept(self) -> Any:
         """The array; a tape makes it safe from later writes."""
-        return self.value
+        return self.below
 
     def __float__(self) -> float:
-        return float(self.value)
+        return float(self.below)
 
     def __complex__(self) -> complex:
-        return complex(self.value)
+        return complex(self.below)
 
     def item(self, *args: Any) -> Any:
         """As NumPy's."""
-        return self.value.item(*args)
+        return self.below.item(*args)
 
     def tolist(self) -> Any:
         """As NumPy's."""
-        return self.value.tolist()
+        return self.below.tolist()
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self.below)
 
 
 def blank(x: Any) -> Any:
@@ -111,12 +111,12 @@ def handle(x: Any) -> Tracer:
 
 def plain(x: Any) -> Any:
     """The array behind a blank; anything else as it is."""
-    return x.value if type(x) is Blank else x
+    return x.below if type(x) is Blank else x
 
 
 def apart(x: Tracer) -> Tracer:
     """Another handle of the same array: writes to the one do not reach the other."""
-    return handle(x.value.copy()) if type(x) is Blank else x.kept()
+    return handle(x.below.copy()) if type(x) is Blank else x.kept()
 
 
 def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:

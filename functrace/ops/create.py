@@ -64,7 +64,7 @@ def common_dtype(*given: Any) -> Any:
 
 def dtype_of(x: Any) -> Any:
     """What counts of a traced value for `np.result_type`: the dtype, or a Python number, which is weak; anything else as it is."""
-    return x if not isinstance(x, Tracer) else x.dtype if hasattr(x.value, "dtype") else x.value
+    return x if not isinstance(x, Tracer) else x.dtype if hasattr(x.below, "dtype") else x.below
 
 
 def _common(parts: list[Any]) -> list[Any]:

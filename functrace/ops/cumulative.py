@@ -21,9 +21,9 @@ from functrace.ops.kinds import general, spread_batch
 from functrace.ops.out import giving_out
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import divisible, flipped
-from functrace.ops.registry import Sample, apart, given, implements, one
+from functrace.ops.registry import Sample, apart, given, implements, one, rules
 from functrace.ops.shape import along
-from functrace.ops.ufuncs import looped, only_axis, stepwise
+from functrace.ops.ufuncs import only_axis, stepwise
 
 _RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
@@ -202,18 +202,33 @@ def _running_extreme(ufunc: Any) -> Any:
     return op
 
 
-def _doubling(ufunc: Any) -> Callable[..., Any]:
-    """The running result of an associative ufunc, in traced steps."""
+# smooth ufuncs: s[k] = f(s[k-1], x[k]) has the recurrence for its derivative, with the partial derivatives of f there
 
-    def running(x: Any, axis: int) -> Any:
-        x, step, n = looped(ufunc, x), 1, x.shape[axis]
-        while step < n:
-            head, later, earlier = (x[along(axis, part)] for part in (slice(0, step), slice(step, None), slice(0, n - step)))
-            x = concatenate([head, ufunc(earlier, later)], axis)
-            step *= 2
-        return x
 
-    return running
+def _running_smooth(ufunc: Any) -> Callable[..., Any]:
+    def partials(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
+        head = np.ones_like(x[along(axis, slice(0, 1))])
+        before, after, new = ans[along(axis, slice(0, -1))], ans[along(axis, slice(1, None))], x[along(axis, slice(1, None))]
+        ones = np.ones_like(after)
+        kept, taken = (partial(ones, after, before, new) for partial in rules(ufunc.__name__).vjps)
+        return concatenate([0 * head, kept], axis), concatenate([head, taken], axis)
+
+    def pull(g: Any, ans: Any, x: Any, axis: int) -> Any:
+        kept, taken = partials(ans, x, axis)
+        return _back(kept, g, axis) * taken
+
+    def push(t: Any, ans: Any, x: Any, axis: int) -> Any:
+        kept, taken = partials(ans, x, axis)
+        return recurrence(kept, t * taken, params=(axis,))
+
+    op: Any = general(
+        f"{ufunc.__name__}.accumulate",
+        lambda x, axis: ufunc.accumulate(x, axis=axis),  # axis is not negative
+        pull,
+        jvps=(push,),
+        batch=lambda _size, _flags, args, params: op(args[0], params[0] + 1),
+    )
+    return op  # type: ignore[no-any-return]
 
 
 _ACCUMULATE: dict[Any, Callable[..., Any]] = {
@@ -221,7 +236,7 @@ _ACCUMULATE: dict[Any, Callable[..., Any]] = {
     np.multiply: _cumprod,
     np.maximum: _running_extreme(np.maximum),
     np.minimum: _running_extreme(np.minimum),
-    **{ufunc: _doubling(ufunc) for ufunc in (np.logaddexp, np.logaddexp2, np.hypot)},
+    **{ufunc: _running_smooth(ufunc) for ufunc in (np.logaddexp, np.logaddexp2, np.hypot)},
 }
 
 

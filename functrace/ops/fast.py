@@ -46,7 +46,7 @@ def _below(x: Any, batched: BatchTracer) -> bool:
         return not batched.owner.closed
     elif type(x) is not np.ndarray and not isinstance(x, np.generic):
         return False
-    return len(x.shape) < len(batched.value.shape) and not batched.owner.closed
+    return len(x.shape) < len(batched.below.shape) and not batched.owner.closed
 
 
 def _asked(y: Any, x: Any) -> bool:
@@ -63,7 +63,7 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
     def unary(x: Any) -> Any:
         try:
             if type(x) is TapeTracer:
-                trace, v = x.owner, x.value
+                trace, v = x.owner, x.below
                 ans, args, slots = fun(v) if ufunc or not isinstance(v, Tracer) else unary(v), (v,), (x.slot,)
                 kept = ans
                 if ans.size > LARGE:
@@ -75,7 +75,7 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             if elementwise and type(x) is BatchTracer and not x.owner.closed:
                 try:
-                    return x.owner.tracer(unary(x.value), depth + 1)
+                    return x.owner.tracer(unary(x.below), depth + 1)
                 except FloatingPointError:  # of some examples: `bind` finds them
                     pass
             return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
@@ -95,10 +95,10 @@ def _several(primitive: Primitive) -> Callable[..., Any]:
             args, params = args[:arity], args[arity:]
         trace, slots, values = None, [], []
         for x in args:
-            if type(x) is TapeTracer and not isinstance(x.value, Tracer) and (trace is None or x.owner is trace):
+            if type(x) is TapeTracer and not isinstance(x.below, Tracer) and (trace is None or x.owner is trace):
                 trace = x.owner
                 slots.append(x.slot)
-                values.append(x.value)
+                values.append(x.below)
             elif isinstance(x, Tracer):
                 return bind(primitive, args, params)
             else:
@@ -145,7 +145,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
     def unary_with_params(x: Any, *params: Any) -> Any:
         try:
             if type(x) is TapeTracer:
-                trace, v = x.owner, x.value
+                trace, v = x.owner, x.below
                 ans, args, slots = unary_with_params(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
                 kept = ans
                 if v.size > limit:
@@ -165,13 +165,13 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
     def binary(x: Any, y: Any) -> Any:
         try:
             if type(x) is TapeTracer:
-                trace, a = x.owner, x.value
+                trace, a = x.owner, x.below
                 if type(y) is TapeTracer:
                     if y is x and square is not None:
                         return square(x)
                     if y.owner is not trace:
                         return bind(primitive, (x, y), ())
-                    b, slots, needed = y.value, (x.slot, y.slot), of_both
+                    b, slots, needed = y.below, (x.slot, y.slot), of_both
                 elif isinstance(y, Tracer):
                     return bind(primitive, (x, y), ())
                 elif type(y) in NUMBERS:
@@ -182,20 +182,20 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                         return NotImplemented
                     b = recycled(b)
             elif type(y) is TapeTracer and not isinstance(x, Tracer):
-                trace, b, slots, needed = y.owner, y.value, (-1, y.slot), of_y
+                trace, b, slots, needed = y.owner, y.below, (-1, y.slot), of_y
                 a = x if type(x) in NUMBERS else recycled(trace.constant(x, of_y[1]))
             else:
                 try:
                     if elementwise and type(x) is BatchTracer:
                         if type(y) is BatchTracer and y.owner is x.owner:
                             if not x.owner.closed:
-                                a, b = x.value, y.value
+                                a, b = x.below, y.below
                                 m, n = len(a.shape), len(b.shape)
                                 return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
                         elif _below(y, x):
-                            return x.owner.tracer(binary(x.value, y), 2)
+                            return x.owner.tracer(binary(x.below, y), 2)
                     if elementwise and type(y) is BatchTracer and _below(x, y):
-                        return y.owner.tracer(binary(x, y.value), 2)
+                        return y.owner.tracer(binary(x, y.below), 2)
                 except FloatingPointError:
                     pass
                 return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())

@@ -98,8 +98,8 @@ def view(x: Tracer, key: Any) -> Any:
             out = getitem(x, key)
             if not (out.shape or _elliptic(key)):  # NumPy's scalar
                 return out
-            if type(out) is TapeTracer and isinstance(out.value, np.ndarray) and x.value.size > max(_FEW, 8 * out.value.size):
-                out.value = np.array(out.value)  # so that a later write to x finds nobody else who refers to its array
+            if type(out) is TapeTracer and isinstance(out.below, np.ndarray) and x.below.size > max(_FEW, 8 * out.below.size):
+                out.below = np.array(out.below)  # so that a later write to x finds nobody else who refers to its array
             return linked(out, x, INDEX, key)
         out = index(x, key)
         return linked(out, x, INDEX, key) if is_basic(_settled(key)) and (out.shape or _elliptic(key)) else out
@@ -111,7 +111,7 @@ def view(x: Tracer, key: Any) -> Any:
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
-        if type(out) is Blank and not np.may_share_memory(out.value, plain(x)):
+        if type(out) is Blank and not np.may_share_memory(out.below, plain(x)):
             return out
         out.parent = (x, how, params)
         views = getattr(x, "views", None)
@@ -162,8 +162,8 @@ def _repeats(x: np.ndarray[Any, Any]) -> bool:
 def lying(x: Tracer) -> Any:
     """An array that lies in memory as NumPy's would."""
     parent = getattr(x, "parent", None)
-    if parent is None and type(x.value) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.value):
-        return x.value
+    if parent is None and type(x.below) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.below):
+        return x.below
     chain = []
     while parent is not None:
         x, *how = parent
@@ -172,7 +172,7 @@ def lying(x: Tracer) -> Any:
     found, batches = x, 0
     while isinstance(found, Tracer):
         batches += isinstance(found, BatchTracer)
-        found = found.value
+        found = found.below
     found = np.asarray(found)
     if batches:
         found = found[(0,) * batches] if found.size else np.empty(x.shape)
@@ -193,7 +193,7 @@ def permuted(x: Any, axes: tuple[int, ...]) -> Any:
 def become(handle: Tracer, new: Tracer) -> None:
     """Let a handle stand for the array of another."""
     handle.__class__ = type(new)
-    for name in ("value", "owner", "slot", "code", "lasti"):
+    for name in ("below", "owner", "slot", "code", "lasti"):
         setattr(handle, name, getattr(new, name))
 
 
@@ -205,8 +205,8 @@ def relatives(x: Tracer) -> list[Any]:
 
 def write(x: Tracer, new: Any) -> None:
     """Let the array that `x` stands for become `new`, in its bases and their other views too."""
-    if type(x) is Blank and x.value.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
-        x.value[...] = plain(new)
+    if type(x) is Blank and x.below.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
+        x.below[...] = plain(new)
         return
     chain = [(x, new)]
     while shared(chain[-1][0]):
@@ -233,7 +233,7 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
     made once, and from then on it is.
     """
     made = type(x) is Blank and type(v) is TapeTracer  # a new array becomes traced
-    if not (made or type(x) is TapeTracer) or isinstance(x.value, Tracer) or getattr(x, "parent", None) is not None:
+    if not (made or type(x) is TapeTracer) or isinstance(x.below, Tracer) or getattr(x, "parent", None) is not None:
         return False
     if any((w := r()) is not None and w is not through for node in (x, through) for r in getattr(node, "views", ())):
         return False
@@ -241,21 +241,21 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
     if trace.closed:
         trace.check_open(v if made else x)
     v, key = _cast(x, v), key if is_basic(key) else kept(key)
-    a, slot = (v.value, v.slot) if type(v) is TapeTracer and v.owner is trace else (plain(v), -1)
+    a, slot = (v.below, v.slot) if type(v) is TapeTracer and v.owner is trace else (plain(v), -1)
     if isinstance(a, Tracer) or _has_tracer(key):
         return False
     if through is not None:
         become(through, v)
-    sole = type(x.value) is np.ndarray and x.value.base is None and getrefcount(x.value) == IN_SLOT and x.value.flags.writeable
+    sole = type(x.below) is np.ndarray and x.below.base is None and getrefcount(x.below) == IN_SLOT and x.below.flags.writeable
     if not sole:
-        x.value = np.array(x.value)
-    x.value[key] = a
-    aval = Aval(x.value)
+        x.below = np.array(x.below)
+    x.below[key] = a
+    aval = Aval(x.below)
     new = trace.next_slot()
     op = index_write if sole else index_set.primitive  # type: ignore[attr-defined]
     trace.append((op, new, (before, slot), (aval, Aval(a)), aval, (key,)))
     if made:
-        become(x, trace.tracer(x.value, new))
+        become(x, trace.tracer(x.below, new))
     x.slot = new
     return True
 
@@ -268,8 +268,8 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         parent = getattr(v, "parent", None)
         if parent is not None and parent[0] is x and parent[1] is INDEX and (key is parent[2][0] or is_basic(key) and key == parent[2][0]):
             return  # the end of x[key] += w: the view has been written to, and it is what x shows here
-        if type(x) is Blank and x.value.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
-            x.value[key] = plain(v)
+        if type(x) is Blank and x.below.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
+            x.below[key] = plain(v)
         elif not _write_now(x, key, v):
             write(x, updated(x, key, v, "set"))
     except errors.LeakedTracerError as error:
@@ -310,7 +310,7 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
 def scalar(x: Any) -> bool:
     """Whether a traced value without axes is a NumPy scalar, and no array."""
     while isinstance(x, Tracer) and type(x) is not BatchTracer:
-        x = x.value
+        x = x.below
     return not isinstance(x, np.ndarray)
 
 

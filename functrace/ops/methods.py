@@ -28,7 +28,7 @@ from functrace.ops.ufuncs import with_axes
 
 def repeats(x: Tracer) -> bool:
     """Whether `x` times a sequence, `[0.0] * n`, is the sequence repeated, as with NumPy's integers. Python does that, with an index."""
-    return not x.shape and x.dtype.kind in "bui" and (type(x) is BatchTracer or not isinstance(x.value, np.ndarray))
+    return not x.shape and x.dtype.kind in "bui" and (type(x) is BatchTracer or not isinstance(x.below, np.ndarray))
 
 
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -68,7 +68,7 @@ def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Calla
 
     def compare(self: Any, x: Any) -> Any:
         if type(x) in NUMBERS and type(self) is TapeTracer and not self.owner.closed:
-            return plain(self.value, x)  # there is nothing to record
+            return plain(self.below, x)  # there is nothing to record
         try:
             return op(self, x)
         except TypeError:

@@ -102,7 +102,7 @@ _CALLS = {  # where C code converts, by what the user's expression begins with
     r"(?:np|numpy)\.(array|as(?:any|contiguous)?array)\((?=[\w.]+[,)])": r"use functrace.numpy.\1, which takes traced values",
     r"(?:np|numpy)\.(float\d+)\(": r"use x.astype(np.\1) for np.\1(x)",
     r"(?:np|numpy)\.fill_diagonal\(": "make the array that is written to with functrace.numpy.zeros",
-    r".*\.dot\(": "use a @ x for a.dot(x) of a plain array",
+    r".*(?<!\bnp)(?<!\bnumpy)\.dot\(": "use a @ x for a.dot(x) of a plain array",
     r"[\w.]*\b(ndenumerate|nditer)\(": r"loop over np.ndindex(x.shape), and index x, in place of np.\1",
     r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
     r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
@@ -204,8 +204,8 @@ def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
 def _format(self: BatchTracer, spec: str) -> str:
     """A number in the given format, for each of the examples."""
     if self.shape or not spec:
-        return format(self.value, spec)
-    format(x := self.value, "")  # which tells those to whom the value belongs that it is printed
+        return format(self.below, spec)
+    format(x := self.below, "")  # which tells those to whom the value belongs that it is printed
     return np.array2string(bare(x), formatter={"all": lambda number: format(number, spec)})
 
 

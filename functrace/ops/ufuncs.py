@@ -240,18 +240,19 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     x = typed(lift(array), dtype)
     axis = only_axis(x, axis)
     n = x.shape[axis]
-    starts = [int(i) for i in indices]
-    if any(not 0 <= i < n for i in starts):
+    starts = np.array([int(i) for i in indices], np.intp)
+    if ((starts < 0) | (starts >= n)).any():
         raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
-    if ufunc is np.add and starts and x.dtype.kind in "fc":
-        return _sums(x, np.array(starts), axis)
-    parts = []
-    for start, stop in zip(starts, [*starts[1:], n]):
-        if stop <= start + 1:
-            parts.append(index(x, along(axis, slice(start, start + 1))))
-        else:
-            parts.append(_reduce(ufunc, index(x, along(axis, slice(start, stop))), axis, keepdims=True))
-    return typed(concatenate(parts, axis), dtype)
+    if not starts.size:
+        return index(x, along(axis, slice(0)))
+    if ufunc is np.add and x.dtype.kind in "fc":
+        return _sums(x, starts, axis)
+    parts, lengths = [], np.maximum(np.diff(starts, append=n), 1)
+    for length in np.unique(lengths):  # what is of one length together
+        rows = index(x, along(axis, starts[lengths == length][:, None] + np.arange(length)))
+        parts.append(_reduce(ufunc, rows, axis + 1) if length > 1 else index(rows, along(axis + 1, 0)))
+    places = np.argsort(np.argsort(lengths, kind="stable"))
+    return typed(parts[0] if len(parts) == 1 else index(concatenate(parts, axis), along(axis, places)), dtype)
 
 
 def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:

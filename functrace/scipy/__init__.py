@@ -88,11 +88,14 @@ def _replacements(names: tuple[str, ...]) -> Iterator[tuple[str, Any, Callable[.
             yield path, theirs, ours
 
 
+_CLASSES = {"interpolate": "interpolate", "stats": "stats", "spatial": "spatial.transform"}
+
+
 def _others(names: tuple[str, ...]) -> Iterator[tuple[Any, str, Any, Any]]:
-    """What we have beside the functions of the table: interpolants, and a density estimate. Module, name, SciPy's and ours."""
-    for name in names:
+    """What we have beside the functions of the table: interpolants, a density estimate, rotations. Module, name, SciPy's and ours."""
+    for name in [_CLASSES[name] for name in names if name in _CLASSES]:
         module, own = importlib.import_module(f"{__name__}.{name}"), importlib.import_module(f"scipy.{name}")
-        for attribute in own.__all__ if name in ("interpolate", "stats") else ():
+        for attribute in own.__all__:
             theirs, ours = getattr(own, attribute, None), vars(module).get(attribute)
             covered = f"scipy.{name}.{attribute}" in TABLE or attribute in module.REFUSED or hasattr(theirs, "functrace")
             if not covered and callable(ours) and ours.__module__.startswith(__name__):
@@ -106,7 +109,7 @@ def _either(theirs: Any, ours: Any) -> Any:
         if holds_tracer([*args, *kwargs.values()]):
             return ours(*args, **kwargs)
         made = theirs(*args, **kwargs)
-        if hasattr(made, "__dict__"):
+        if hasattr(made, "__dict__") and not hasattr(made, "functrace"):
             made.functrace = functools.partial(ours, *args, **kwargs)
             _put_frozen(type(made), "__call__")
         return made
@@ -121,13 +124,21 @@ def _either(theirs: Any, ours: Any) -> Any:
             return make(*args, **kwargs) if cls is found else super().__call__(*args, **kwargs)
 
         def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, theirs) if cls is found else super().__instancecheck__(instance)
+            return isinstance(instance, (theirs, *kinds)) if cls is found else super().__instancecheck__(instance)
 
         def __subclasscheck__(cls, subclass: Any) -> bool:
             return issubclass(subclass, theirs) if cls is found else super().__subclasscheck__(subclass)
 
-    found = Either(theirs.__name__, (theirs,), {"__module__": theirs.__module__, "__doc__": theirs.__doc__, "functrace": True})
+    kinds = (ours,) if isinstance(ours, type) else ()
+    makers = {n: staticmethod(_maker(theirs, ours, n)) for n, m in vars(ours).items() if isinstance(m, classmethod) and hasattr(theirs, n)}
+    found = Either(theirs.__name__, (theirs,), {"__module__": theirs.__module__, "__doc__": theirs.__doc__, "functrace": True, **makers})
     return found
+
+
+def _maker(theirs: Any, ours: Any, name: str) -> Any:
+    """A class method, of SciPy's class or of ours."""
+    own, traced = getattr(theirs, name), getattr(ours, name)
+    return functools.wraps(own)(lambda *args, **kwargs: (traced if holds_tracer([*args, *kwargs.values()]) else own)(*args, **kwargs))
 
 
 def _put(owner: Any, attribute: str, ours: Any) -> None:
@@ -221,6 +232,9 @@ def install(*names: str) -> None:
                 _put_method(owner, "__call__", getattr(importlib.import_module(f"{__name__}.stats"), parents[2]))
         for owner, attribute, theirs, ours in _others(names):
             _put(owner, attribute, _either(theirs, ours))
+            if attribute == "Rotation" and theirs.__flags__ & 1 << 9:  # before SciPy 1.17 the class is C's, and can't be changed
+                _put(theirs, "functrace", property(lambda r, ours=ours: functools.partial(ours.from_quat, r.as_quat())))
+                _put_frozen(theirs, "apply")
 
 
 def uninstall() -> None:

@@ -17,7 +17,7 @@ from functrace.ops.kinds import general
 from functrace.ops.linalg import regular
 from functrace.ops.registry import Sample, each
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import bound, declarer, double, single
+from functrace.scipy._shared import bound, choice, declarer, double, single
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
@@ -124,7 +124,7 @@ def _vector(b: Any, solve: Callable[[Any], Any]) -> Any:
 )
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_unused: Any) -> Any:
     a = _array(a)
-    code = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}[trans]
+    code = choice("trans", trans, {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2})
     if code:
         a, lower = (adjoint(a) if code == 2 else transposed(a)), not lower
     return _vector(b, lambda c: _triangular(a, c, bool(lower), bool(unit_diagonal)))
@@ -152,7 +152,10 @@ def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
             return half + transposed(half) + a * np.eye(a.shape[-1], dtype=bool)
         return _hermitian(a, lower)
     n = a.shape[-1]
-    low, high = {"upper": (0, n), "lower": (n, 0), "diagonal": (0, 0), "tridiagonal": (1, 1)}[kind]
+    bands = {"upper": (0, n), "lower": (n, 0), "diagonal": (0, 0), "tridiagonal": (1, 1)}
+    if kind not in bands:
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    low, high = bands[kind]
     return a * (np.tri(n, k=high, dtype=bool) & ~np.tri(n, k=-low - 1, dtype=bool))
 
 

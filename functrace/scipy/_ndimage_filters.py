@@ -15,7 +15,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import along, declarer, only_first, root
+from functrace.scipy._shared import along, choice, declarer, only_first, root
 from functrace.scipy._signal_products import flip, product
 
 _declared = declarer(_scipy)
@@ -55,10 +55,11 @@ def _along(name: str, x: Any, axis: int, mode: str, cval: Any, reach: int, given
     pair: Any = lambda mode: (made(mode, given), made(mode, {**given, **(mirrored or {})}))
     odd: Any = lambda f, back: (f, (lambda y, k: -back(y, k)) if sign < 0 else back)
     axis = normalize_axis_index(axis, x.ndim)
-    if mode in ("constant", "grid-constant", "wrap", "grid-wrap") or _PADS[mode] == "symmetric" and sign == 1 and mirrored is None:
+    beyond = choice("mode", mode, _PADS)
+    if beyond in ("constant", "wrap") or beyond == "symmetric" and sign == 1 and mirrored is None:
         out = along(x, axis, *odd(*pair(mode)))
     else:
-        continued = _pad(x, [(reach * (k == axis),) * 2 for k in range(x.ndim)], mode=_PADS[mode])
+        continued = _pad(x, [(reach * (k == axis),) * 2 for k in range(x.ndim)], mode=beyond)
         out = along(continued, axis, *odd(*pair("constant")))[(slice(None),) * axis + (slice(reach, reach + x.shape[axis]),)]
     if cval == 0:
         return out
@@ -209,12 +210,12 @@ def gaussian_gradient_magnitude(
 def _padded(x: Any, sizes: list[int], origins: list[Any], modes: list[str], cval: Any) -> Any:
     """The image continued by what windows of these sizes reach."""
     for axis, (n, origin, mode) in enumerate(zip(sizes, origins, modes)):
-        widths = [(0, 0)] * x.ndim
+        widths, beyond = [(0, 0)] * x.ndim, choice("mode", mode, _PADS)
         widths[axis] = (n // 2 + int(origin), n - n // 2 - 1 - int(origin))
         if min(widths[axis]) < 0:
             raise ValueError("invalid origin")
         if widths[axis] != (0, 0):
-            x = _pad(x, widths, mode=_PADS[mode], **({"constant_values": cval} if _PADS[mode] == "constant" else {}))
+            x = _pad(x, widths, mode=beyond, **({"constant_values": cval} if beyond == "constant" else {}))
     return x
 
 

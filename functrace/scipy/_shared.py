@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,11 @@ def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
         path = f"{module.__name__}.{name}"
         if path in TABLE:
             return TABLE[path].function
-        return raising[name] if name in raising else getattr(module, name)
+        try:
+            return raising[name] if name in raising else getattr(module, name)
+        except AttributeError as error:
+            errors.trim(error)
+            raise
 
     return find
 
@@ -93,6 +97,13 @@ def one_of(keyword: str, given: Any, *known: Any) -> None:
     """Raise for a keyword's value that SciPy's function does not know."""
     if not any(given is k or type(given) is type(k) and given == k for k in known):
         raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, known))}.\n  At {errors.user_line()}.")
+
+
+def choice(keyword: str, given: Any, table: dict[Any, Any]) -> Any:
+    """What a table says of a keyword's value; it raises for one that is not there."""
+    if not isinstance(given, Hashable) or given not in table:
+        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, table))}.\n  At {errors.user_line()}.")
+    return table[given]
 
 
 def real(x: Any, name: str = "scipy.stats") -> Any:

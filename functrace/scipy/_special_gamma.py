@@ -186,7 +186,8 @@ def _gamma_a(t: Any, _ans: Any, a: Any, x: Any) -> Any:
     def smaller(a: Any, x: Any, low: Any) -> Any:
         return np.where(low, s.gammainc(a, safe(x, ~low, _TINY)), -s.gammaincc(a, safe(x, low, _TINY)))
 
-    return t * slope(smaller, 0, _gamma_rate, a, x, x < a)
+    small = a < 1  # of which the median is far below a: DLMF 8.11.1, where the function is half of x**a / gamma(a + 1)
+    return t * slope(smaller, 0, _gamma_rate, a, x, x < np.where(small, 0.5 ** (1 / safe(a, ~small, 1.0)), a))
 
 
 def _gamma_x(t: Any, _ans: Any, a: Any, x: Any) -> Any:

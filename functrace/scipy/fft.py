@@ -23,7 +23,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, declarer, late, single
+from functrace.scipy._shared import by_name, choice, declarer, late, single
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
@@ -62,7 +62,7 @@ def _of_axes(name: str, default: Any) -> Callable[..., Any]:
         over = _axes(x, s, axes)
         if "hfft" not in name:
             return own(x, s, over, norm)
-        swapped = _SWAPPED[norm]
+        swapped = choice("norm", norm, _SWAPPED)
         return own(np.conj(x), s, over, swapped) if name.startswith("hfft") else np.conj(own(x, s, over, swapped))
 
     return function

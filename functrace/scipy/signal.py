@@ -23,7 +23,7 @@ from functrace.ops.registry import TABLE, Sample, each, given, one
 from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
-from functrace.scipy._shared import by_name, declarer, late, matched, named, one_of, only_first, real, single, with_axes
+from functrace.scipy._shared import by_name, choice, declarer, late, matched, named, one_of, only_first, real, single, with_axes
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn, zpk2tf
 from functrace.scipy._signal_products import flip, mode_of, product
 from functrace.scipy.ndimage import rank_filter
@@ -77,7 +77,9 @@ for _name in ("fftconvolve", "oaconvolve"):
 
 
 _pad: Any = np.pad
-_EDGES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+_EDGES = {
+    "fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric",
+}  # fmt: skip
 
 
 def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: Any) -> Any:
@@ -86,10 +88,10 @@ def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: 
     a, v = with_axes(lift(in1), 2), with_axes(lift(in2), 2)
     if mode == "valid":
         return product(a, v, mode, "direct")
-    padded = a
-    if boundary != "fill" or np.ndim(fillvalue) or fillvalue != 0:
-        more = {"constant_values": fillvalue} if boundary == "fill" else {}
-        padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=_EDGES[boundary], **more)
+    padded, edge = a, choice("boundary", boundary, _EDGES)
+    if edge != "constant" or np.ndim(fillvalue) or fillvalue != 0:
+        more = {"constant_values": fillvalue} if edge == "constant" else {}
+        padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=edge, **more)
     full = mode_of(padded, v, "full" if padded is a else "valid", "direct")
     return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import scipy.special as _scipy
 
+from functrace.errors import trim as _trim
 from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import found as _found
 from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma  # noqa: F401
@@ -42,7 +43,11 @@ globals().update(sinc=_found("sinc").function, digamma=_TABLE["scipy.special.psi
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_scipy, name)
+    try:
+        return getattr(_scipy, name)
+    except AttributeError as error:
+        _trim(error)
+        raise
 
 
 def __dir__() -> list[str]:

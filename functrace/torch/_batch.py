@@ -32,21 +32,21 @@ SPLIT = (
 def _enter(trace: Any, a: Any, axis: int) -> Any:
     """An array as a tracer whose batch is what was `axis`."""
     if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_enter(trace, a.value, axis + 1))
+        return _inside(a).tracer(_enter(trace, a.below, axis + 1))
     return trace.tracer(np.moveaxis(a, axis, 0))
 
 
 def _leave(trace: Any, a: Any, axis: int) -> Any:
     """The way back."""
     if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_leave(trace, a.value, axis + 1))
+        return _inside(a).tracer(_leave(trace, a.below, axis + 1))
     return np.moveaxis(trace.lower(a), 0, axis)
 
 
 def _total(trace: Any, a: Any) -> Any:
     """The sum over the batch."""
     if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_total(trace, a.value))
+        return _inside(a).tracer(_total(trace, a.below))
     return trace.lower(a).sum(0)
 
 

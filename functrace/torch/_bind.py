@@ -126,8 +126,9 @@ def bound(
     "zero" gives results that do not require grad, "none" ones whose `backward` raises. The `rules` of the first arguments, if they are
     stated, spare the trace where no others need a gradient; `flat` and `lies` are as in `Op`.
     """
-    names = fun.__code__.co_varnames[: fun.__code__.co_argcount]
-    defaults = fun.__defaults__ or ()
+    plain: Any = getattr(fun, "__wrapped__", fun)
+    names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
+    defaults = plain.__defaults__ or ()
     place = names.index("dim") if "dim" in names else -1
     rows: dict[tuple[bool, int], Op] = {}  # made when first used, for importing is to be fast
     kind: list[Any] = []

@@ -7,6 +7,7 @@ name begins with an underscore says that the rule looks at most at its shape and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from functrace import stop_gradient, tree, value, vjp, vmap
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
-from functrace.core.reverse import fit
+from functrace.core.reverse import fit as plain_fit
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops import cumulative, index, linalg, shape
 from functrace.ops import reduce as reduction
@@ -35,11 +36,11 @@ from functrace.transforms.batching import spread
 from functrace.transforms.tracing import replaced
 
 __all__ = [
-    "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE", "BatchTrace",
-    "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of", "fit",
-    "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "plain_logistic", "planned",
-    "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp",
-    "vmap",
+    "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE",
+    "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of",
+    "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal",
+    "plain_logistic", "planned", "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread",
+    "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -55,6 +56,32 @@ INDEX_SET = rules(index.index_set)
 SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
 DET, INV = rules(linalg._det), rules(linalg._inv)
 CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
+
+
+HALF = np.dtype(np.float16)
+
+
+def floats(a: Any) -> Any:
+    """An array of half numbers in float32; all else, and what only has its shape and dtype, as it is."""
+    return a.astype(np.float32) if getattr(a, "dtype", None) == HALF and hasattr(a, "astype") else a
+
+
+def fit(d: Any, x: Any) -> Any:
+    """A gradient summed to the shape, and cast to the dtype, of the argument that it belongs to."""
+    return plain_fit(floats(d), x)
+
+
+def in_floats(fun: Rule, arity: int = 1) -> Rule:
+    """A function of arrays, or a rule, computed in float32 where they are of half numbers: sums of these soon are not."""
+
+    @functools.wraps(fun)
+    def wide(x: Any, *args: Any, **how: Any) -> Any:
+        if x.dtype != HALF:
+            return fun(x, *args, **how)
+        return fun(floats(x), *map(floats, args), **how).astype(HALF)
+
+    wide.saves = looks(fun, arity)  # type: ignore[attr-defined]
+    return wide
 
 
 def planned(*operands: Any, **options: Any) -> Any:
@@ -76,11 +103,11 @@ def alike(a: Any, name: str) -> Any:
     """The plain array that an operation looks into. Raises where it differs between the examples of a batch."""
     while isinstance(a, Tracer):
         if isinstance(a, BatchTracer) and a.owner.size == 1:
-            a = a.value[0]
+            a = a.below[0]
             continue
         if isinstance(a, BatchTracer):
             raise NotImplementedError(f"{name} under vmap: its indices, targets or lengths differ between the examples: loop over them.")
-        a = a.value
+        a = a.below
     return a
 
 

@@ -100,7 +100,7 @@ def _array(data: Any, dtype: Any) -> Any:
         if isinstance(x, Tensor):
             if x._a.size != 1:
                 raise ValueError("only one element tensors can be converted to Python scalars")
-            items[k] = x = x.item()
+            items[k] = x = x._told().item()
         if not isinstance(x, (bool, int, float, complex, np.generic)):
             raise _no_number(x, kind, bool(shape))
         d = _dtypes.of(x.dtype) if isinstance(x, np.generic) else _dtypes.of_scalar(x)
@@ -217,7 +217,7 @@ def each(a: Any, x: Any) -> Any:
     """An array; beside one example of a batch, an array for each of them, so that it can be written to."""
     if not isinstance(a, BatchTracer):
         return x
-    return a.owner.tracer(each(a.value, np.array(np.broadcast_to(x, (a.value.shape[0], *x.shape)))))
+    return a.owner.tracer(each(a.below, np.array(np.broadcast_to(x, (a.below.shape[0], *x.shape)))))
 
 
 def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:

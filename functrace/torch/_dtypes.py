@@ -216,13 +216,14 @@ def held(number: Any, target: Any) -> Any:
 def cast(a: Any, d: Any) -> Any:
     """An array in another dtype; PyTorch's warning where that loses something."""
     if a.dtype.kind == "c" and np.dtype(d).kind not in "cb":
-        _warn_once("Casting complex values to real discards the imaginary part")
+        warn_once("Casting complex values to real discards the imaginary part")
         a = a.real
     return a.astype(d)
 
 
 @functools.cache
-def _warn_once(text: str) -> None:
+def warn_once(text: str) -> None:
+    """PyTorch's warning, at the user's line, the first time."""
     warnings.warn(text, UserWarning, stacklevel=level())
 
 

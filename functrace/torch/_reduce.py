@@ -12,7 +12,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, index_add, on_diagonal
+from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, in_floats, index_add, on_diagonal
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -33,9 +33,8 @@ def restored(g: Any, ndim: int, axes: tuple[int, ...], keepdim: bool) -> Any:
     return g.reshape(tuple(1 if k in axes else next(shape) for k in range(ndim)))
 
 
+@in_floats
 def _mean(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype == np.float16:  # a sum of these, or their number, soon has no half
-        return _mean(x.astype(np.float32), axes, keepdim).astype(x.dtype)
     return SUM.fun(x, axes, keepdim) / _count(x, axes)
 
 
@@ -43,13 +42,12 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
     return math.prod(x.shape[k] for k in axes) or math.nan
 
 
+@in_floats
 def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if g.dtype == np.float16:
-        return _unmean(g.astype(np.float32), _r, _x, axes, keepdim).astype(g.dtype)
     return SUM.vjps[0](g, _r, _x, axes, keepdim) / _count(_x, axes)
 
 
-_SUMS = [Op(f"SumBackward{k}", SUM.fun, SUM.vjps, "Expand", frees=False, lies=in_order) for k in (0, 1)]
+_SUMS = [Op(f"SumBackward{k}", in_floats(SUM.fun), SUM.vjps, "Expand", frees=False, lies=in_order) for k in (0, 1)]
 _MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False, lies=in_order) for k in (0, 1)]
 
 
@@ -187,13 +185,13 @@ for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.a
 public(lambda input, dim=None: wrap(in_order(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim)))), "count_nonzero")
 
 
+@in_floats
 def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
     return x.sum(axis=axes, keepdims=keepdim) / _count(x, axes)
 
 
+@in_floats
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    if x.dtype == np.float16:
-        return _variance(x.astype(np.float32), axes, correction, keepdim).astype(x.dtype)
     d = x - _average(x, axes)
     d = d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real
     return d.sum(axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
@@ -203,20 +201,25 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
     return max(math.prod(x.shape[k] for k in axes) - correction, 0) or math.nan
 
 
+@in_floats
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    if x.dtype == np.float16:
-        return _unvariance(g.astype(np.float32), _r, x.astype(np.float32), axes, correction, keepdim).astype(x.dtype)
     d = _turned(x - _average(x, axes))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
 
+@in_floats
+def _deviation(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    return np.sqrt(_variance(x, axes, correction, keepdim))
+
+
+@in_floats
 def _unstd(g: Any, r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     scale = np.where(r == 0, np.zeros((), g.dtype), g / np.where(r == 0, np.ones((), g.dtype), 2 * r))
     return _unvariance(scale, None, x, axes, correction, keepdim)
 
 
 _VAR = Op("Var", _variance, [_unvariance], lies=in_order)
-_STD = Op("Std", lambda x, *params: np.sqrt(_variance(x, *params)), [_unstd], lies=in_order)
+_STD = Op("Std", _deviation, [_unstd], lies=in_order)
 
 
 def _spread(name: str, op: Op) -> None:
@@ -244,9 +247,10 @@ def _with_mean(name: str, fun: Any, rule: Any) -> Op:
 _spread("var", _VAR)
 _spread("std", _STD)
 _spread("var_mean", _with_mean("VarMean", _variance, _unvariance))
-_spread("std_mean", _with_mean("StdMean", _STD.fun, _unstd))
+_spread("std_mean", _with_mean("StdMean", _deviation, _unstd))
 
 
+@in_floats
 def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The p-norm of an array over some axes."""
     size = np.abs(x)
@@ -263,6 +267,7 @@ def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     return (size**p).sum(axis=axes, keepdims=keepdim) ** (1 / p)
 
 
+@in_floats
 def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     g, r = restored(g, x.ndim, axes, keepdim), restored(r, x.ndim, axes, keepdim)
     if p == 0:
@@ -301,6 +306,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
     return norm(x, ord, dim, keepdim, dtype=dtype)
 
 
+@in_floats
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     top = _top(x, axes)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
@@ -329,6 +335,7 @@ def _top(x: Any, axes: Any) -> Any:
     return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
 
 
+@in_floats
 def _softmax(x: Any, k: int) -> Any:
     d = x - _top(x, k)
     if type(d) is np.ndarray:
@@ -338,6 +345,7 @@ def _softmax(x: Any, k: int) -> Any:
     return e / np.sum(e, axis=k, keepdims=True)
 
 
+@in_floats
 def _log_softmax(x: Any, k: int) -> Any:
     d = x - _top(x, k)
     if type(d) is np.ndarray:
@@ -346,12 +354,14 @@ def _log_softmax(x: Any, k: int) -> Any:
     return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
 
 
+@in_floats
 def _unsoftmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     d = g * r
     total = r * d.sum(axis=k, keepdims=True)
     return np.subtract(d, total, out=total) if type(total) is np.ndarray else d - total
 
 
+@in_floats
 def _unlog_softmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     d = np.exp(r)
     if type(g) is type(d) is np.ndarray:
@@ -387,7 +397,7 @@ def _unprod(g: Any, r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
 
 
 _PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod], lies=in_order) for k in (0, 1)]
-_CUMSUM = Op("Cumsum", CUMSUM.fun, CUMSUM.vjps, frees=False, flat=True, lies=in_order)
+_CUMSUM = Op("Cumsum", in_floats(CUMSUM.fun), [in_floats(rule) for rule in CUMSUM.vjps], frees=False, flat=True, lies=in_order)
 _CUMPROD = Op("Cumprod", CUMPROD.fun, CUMPROD.vjps, lies=in_order)
 _FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
 _TRI = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import index_add, index_set, on_diagonal, read, stop_gradient, unread, unset
+from functrace.torch._contact import Primitive, index_add, index_set, on_diagonal, read, unread, unset
 from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op, same
@@ -30,7 +30,8 @@ def _along(dim: int, part: Any) -> tuple[Any, ...]:
 def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
     """`x` with the elements of `src` that belong to the same place of `x[key]` added, multiplied, ... to it."""
     how = _LETTERS.get(how, how)
-    hits = index_add(np.zeros(x.shape, int), np.ones(src.shape, int), key)
+    every = include_self and how != "mean"
+    hits = np.zeros(x.shape, int) if every else index_add(np.zeros(x.shape, int), np.ones(src.shape, int), key)
     old = np.ones(x.shape, bool) if include_self else hits == 0
     if how in ("add", "mean"):
         total = index_add(np.where(old, x, 0).astype(x.dtype), src, key)
@@ -38,28 +39,41 @@ def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
             return total
         count = (hits + old).astype(x.dtype)
         return total / count if x.dtype.kind in "fc" else total // count
-    rounds = int(hits.max(initial=0))
+    places = np.broadcast_to(read(np.arange(math.prod(x.shape)).reshape(x.shape), key), src.shape)
     if how == "prod":
-        return _folded(np.multiply, np.where(old, x, 1).astype(x.dtype), src, key, rounds)
+        return _product(np.where(old, x, 1).astype(x.dtype), src, places)
     info: Any = np.iinfo(x.dtype) if x.dtype.kind in "iu" else np.array([-np.inf, np.inf])
     low, high = (info.min, info.max) if x.dtype.kind in "iu" else info
     start = np.where(old, x, low if how == "amax" else high).astype(x.dtype)
-    top = stop_gradient(_folded(np.maximum if how == "amax" else np.minimum, start, src, key, rounds))
+    top = _EXTREMES.op(start, src, places, "maximum" if how == "amax" else "minimum")
     mine, theirs = (x == top) & old, src == top[key]  # the extreme's gradient is shared among all that attain it
     ties = np.maximum(index_add(mine.astype(x.dtype), theirs.astype(x.dtype), key), 1)
     return top + index_add(np.where(mine, x - top, 0), np.where(theirs, src - top[key], 0), key) / ties if x.dtype.kind == "f" else top
 
 
-def _folded(fun: Any, x: Any, src: Any, key: Any, rounds: int) -> Any:
+def _extremes(x: Any, src: Any, places: Any, name: str) -> Any:
+    out = np.array(x)
+    getattr(np, name).at(out.reshape(-1), places.reshape(-1), src.reshape(-1))
+    return out
+
+
+def _each(size: int, flags: Sequence[bool], args: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return np.stack([_EXTREMES.op(*(a[i] if flag else a for a, flag in zip(args, flags)), *params) for i in range(size)])
+
+
+_EXTREMES: Primitive = Primitive("extremes", _extremes, arity=3, constant=True, batch=_each)
+
+
+def _product(x: Any, src: Any, places: Any) -> Any:
     """One element for each place and round, so that no place is written twice at once."""
-    places = np.broadcast_to(np.arange(math.prod(x.shape)).reshape(x.shape)[key], src.shape).ravel()
+    places = places.ravel()
     order = np.argsort(places, kind="stable")
     ranks = np.empty(places.size, int)
     ranks[order] = np.arange(places.size) - np.searchsorted(places[order], places[order])
     out, items = np.ravel(x), np.ravel(src)
-    for k in range(rounds):
+    for k in range(ranks.max(initial=-1) + 1):
         now = np.flatnonzero(ranks == k)
-        out = index_set(out, fun(out[places[now]], items[now]), places[now])
+        out = index_set(out, out[places[now]] * items[now], places[now])
     return np.reshape(out, x.shape)
 
 
@@ -82,7 +96,8 @@ def _writing(node: str, write: Callable[..., Any]) -> Op:
     return Op(node, fun, rules, frees=True, flat=True, lies=in_order)
 
 
-_SCATTER, _SCATTER_ADD = _writing("Scatter", index_set), _writing("ScatterAdd", index_add)
+_SCATTER, _SCATTER_NUMBER = (_writing(f"ScatterBackward{k}", index_set) for k in (0, 1))
+_SCATTER_ADD = _writing("ScatterAdd", index_add)
 _INDEX_COPY, _INDEX_ADD, _INDEX_FILL = _writing("IndexCopy", index_set), _writing("IndexAdd", index_add), _writing("IndexFill", index_set)
 _INDEX_PUT = [_writing("IndexPut", write) for write in (index_set, index_add)]
 
@@ -99,11 +114,11 @@ def _written(op: Op, input: Any, dim: int, index: Any, v: Any, whole: bool = Fal
 
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
     """A copy in which the elements that `index` names along an axis are those of `src`, or a number."""
-    src = value if src is None else src
+    src, op = value if src is None else src, _SCATTER
     if not isinstance(src, Tensor):
-        src = wrap(np.full(index._a.shape, held(src, input._a.dtype)))
+        op, src = _SCATTER_NUMBER, wrap(np.full(index._a.shape, held(src, input._a.dtype)))
     if reduce is None:
-        return _written(_SCATTER, input, dim, index, src, True)
+        return _written(op, input, dim, index, src, True)
     if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     return FUNCTIONS["scatter_reduce"](input, dim, index, src, "sum" if reduce == "add" else "prod")

@@ -11,7 +11,7 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, index_set, planned, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, in_floats, index_set, planned, read, unread
 from functrace.torch._dtypes import B
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
@@ -188,6 +188,7 @@ def einsum(equation: Any, *operands: Any) -> Any:
     return call(_EINSUM, operands, (equation,))
 
 
+@in_floats
 def _summed(*given: Any) -> Any:
     """NumPy's sum, of large arrays by matrix products; and over the axes of "...", where the result does not have them."""
     *arrays, equation = given
@@ -475,8 +476,9 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
 
 
 def stride(self: Any, dim: int | None = None) -> Any:
-    """Elements from one entry to the next along each axis."""
-    steps = tuple(s // self._a.itemsize for s in self._a.strides)
+    """Elements from one entry to the next along each axis. Those of a traced value are taken to lie in order."""
+    a = np.empty(self._a.shape, self._a.dtype) if isinstance(self._a, Tracer) else self._a
+    steps = tuple(s // a.itemsize for s in a.strides)
     return steps if dim is None else steps[axis(dim, self._a.ndim)]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._bind import bind
+from functrace.torch._contact import in_floats
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
@@ -81,8 +82,18 @@ def _quantile(fun: Any) -> Any:
     return quantile
 
 
+@in_floats
+def _nanmean(x: Any, dim: Any, keepdim: bool) -> Any:
+    return np.nanmean(x, axis=dim, keepdims=keepdim)
+
+
+@in_floats
+def _sum_of_numbers(x: Any, dim: Any, keepdim: bool) -> Any:
+    return np.nansum(x, axis=dim, keepdims=keepdim)
+
+
 def _nansum(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    found = np.nansum(_as(input, dtype), axis=dim, keepdims=keepdim)
+    found = _sum_of_numbers(_as(input, dtype), dim, keepdim)
     return _as(found, dtype or (_dtypes.int64 if input.dtype.kind == "u" else None))
 
 
@@ -109,6 +120,7 @@ def _renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     return input * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)
 
 
+@in_floats
 def vector_norm(x: Any, p: Any = 2, axes: Any = None, keepdim: bool = False) -> Any:
     """The p-norm over axes; its derivative at zero is zero."""
     return np.linalg.vector_norm(x, ord=p, axis=axes, keepdims=keepdim)
@@ -237,7 +249,7 @@ bind(
     {
         "quantile": ("SqueezeBackward4", _quantile(np.quantile)),
         "nanquantile": ("SqueezeBackward4", _quantile(np.nanquantile)),
-        "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: np.nanmean(_as(input, dtype), axis=dim, keepdims=keepdim)),
+        "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: _nanmean(_as(input, dtype), dim, keepdim)),
         "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
         "renorm": ("Renorm", _renorm),
         "diff": ("Sub", _diff),
@@ -259,7 +271,7 @@ bind(
 )
 bind(
     {
-        "trapezoid trapz": ("MulBackward1", lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim)),
+        "trapezoid trapz": ("MulBackward1", in_floats(lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim))),
         "cumulative_trapezoid": ("Cumsum", lambda y, x=None, dx=None, dim=-1: np.cumsum(_areas(y, x, dx, dim), axis=dim)),
     },
     operands=2,

@@ -47,6 +47,9 @@ _CHANGE_FLAGS = (
 )
 
 
+_NO_HISTORY = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first."
+)
 _ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to rewrite "
     "what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug report."
@@ -415,12 +418,18 @@ class Tensor(Methods):
     def _number(self, real: str = "") -> Any:
         if self._a.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        found = self._scalar()
+        found = (self if real == "int64_t" else self._told())._scalar()
         if real and isinstance(found, complex):
             if found.imag:
                 raise RuntimeError(f"value cannot be converted to type {real} without overflow")
             return found.real
         return found
+
+    def _told(self) -> Tensor:
+        """Itself, about to become a number: a warning that this has no history, where the tensor has one."""
+        if self._rg and recording():
+            _dtypes.warn_once(_NO_HISTORY)
+        return self
 
     def __index__(self) -> int:
         if self._a.size != 1 or self._a.dtype.kind not in "iub":

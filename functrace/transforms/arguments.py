@@ -152,7 +152,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
         if leaf.dtype.kind in "fc":
             return leaf
-        if isinstance(leaf, Tracer) and type(leaf.value) is int:
+        if isinstance(leaf, Tracer) and type(leaf.below) is int:
             return leaf * 1.0  # type: ignore[operator]
         if leaf.dtype.kind not in "bui":
             raise errors.InputTypeError(

@@ -40,7 +40,7 @@ def in_program(x: Any) -> bool:
     """Whether a value will be another when what is done with it is done again, by a program of `jit`."""
     owner = None
     while isinstance(x, Tracer):
-        owner, x = x.owner, x.value
+        owner, x = x.owner, x.below
     return hasattr(owner, "guard")
 
 
@@ -59,7 +59,7 @@ class _MaskedTrace(BatchTrace):
     def agreed(self, tracer: Tracer) -> Any:
         if tracer.dtype.kind != "b" or tracer.size != 1:
             return super().agreed(tracer)
-        ways = np.reshape(tracer.value, (self.size,))
+        ways = np.reshape(tracer.below, (self.size,))
         if len(self.taken) < len(self.known):
             way = self.known[len(self.taken)]
             if np.any(bare(ways) != way):  # the function does not repeat itself

@@ -158,7 +158,7 @@ def _scan(
     forks = varies([*carry.leaves, *seqs, *tree.leaves(done)])
     runs = [record(carry.leaves, order[0])]
     if not runs[0].looked and length > 1:
-        runs.append(record([x.value if isinstance(x, Tracer) and x.owner.closed else x for x in found[-1][1]], order[1]))
+        runs.append(record([x.below if isinstance(x, Tracer) and x.owner.closed else x for x in found[-1][1]], order[1]))
     body = runs[-1]
     looked = any(run.looked for run in runs)
     if looked or not (body.alike(runs[0]) and same(body.lifted, runs[0].lifted)):

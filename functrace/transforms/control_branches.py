@@ -173,7 +173,7 @@ def _decided(index: Any) -> int | None:
     """The one branch that is taken; None if it differs between examples, or between runs of a program."""
     x = index
     while isinstance(x, (TapeTracer, BatchTracer)):
-        x = x.value
+        x = x.below
     if isinstance(x, Tracer):
         return None
     if isinstance(index, Tracer):

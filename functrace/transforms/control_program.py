@@ -45,7 +45,7 @@ def example(x: Any) -> Any:
     shape, dtype = (x.shape, x.dtype) if isinstance(x, Tracer) else ((), None)
     while isinstance(x, Tracer):
         batches += isinstance(x, BatchTracer)
-        x = x.value
+        x = x.below
     if not batches:
         return x
     return x[(0,) * batches] if 0 not in x.shape[:batches] else np.zeros(shape, dtype)[()]
@@ -61,7 +61,7 @@ _ARITHMETIC = frozenset(
 def number(x: Any) -> type | None:
     """The type of the Python number that a value is, or stands for: it takes the dtype of the arrays that it meets."""
     if isinstance(x, Tracer):
-        return x.owner.weak.get(x.slot) if isinstance(x.owner, Recorder) else number(x.value) if isinstance(x, ProgramTracer) else None
+        return x.owner.weak.get(x.slot) if isinstance(x.owner, Recorder) else number(x.below) if isinstance(x, ProgramTracer) else None
     return type(x) if type(x) in NUMBERS else None
 
 
@@ -103,7 +103,7 @@ class Recorder(ProgramTrace):
     def expect(self, x: Tracer) -> bool:
         """Yes: what should hold, and does so for the example, is looked at later."""
         self.derives = True
-        if self.hopes is None or self.closed or not x.value:
+        if self.hopes is None or self.closed or not x.below:
             return super().expect(x)
         self.hopes.append(x)
         return True
@@ -136,7 +136,7 @@ class Recorder(ProgramTrace):
 
     def reveal(self, tracer: Tracer) -> Any:
         self.guards.append((len(self.entries), tracer.slot, bool, None))
-        return tracer.value
+        return tracer.below
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         slot = self.next_slot()
@@ -174,7 +174,7 @@ class Program:
 
         def place(x: Any) -> int:
             traced = isinstance(x, Tracer)
-            key = (x.owner.id, x.slot if x.slot >= 0 else id(x.value)) if traced else identity(x)
+            key = (x.owner.id, x.slot if x.slot >= 0 else id(x.below)) if traced else identity(x)
             known = places if traced else constants
             if key in known:
                 return known[key]
@@ -204,7 +204,7 @@ class Program:
         self.inputs = [*places.values(), *range(len(inputs))]
         self.code = self._live(code)
         if trace.fork is not None:  # what follows the `if` may need more
-            self.code, self.fork, self.samples = code, bool(trace.fork.value), {row[1]: row[4] for row in trace.entries}
+            self.code, self.fork, self.samples = code, bool(trace.fork.below), {row[1]: row[4] for row in trace.entries}
 
     def _live(self, code: list[Instruction]) -> list[Instruction]:
         live = set(self.outputs)
@@ -310,7 +310,7 @@ def recorded(
             program = Program(trace, inputs, outputs if trace.fork is None else [trace.fork])
         finally:
             trace.close()
-        program.looked = program.looked or any(x.value is not y.value or x.slot != y.slot for x, y in zip(closed, old))
+        program.looked = program.looked or any(x.below is not y.below or x.slot != y.slot for x, y in zip(closed, old))
     return program
 
 
@@ -377,7 +377,7 @@ def varies(xs: Sequence[Any]) -> bool:
         while isinstance(x, Tracer):
             if isinstance(x, BatchTracer) or isinstance(x, ProgramTracer) and getattr(x.owner, "ways", ()) is not None:
                 return True
-            x = x.value
+            x = x.below
     return False
 
 

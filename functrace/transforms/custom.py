@@ -59,14 +59,14 @@ def _unwritten(what: str, function: Any, f: Any) -> Any:
     """`f`, with an error if it writes to an argument, traced or lent: whoever holds it would see that in some transforms, not in others."""
 
     def run(*args: Any) -> Any:
-        before = [(x, x.value, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
+        before = [(x, x.below, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
         try:
             out, refused = f(*args), None
         except ValueError as error:
             if "read-only" not in str(error) or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray)):
                 raise
             refused = error
-        if refused or any(x.value is not value or x.slot != slot for x, value, slot in before):
+        if refused or any(x.below is not value or x.slot != slot for x, value, slot in before):
             raise errors.CustomRuleError(
                 f"{what} {name_of(function)!r} writes to its argument, which the caller still has.\n  Write to a copy: x = x.copy()."
             ) from refused
@@ -123,9 +123,9 @@ class Call:
                 x.owner.check_open(x)
         mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
         if isinstance(trace, BatchTrace):
-            out = self.batched(trace.size, [x.value if m else x for x, m in zip(leaves, mine)], mine)
+            out = self.batched(trace.size, [x.below if m else x for x, m in zip(leaves, mine)], mine)
             return tree.map(lambda y: trace.tracer(self._outer(y, trace)), out)
-        values = [x.value if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
+        values = [x.below if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
         shown = [*map(_lend, values)] if self.lends else values
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:

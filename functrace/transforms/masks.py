@@ -39,7 +39,7 @@ class MaskTracer(Tracer):
 
     def kept(self) -> MaskTracer:
         """Another handle of the same array, as live."""
-        return self.owner.tracer(self.value, self.live)  # type: ignore[no-any-return]
+        return self.owner.tracer(self.below, self.live)  # type: ignore[no-any-return]
 
 
 class MaskTrace(Trace):
@@ -56,7 +56,7 @@ class MaskTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Rules are linear in what is masked; so, of the arguments of a linear op, the others are zero."""
         lives = [a.live if isinstance(a, MaskTracer) and a.owner is self else None for a in args]
-        values = [a.value if m is not None else a.kept() if isinstance(a, Tracer) else a for a, m in zip(args, lives)]
+        values = [a.below if m is not None else a.kept() if isinstance(a, Tracer) else a for a, m in zip(args, lives)]
         ans = bind(primitive, tuple(values), params)
         if primitive.constant:
             return ans
@@ -86,7 +86,7 @@ def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], like
     if trace is None:
         return rule(given)
     if by_hand:
-        out = rule([g.value if isinstance(g, MaskTracer) else g for g in given])
+        out = rule([g.below if isinstance(g, MaskTracer) else g for g in given])
         return [None if d is None else trace.tracer(d, np.ones(np.shape(d), bool)) for d in out]
     given = [*given]
     for k, y in enumerate(likes):
@@ -119,7 +119,7 @@ def _finite(results: Sequence[Any]) -> bool:
 def _beneath(x: Any) -> Any:
     """The numbers of a value, or what stands for them in a program that is recorded."""
     while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
-        x = x.value
+        x = x.below
     return x
 
 
@@ -140,7 +140,7 @@ def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
         out = errors.raising_ours(replay, (tape, seeds_))
     finally:
         trace.close()
-    return owned([x.value if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out], seeds)
+    return owned([x.below if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out], seeds)
 
 
 def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[], Tape], consumed: bool = False) -> list[Any]:

@@ -108,7 +108,7 @@ class Lines(list[Any]):
         entry = frame.f_locals.get("entry")
         ans = entry[4] if isinstance(entry, tuple) else None
         while isinstance(ans, Tracer) and getattr(ans.owner, "frames", None) is not self:
-            ans = ans.value
+            ans = ans.below
         row = self.rows.get(ans.slot) if isinstance(ans, Tracer) else None
         return (None, 0) if row is None else self[row]
 

@@ -115,7 +115,7 @@ class ProgramTrace(TapeTrace):
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, noted."""
-        found = read(x.value)
+        found = read(x.below)
         if not self.closed:
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
@@ -144,7 +144,7 @@ class ProgramTrace(TapeTrace):
     def reveal(self, tracer: Tracer) -> Any:
         """The value, all of which is noted."""
         self.guard(tracer, np.array)
-        return tracer.value
+        return tracer.below
 
     def plain(self, p: Any) -> Any:
         """A parameter without tracers: what an op takes as a parameter is part of the program."""
@@ -159,7 +159,7 @@ class ProgramTrace(TapeTrace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         params = self.plain(params) if params else params
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
-        values = tuple([a.value if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
+        values = tuple([a.below if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
         ans = self.compute(primitive, values, params)  # `allclose` gives Python's bool
         ans = tuple(map(as_numpy, ans)) if primitive.multi else as_numpy(ans)
         return self.record(primitive, slots, values, ans, params)

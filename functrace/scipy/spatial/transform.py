@@ -199,8 +199,11 @@ class Rotation:
         """The angle, from 0 to pi; its derivative is 0 at both."""
         return 2 * np.arctan2(root(_norm2(self._quat[..., :3]))[..., 0], np.abs(self._quat[..., 3]))
 
-    def __mul__(self, other: Rotation) -> Rotation:
-        return Rotation(_table(self._quat, other._quat, _PRODUCT))
+    def __mul__(self, other: Any) -> Rotation:
+        return Rotation(_table(self._quat, other.as_quat(), _PRODUCT))
+
+    def __rmul__(self, other: Any) -> Rotation:
+        return Rotation(_table(other.as_quat(), self._quat, _PRODUCT))
 
     def __pow__(self, n: Any) -> Rotation:
         return Rotation.from_rotvec(n * self.as_rotvec())

@@ -393,7 +393,7 @@ def _forward(cls: Any, ctx: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
 def _mapped(cls: Any, trace: Any, args: tuple[Any, ...]) -> Any:
     """The user's own rule for a batch."""
     mine = [isinstance(a, Tensor) and isinstance(a._a, BatchTracer) and a._a.owner is trace for a in args]
-    whole = [wrap(a._a.value) if m else a for a, m in zip(args, mine)]
+    whole = [wrap(a._a.below) if m else a for a, m in zip(args, mine)]
     output, dims = cls.vmap(VmapInfo(trace.size, "error"), tuple(0 if m else None for m in mine), *whole)
     several = isinstance(output, tuple)
     outputs = output if several else (output,)

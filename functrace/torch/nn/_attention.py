@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._checks import of_one_dtype
-from functrace.torch._contact import buffer, product
+from functrace.torch._contact import HALF, buffer, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, pull_node
@@ -43,7 +43,7 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
     "Addmm",
     _affine,
     [
-        lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray else g,
+        lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray and g.dtype is not HALF else g,
         lambda g, _r, _b, _x, w: dot(g, w.T),
         lambda g, _r, _b, x, _w: dot(g.T, x).T,
     ],

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._contact import BatchTracer
+from functrace.torch._contact import HALF, BatchTracer, floats, in_floats
 from functrace.torch._dtypes import float32
 from functrace.torch._layout import as_image, in_order, like
 from functrace.torch._nodes import Op
@@ -41,7 +41,7 @@ def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
 
 def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...] | None:
     """The same, once for the result and its gradients; of traced values each makes its own, which is part of its derivative."""
-    return _standard(x.reshape(view), axes, eps) if type(x) is np.ndarray and x.dtype.kind == "f" else None
+    return _standard(floats(x).reshape(view), axes, eps) if type(x) is np.ndarray and x.dtype.kind == "f" else None
 
 
 def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[Any, Any]:
@@ -91,8 +91,8 @@ def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, 
 _NORMS = {
     name: Op(
         f"Native{name}Norm",
-        _normal,
-        [_unnormal, _unscale, _unshift],
+        in_floats(_normal),
+        [in_floats(rule, 3) for rule in (_unnormal, _unscale, _unshift)],
         f"Native{name}NormBackward",
         frees=True,
         lies=in_order if name == "Layer" else as_image,
@@ -205,7 +205,7 @@ def instance_norm(
     if math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     if running_mean is not None:
-        a = input.detach()._a
+        a = floats(input.detach()._a)
         n = math.prod(shape[2:])
         _moved(running_mean, np.mean(a, axis=(0, *axes)), momentum)
         _moved(running_var, np.mean(np.var(a, axis=axes) * (n / (n - 1)), axis=0), momentum)
@@ -258,9 +258,10 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Each example divided by its root mean square over the last axes."""
     wanted, _ = _same_end("rms_norm", normalized_shape, input, weight)
-    eps = float(np.finfo(input._a.dtype).eps) if eps is None else eps
-    y = input * ((input * input).mean(tuple(range(-len(wanted), 0)), True) + eps).rsqrt()
-    return y if weight is None else (y * weight).to(input.dtype)
+    x = input.float() if input._a.dtype == HALF else input
+    eps = float(np.finfo(x._a.dtype).eps) if eps is None else eps
+    y = x * ((x * x).mean(tuple(range(-len(wanted), 0)), True) + eps).rsqrt()
+    return (y if weight is None else y * weight).to(input.dtype)
 
 
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:

@@ -34,7 +34,10 @@ register_module_forward_pre_hook, register_module_forward_hook = on_all_modules(
 register_module_full_backward_hook, register_module_full_backward_pre_hook = on_all_modules("backward"), on_all_modules("backward_pre")
 
 
-_OUTPUTS_ONLY = "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients."
+_OUTPUTS_ONLY = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
+    "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details."
+)
 
 
 class BackwardHookFunction(Function):

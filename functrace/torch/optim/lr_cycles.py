@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch.optim.lr_scheduler import LRScheduler, spread
+from functrace.torch.optim.lr_scheduler import LRScheduler, put, spread
 
 
 def _has_beta1(optimizer: Any) -> bool:
@@ -19,7 +19,7 @@ def _set_momentum(group: Any, momentum: float) -> None:
     if "betas" in group:
         group["betas"] = (momentum, *group["betas"][1:])
     else:
-        group["momentum"] = momentum
+        put(group, "momentum", momentum)
 
 
 class OneCycleLR(LRScheduler):
@@ -137,7 +137,7 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         for group, lr in zip(groups, base_lrs):
             if last_epoch == -1:
-                group["lr"] = lr
+                put(group, "lr", lr)
         if cycle_momentum:
             self.use_beta1 = _has_beta1(optimizer)
             self.base_momentums = spread(base_momentum, groups, "base_momentum")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrace.torch._missing import Pickled, missing
+from functrace.torch._tensor import Tensor
 from functrace.torch.optim.optimizer import Optimizer, number
 
 EPOCH_DEPRECATION_WARNING = (
@@ -20,6 +21,18 @@ _TOO_EARLY = (
     "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the opposite "
     "order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will skip the first value of the learning rate schedule."
 )
+
+
+def put(group: dict[str, Any], name: str, value: Any) -> None:
+    """Give an option another value. One that is a tensor is filled, for others may hold it."""
+    if isinstance(group[name], Tensor):
+        group[name].fill_(number(value))
+    else:
+        group[name] = value
+
+
+def _own(rate: Any) -> Any:
+    return rate.clone() if isinstance(rate, Tensor) else rate
 
 
 class LRScheduler(Pickled):
@@ -37,7 +50,7 @@ class LRScheduler(Pickled):
             optimizer._scheduled, optimizer._opt_called = True, False
         for k, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", _own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with last_epoch >= 0.\nThis "
@@ -72,7 +85,7 @@ class LRScheduler(Pickled):
         raise NotImplementedError
 
     def _rates(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [_own(group["lr"]) for group in self.optimizer.param_groups]
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step's rates."""
@@ -95,7 +108,7 @@ class LRScheduler(Pickled):
     def _set(self, values: Sequence[Any]) -> None:
         self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            group["lr"] = lr
+            put(group, "lr", lr)
         self._last_lr = self._rates()
 
 
@@ -353,7 +366,7 @@ class SequentialLR(LRScheduler):
             )
         self.optimizer, self._schedulers, self._milestones, self.last_epoch = optimizer, schedulers, list(milestones), last_epoch + 1
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            put(group, "lr", group["initial_lr"])
         _undo(schedulers)
         schedulers[0]._begin()
         self._last_lr = schedulers[0].get_last_lr()
@@ -441,7 +454,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take note of the number, and reduce the rates if it is time."""
-        current = float(number(metrics))
+        current = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -465,7 +478,7 @@ class ReduceLROnPlateau(LRScheduler):
             for group, least in zip(groups, self.min_lrs):
                 lower = max(group["lr"] * self.factor, least)
                 if group["lr"] - lower > self.eps:
-                    group["lr"] = lower
+                    put(group, "lr", lower)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._rates()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from functrace.torch._create import empty
@@ -10,6 +11,8 @@ from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.parameter import Parameter
 from functrace.torch.nn.utils.parametrizations import axis_of, matrix_of, norm_except, positive
+
+_WEIGHT_NORM = "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`."
 
 
 class _Hook:
@@ -65,6 +68,7 @@ class WeightNorm(_Hook):
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Weights as length times direction (Salimans and Kingma 2016): parameters `weight_g` and `weight_v`."""
+    warnings.warn(_WEIGHT_NORM, FutureWarning, stacklevel=2)
     hook = WeightNorm(module, name, -1 if dim is None else dim)
     hook(module, ())
     module.register_forward_pre_hook(hook)
