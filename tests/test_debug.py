@@ -696,3 +696,19 @@ def test_what_a_new_tensor_has_before_it_is_set_is_no_nan() -> None:
             used = np.full(n, np.nan, np.float32)
             del used  # of whose memory the next is made
             assert torch.empty(n).shape == torch.empty_like(torch.zeros(n)).shape == (n,)
+
+
+@pytest.mark.parametrize(
+    "transform", [ft.grad, ft.value_and_grad, lambda f: lambda x: ft.jvp(f, (x,), (1.0,))], ids=["grad", "value_and_grad", "jvp"]
+)
+def test_a_watch_that_begins_too_late_says_so(transform):
+    def f(x):
+        with ft.debug_nans():
+            return 0 * np.log(x)
+
+    with pytest.raises(ft.errors.CallError, match=r"debug_nans begins inside \w+\(f\)(?s:.)*Put it around the call"):
+        transform(f)(0.0)
+    with pytest.raises(ft.errors.CallError, match="begins inside"):
+        transform(ft.checks()(lambda x: x))(0.0)
+    with pytest.raises(FloatingPointError, match="multiply made a NaN"), ft.debug_nans():
+        transform(f)(0.0)

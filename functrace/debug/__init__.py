@@ -22,7 +22,7 @@ from functrace.core.tape import record
 from functrace.core.tracer import Tracer, bare
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
-from functrace.debug.watch import Op, Watch, place, plain, show, watched
+from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
 from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import vjp
@@ -46,8 +46,9 @@ class Debugging:
     def __repr__(self) -> str:
         return f"<{self._what}>"
 
+    @errors.boundary
     def __enter__(self) -> None:
-        context = self._start()
+        context = self._begin()
         context.__enter__()
         self._open.append(context)
 
@@ -62,10 +63,19 @@ class Debugging:
     def __call__(self, function: _F) -> _F:
         @errors.wraps(function, self._what)
         def debugged(*args: Any, **kwargs: Any) -> Any:
-            with self._start():
+            with self._begin():
                 return function(*args, **kwargs)
 
         return debugged  # type: ignore[return-value]
+
+    def _begin(self) -> AbstractContextManager[Any]:
+        run = unwatched()
+        if run:
+            raise errors.CallError(
+                f"{self._what} begins inside {run}, whose operations are recorded already, and are not seen.\n"
+                f"  Put it around the call: with functrace.{self._what}(): {run}(...), or functrace.{self._what}()({run})."
+            )
+        return self._start()
 
 
 class _NonFinite(Watch):

@@ -22,6 +22,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.compile import jit
+from functrace.compile.capture import capture
 from functrace.core.batch import BatchTrace
 from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
 from functrace.core.tape import TapeTrace, record, recorder
@@ -115,6 +116,16 @@ class WatchedTracer(TapeTracer):
     """Not a `TapeTracer` to the short ways, which compare the class, but to all who ask."""
 
     __slots__ = ()
+
+
+def unwatched() -> str:
+    """What is being recorded around here, by a trace that was begun before any watch; empty if nothing is."""
+    frame: Any = None if _watches.get() else sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in (record.__code__, capture.__code__) and not isinstance(frame.f_locals.get("trace"), WatchedTrace):
+            return str(frame.f_locals["what"])
+        frame = frame.f_back
+    return ""
 
 
 class _Clock(threading.local):
