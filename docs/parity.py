@@ -70,6 +70,8 @@ DIFFERENCES = (
      "depends on the algorithm"),
     ("`grad_fn` of `einsum`, `trapezoid`, `corrcoef`, `repeat_interleave`", "one node; "
      "PyTorch composes these of several, and the last one's name varies", "one operation here"),
+    ("`cholesky_ex`, `inv_ex`, `solve_ex` of a matrix that fails", "NaN beside the same `info`; PyTorch leaves what LAPACK had got to",
+     "what it got to depends on the LAPACK"),
     ("`linalg.lstsq`", "is the pseudo-inverse times B; `driver` only decides which other results there are", "one method is enough"),
     ("signs and phases of `svd`, `eigh`, `eig`, `qr`", "are LAPACK's as NumPy calls it", "each is as good; gradients that depend on them "
      "are refused or agree"),

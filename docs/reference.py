@@ -50,7 +50,12 @@ AREAS = {
         "A function recorded once and run as one flat NumPy program; tapes as files, and as NumPy source that runs without functrace. "
         "[Performance](../performance.md) says when it pays, [Sharp edges](../sharp_edges.md#jit-what-is-noticed-and-what-is-not) "
         "what it looks at.",
-        {"functrace": "jit save load", "functrace.compile.export": "to_python", "functrace.compile.jit": "Jitted JitWarning"},
+        {
+            "functrace": "jit save load",
+            "functrace.compile.export": "to_python",
+            "functrace.compile.jit": "Jitted",
+            "functrace.errors": "JitWarning",
+        },
     ),
     "trees": Area(
         "Pytrees",
@@ -146,7 +151,7 @@ INTERNAL = {  # what a module shares with other modules of the library, and prom
 }
 
 
-_INNER = {"Jitted": "static, another", "Profile": "forward, rule, before, value, node, traced"}  # methods that the library calls
+_INNER = {"Profile": "forward, rule, before, value, node, traced"}  # methods that the library calls
 
 
 def public(module: str) -> list[str]:

@@ -149,7 +149,7 @@ def methods(known: dict[str, str]) -> str:
         x = inspect.getattr_static(Tensor, name)
         own = f"    def {name}(" in written or f"    {name} = " in written or f"    {name}: " in written
         inherited = getattr(object, name, None) is x and name not in ("__eq__", "__ne__")
-        if own or inherited or name.startswith("_") and name not in IS or isinstance(x, (str, dict)):
+        if own or inherited or not hasattr(Tensor, name) or name.startswith("_") and name not in IS or isinstance(x, (str, dict)):
             continue
         if name in ("device", "layout") or isinstance(x, enum.Enum):
             continue

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
-from functrace.core.tracer import value as value
 from functrace.transforms.batching import vmap as vmap
 from functrace.transforms.derivatives import grad as grad
 from functrace.transforms.derivatives import hessian as hessian
@@ -33,6 +32,16 @@ from functrace.transforms.derivatives import value_and_grad as value_and_grad
 from functrace.transforms.derivatives import vjp as vjp
 
 if TYPE_CHECKING:
+    from functrace import compile as compile
+    from functrace import debug as debug
+    from functrace import nn as nn
+    from functrace import optim as optim
+    from functrace import optimize as optimize
+    from functrace import random as random
+    from functrace import scipy as scipy
+    from functrace import sparse as sparse
+    from functrace import testing as testing
+    from functrace import torch as torch
     from functrace.compile.files import load as load
     from functrace.compile.files import save as save
     from functrace.compile.jit import jit as jit
@@ -52,6 +61,8 @@ if TYPE_CHECKING:
     from functrace.tapes import trace as trace
     from functrace.testing import check_grads as check_grads
     from functrace.transforms.checkpointing import checkpoint as checkpoint
+    from functrace.transforms.constants import stop_gradient as stop_gradient
+    from functrace.transforms.constants import value as value
     from functrace.transforms.control import cond as cond
     from functrace.transforms.control import fori_loop as fori_loop
     from functrace.transforms.control import map as map
@@ -60,7 +71,6 @@ if TYPE_CHECKING:
     from functrace.transforms.control import while_loop as while_loop
     from functrace.transforms.custom import custom_jvp as custom_jvp
     from functrace.transforms.custom import custom_vjp as custom_vjp
-    from functrace.transforms.custom import stop_gradient as stop_gradient
 
 __version__ = "0.1.0"
 
@@ -73,9 +83,10 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.sparse": "sparse_hessian sparse_jacobian",
     "functrace.tapes": "trace",
     "functrace.testing": "check_grads",
+    "functrace.transforms.constants": "stop_gradient value",
     "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
     "functrace.transforms.checkpointing": "checkpoint",
-    "functrace.transforms.custom": "custom_jvp custom_vjp stop_gradient",
+    "functrace.transforms.custom": "custom_jvp custom_vjp",
 }
 _INSTEAD = {  # what has another name in JAX, autograd or PyTorch
     "elementwise_grad egrad": "functrace.grad(lambda x: np.sum(f(x)))",
@@ -130,4 +141,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *" ".join(_LATE.values()).split()} - {"TYPE_CHECKING", "Any"})
+    functions = [n for n, x in globals().items() if n[0] != "_" and str(getattr(x, "__module__", "")).startswith("functrace.")]
+    return sorted({*functions, *_MODULES, *" ".join(_LATE.values()).split(), "__version__", "__doc__", "errors", "numpy", "tree"})

@@ -15,13 +15,22 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from functrace.places import is_installed as is_installed
+from functrace.places import is_library as is_library
+from functrace.places import is_user_file as is_user_file
+from functrace.places import level as level
+from functrace.places import line_of as line_of
+from functrace.places import own_frame as own_frame
+from functrace.places import user_frame as user_frame
+from functrace.places import user_line as user_line
+from functrace.places import user_place as user_place
+
 OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError)  # what NumPy raises where others of that shape and dtype pass
-_PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
 
 
 class FunctraceError(Exception):
@@ -54,7 +63,10 @@ class IntegerInputError(FunctraceError, TypeError):
 
 
 class InputTypeError(FunctraceError, TypeError):
-    """A derivative was asked with respect to something that is no array or number, or complex without being said to be."""
+    """A derivative was asked with respect to something that is no array or number, or complex without being said to be.
+
+    Or a tensor, which keeps a history of its own, met a function of arrays that does not see it.
+    """
 
     code = "FT114"
 
@@ -179,6 +191,25 @@ class RetraceError(FunctraceError, RuntimeError):
     code = "FT121"
 
 
+class ConvergenceError(FunctraceError, ArithmeticError):
+    """A solver found no solution, so there is none to differentiate."""
+
+    code = "FT123"
+
+
+class JitWarning(UserWarning):
+    """A jitted function runs without being compiled: the text says why, once for each function. `Jitted.explain()` says it again.
+
+    >>> import functrace as ft, warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     f = ft.jit(lambda x: x * 2 if x > 0 else x, max_paths=1)
+    ...     _ = f(1.0), f(-1.0)
+    >>> caught[0].category.__name__
+    'JitWarning'
+    """
+
+
 def own_names(module: dict[str, Any]) -> Callable[[], list[str]]:
     """`__dir__` of the module with these globals: what it defines or lists in `__all__`, and not what else it imports.
 
@@ -190,7 +221,7 @@ def own_names(module: dict[str, Any]) -> Callable[[], list[str]]:
     def own(name: str, x: Any) -> bool:
         return name in module["__all__"] if "__all__" in module else str(getattr(x, "__module__", "")).startswith(module["__name__"])
 
-    return lambda: [name for name, x in module.items() if name.startswith("_") or callable(x) and own(name, x)]
+    return lambda: [name for name, x in module.items() if name[:2] == "__" or name[0] != "_" and callable(x) and own(name, x)]
 
 
 def renamed(module: str, instead: dict[str, str]) -> Callable[[str], Any]:
@@ -215,58 +246,6 @@ def describe(x: Any) -> str:
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
-class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace, what it compiled, and NumPy (numpy/random/mtrand.pyx, too); remembered, as it is
-    asked for every value made.
-    """
-
-    def __missing__(self, filename: str) -> bool:
-        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of ", "numpy/"))
-        return answer
-
-
-is_user_file = _UserFiles()
-
-
-def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame outside functrace, or None."""
-    frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and not is_user_file[frame.f_code.co_filename]:
-        frame = frame.f_back
-    return frame
-
-
-def user_place(depth: int) -> tuple[CodeType | None, int]:
-    """The user's code object and the position in it, `depth` frames up or more; (None, 0) where there is none."""
-    frame = user_frame(depth + 1)
-    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-
-
-def line_of(code: CodeType | None, lasti: int) -> str:
-    """`file.py:12, in f` for a bytecode position of the user's, or the empty string."""
-    if code is None or not is_user_file[code.co_filename]:
-        return ""
-    line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= lasti < end and number is not None:
-            line = number
-    return f"{code.co_filename}:{line}, in {code.co_name}"
-
-
-def user_line(depth: int = 2) -> str:
-    """`file.py:12, in f` for the innermost frame outside functrace."""
-    frame = user_frame(depth)
-    return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
-
-
-def level() -> int:
-    """The `stacklevel` with which its caller, a function of ours, warns of the user's line."""
-    count, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and not is_user_file[frame.f_code.co_filename]:
-        count, frame = count + 1, frame.f_back
-    return count
-
-
 def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[Any] = ()) -> Any:
     """`fun(*args)`; an error of NumPy's, or of other C code, gives way to the one of ours that caused it, or that says more."""
     try:
@@ -287,13 +266,7 @@ def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[A
 
 # What the user sees of a traceback
 
-_LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def is_installed(file: str) -> bool:
-    """Whether a file is Python's own, or an installed package's."""
-    return file.startswith(_LIBRARY) or "-packages" in file
 
 
 def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, bool]]:
@@ -301,10 +274,7 @@ def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, boo
     inside = False
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
-        others = inside and (
-            f"{os.sep}scipy{os.sep}" in name or name.startswith("<frozen") or (name.startswith(_LIBRARY) and "-packages" not in name)
-        )
-        inside = not is_user_file[name] or others
+        inside = not is_user_file[name] or inside and is_library(name)
         yield traceback, not inside
         traceback = traceback.tb_next
 
@@ -412,6 +382,23 @@ def _trimming(function: Callable[..., Any], complain: Callable[..., Any] | None 
             raise
 
     return outermost
+
+
+def transform(function: _F) -> _F:
+    """A `boundary` of what makes a function of a function. A call that does not fit is answered by how it is used."""
+    name = f"functrace.{function.__name__}"
+
+    def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # the call did fit
+            return
+        if args:
+            remedy = f"Write {name}(f)(x), with the arguments in parentheses of their own, and options by name"
+        else:
+            options = "".join(f", {k}={v!r}" for k, v in kwargs.items())
+            remedy = f"Above a function write @functools.partial({name}{options})" if options else f"Above a function write @{name}"
+        raise CallError(f"{error}.\n  At {user_line(3)}.\n  {remedy}.") from None
+
+    return boundary(function, misused)
 
 
 def check_call(call: str, *functions: Any, args: Any = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace import errors
-from functrace.pool import SMALLEST, empty
+from functrace.pool import SMALLEST, Recycled, empty
 
 COPY = 1 << 18  # bytes up to which an array is copied, rather than locked
 _SAMPLES = 64
@@ -88,11 +88,17 @@ def safe(x: Any, copy: int = COPY) -> Any:
 
 _PLAIN = (np.ndarray, np.generic, float, int, complex, str, type(None), slice, type(...))
 _EXACTLY = frozenset((*_PLAIN, np.float64, np.float32))
+_OWN = "__mul__", "__array_ufunc__", "__array_function__"  # what makes the operations of a class of arrays its own
 
 
 def is_sparse(x: Any) -> bool:
     """Whether `x` is a SciPy sparse matrix or array, by its looks."""
     return hasattr(type(x), "tocsr") and hasattr(type(x), "nnz")
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor, which keeps a history of its own, by its looks."""
+    return callable(getattr(type(x), "numpy", None))
 
 
 def refuse_objects(what: str = "array") -> NoReturn:
@@ -115,7 +121,7 @@ def plain(x: Any) -> Any:
     if type(x) in _EXACTLY:
         return x
     if isinstance(x, _PLAIN):
-        if isinstance(x, np.ndarray) and type(x).__mul__ is not np.ndarray.__mul__:
+        if isinstance(x, np.ndarray) and type(x) is not Recycled and any(getattr(type(x), k) is not getattr(np.ndarray, k) for k in _OWN):
             raise errors.UnsupportedError(
                 f"a {type(x).__name__} ({errors.describe(x)}) can't be traced, nor meet a traced value: its operations are not an array's."
                 f"\n"
@@ -133,7 +139,7 @@ def plain(x: Any) -> Any:
     if holds or type(x).__module__.partition(".")[0] in ("pandas", "xarray"):
         out = np.asarray(x)
         return out if out.dtype != object else refuse_objects(type(x).__name__)
-    if callable(getattr(type(x), "numpy", None)):
+    if is_tensor(x):
         raise errors.UnsupportedError(
             f"a {type(x).__name__} meets a traced value in an operation.\n"
             f"  Take its numbers, x.numpy(), or do the operation among {type(x).__name__}s: torch.as_tensor(traced)."

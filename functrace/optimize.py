@@ -18,9 +18,10 @@ from functrace.ops.create import lift, typed
 from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import name_of, refuse_tensors
 from functrace.transforms.checkpointing import lift_closure
-from functrace.transforms.custom import custom_vjp, stop_gradient
+from functrace.transforms.constants import stop_gradient
+from functrace.transforms.custom import custom_vjp
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 
 T = TypeVar("T")
@@ -282,13 +283,19 @@ def _largest(x: Any) -> Any:
     return np.max([np.max(np.abs(leaf), initial=0.0) for leaf in tree.leaves(x)], initial=0.0)
 
 
-def _iterate(g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
+def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
+    change = np.inf
     for _ in range(maxiter):
         new = g(x)
-        if _largest(tree.map(np.subtract, new, x)) <= tol * (1 + _largest(new)) < np.inf:
+        refuse_tensors("fixed_point", tree.leaves(new), "Return x.numpy().")
+        change = _largest(tree.map(np.subtract, new, x))
+        if change <= tol * (1 + _largest(new)) < np.inf:
             return new
         x = new
-    raise ArithmeticError(f"fixed_point: no convergence to {tol:g} in {maxiter} iterations. Pass a solver, or another start.")
+    raise errors.ConvergenceError(
+        f"{what}: no convergence to {tol:g} in {maxiter} iterations; the last one changed x by {change:.2g}.\n"
+        "  Pass a solver, or another start."
+    )
 
 
 @errors.boundary
@@ -304,14 +311,17 @@ def fixed_point(
     """The solution of `x == f(x, *args)`, differentiated through the equation: for the arguments see `implicit_root`.
 
     Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`, or
-    `maxiter` times, which raises an `ArithmeticError`.
+    `maxiter` times.
+
+    Raises:
+        ConvergenceError: x did not settle in `maxiter` steps.
 
     >>> import functrace as ft, numpy as np
     >>> print(ft.grad(lambda a: ft.fixed_point(lambda x: a * np.cos(x), 1.0))(1.0).round(9))
     0.441610792
     """
     errors.check_call("fixed_point(f, x0)", f)
-    run = solver or (lambda g, x: _iterate(g, x, tol, maxiter))
+    run = solver or (lambda g, x: _iterate(f"fixed_point({name_of(f)})", g, x, tol, maxiter))
     return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)  # type: ignore[no-any-return]
 
 

@@ -99,7 +99,7 @@ class Recycled(np.ndarray[Any, Any]):
                     shape = x.shape
                 elif x.shape != shape:
                     shape = np.broadcast_shapes(shape, x.shape)
-        if simple and shape is not None and _keeps(ufunc, dtype.char):
+        if simple and shape and _keeps(ufunc, dtype.char):
             rows = self.flags.c_contiguous or self.shape != shape or any(np.shape(x) == shape and x.flags.c_contiguous for x in plain)
             out = _pool.take(shape, dtype) if rows else _in_order_of(self, shape, dtype)
             if len(plain) == 2 and 1 < shape[-1] <= _SHORT and out.flags.c_contiguous:
@@ -214,8 +214,8 @@ def product(x: Any, y: Any) -> Any:
 
 
 def total(x: Any, axes: tuple[int, ...]) -> Any:
-    """`np.add.reduce(x, axes)`, axes counted from the end, equal to rounding: over neighbours before a short rest, or over a short rest,
-    where NumPy starts its loop anew for each row, as a product with ones.
+    """`np.add.reduce(x, axes)`, equal to rounding; axes count from the end. Short sums next to a short rest are done as a product with
+    ones, since NumPy would restart its loop for each row.
     """
     if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
         if not x.flags.c_contiguous:

@@ -60,7 +60,7 @@ class TracedTape(Tape):
         return to_html(self, self.draw()._repr_html_())
 
 
-@errors.boundary
+@errors.transform
 def trace(f: Callable[P, Any]) -> Callable[P, TracedTape]:
     """A function that returns the tape of `f`: every op that ran, one a line, with names, shapes, dtypes and the user's line.
 

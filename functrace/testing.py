@@ -61,7 +61,7 @@ def numerical_jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Seque
     totals: list[Any] = []
     for k, weight in _WEIGHTS:
         ahead, behind = (tree.leaves(f(*(np.asarray(x + sign * k * step * t) for x, t in zip(primals, tangents)))) for sign in (1, -1))
-        totals = totals or [np.zeros(np.shape(y), np.result_type(y, np.float64) if _inexact(y) else float) for y in ahead]
+        totals = totals or [np.zeros(np.shape(y)) for y in ahead]
         for j, (a, b) in enumerate(zip(ahead, behind)):
             if _inexact(a):
                 totals[j] = totals[j] + weight * (np.asarray(a) - np.asarray(b)) / step
@@ -83,7 +83,8 @@ def _compare(what: str, got: Any, want: Any, rtol: float, atol: float) -> None:
         relative = error / max(abs(want[where]), 1e-300)
         raise CheckError(
             f"{what}: at index {where} the derivative is {got[where]:.8g}, but must be {want[where]:.8g} (relative error {relative:.2g}).\n"
-            "  Mend the rule; without one the function has a kink near the point, or too little precision."
+            "  Mend the rule. If there is none, value, stop_gradient or an isinstance cuts the derivative, or the function has a kink near "
+            "the point, or too little precision."
         )
 
 

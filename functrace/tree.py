@@ -53,8 +53,8 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> type:
 def _sorted_keys(d: Any) -> list[Any]:
     try:
         return sorted(d)
-    except TypeError:
-        return list(d)
+    except TypeError:  # of several types
+        return sorted(d, key=lambda k: (type(k).__qualname__, repr(k)))
 
 
 _DATACLASS = "__dataclass_fields__"
@@ -135,7 +135,7 @@ class TreeDef:
         self.hashed: int | None = None
         self.nodes = nodes
         self.num_leaves = num_leaves
-        self.orders = orders  # insertion order of dicts, by node: kept for printing, not compared
+        self.orders = orders  # by node, not compared: the insertion order of a dict, what tells an aux from equal ones
 
     @property
     def alone(self) -> bool:
@@ -174,12 +174,22 @@ _LEAF = (None, 0, None)
 ONE_LEAF = TreeDef((_LEAF,), 1, {}, itemgetter(0))
 
 
+def exact(x: Any) -> Any:
+    """What tells a leaf `x` from an equal one: its type, and its text, where zeros of either sign are equal.
+
+    >>> import functrace as ft
+    >>> ft.tree.exact(0.0) == ft.tree.exact(-0.0), ft.tree.exact(1) == ft.tree.exact(True)
+    (False, False)
+    """
+    return (type(x), repr(x)) if isinstance(x, (float, complex, np.inexact, frozenset)) else type(x)
+
+
 def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
-    """(children, aux, insertion order) of a container, None for a leaf."""
+    """(children, aux, what of it is not compared: the order of a dict, the types in an aux) of a container, None for a leaf."""
     cls = type(node)
     if cls in _registry:
         children, aux = _registry[cls][0](node)
-        return children, aux, None
+        return children, aux, aux if aux is None else [*builtins.map(exact, leaves(aux))]
     if cls is list or cls is tuple:
         return node, None, None
     if cls is dict or cls is OrderedDict or cls is defaultdict:
@@ -192,7 +202,7 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
         return node, None, None
     if hasattr(type(node), _DATACLASS):
         values, aux = _dataclass_children(node)
-        return values, aux, None
+        return values, aux, [*builtins.map(exact, leaves(aux[1]))] if aux[1] else None
     enter = ENTERING.get(cls.__module__.partition(".")[0])
     return _children(node) if enter is not None and enter(cls) else None
 
@@ -391,9 +401,9 @@ def paths(tree: Any) -> list[str]:
         if found is None:
             out.append(path)
             continue
-        children, aux, order = found
+        children, aux, _ = found
         names: Sequence[str]
-        if order is not None:
+        if isinstance(node, dict) and type(node) not in _registry:
             names = [f"[{k!r}]" for k in aux[0]]
         elif hasattr(node, "_fields"):
             names = [f".{name}" for name in node._fields]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.compile.jit import JitWarning, jit
-from functrace.errors import ControlFlowError
+from functrace.compile.jit import jit
+from functrace.errors import ControlFlowError, JitWarning
 from functrace.transforms.control import cond, fori_loop, map, scan, switch, while_loop
 from functrace.transforms.control_program import recorded
 
@@ -382,6 +382,10 @@ def python_newton(a, x):
     return x
 
 
+def test_a_while_loop_that_does_not_run_does_not_run_its_body():
+    assert while_loop(lambda n: n > 0, lambda n: n // 0, 0) == 0
+
+
 def test_while_loop_under_every_transform():
     a, x = np.array([2.0, 30.0, 1e4]), np.array([1.5, 1.0, 2.0])
 
@@ -590,6 +594,12 @@ def test_a_python_number_takes_the_dtype_that_it_meets_under_jit_and_vmap(name):
     ("wrong", "says"),
     [
         (lambda: scan(lambda c, x: (c, x, 1), 0.0, X), "must return (carry, y)"),
+        (lambda: scan(lambda c, x: np.stack([c, c]), 0.0, X), "must return (carry, y), but returned a ndarray"),
+        (
+            lambda: jit(lambda xs: scan(lambda c, x: (c, {"a": x} if x > 0 else {"b": x}), 0.0, xs))(W),
+            "every y must have the same structure",
+        ),
+        (lambda: fori_loop(np.array([0]), 3, lambda i, c: c, 1.0), "lower must be whole"),
         (lambda: scan(lambda c, x: ((c, c), x), 0.0, X), "the body must return a carry like"),
         (lambda: scan(lambda c, x: (c + x, x), np.float64(0), X), "float64[] before the step and float64[3] after it"),
         (lambda: scan(lambda c, x: ({"a": c["a"] * 1j}, x), {"a": np.ones(2)}, X), "the carry['a'] is float64[2]"),
@@ -605,6 +615,7 @@ def test_a_python_number_takes_the_dtype_that_it_meets_under_jit_and_vmap(name):
         (lambda: ft.grad(lambda x: while_loop(lambda x: x < 3, lambda x: x * 2, x).sum())(np.ones(2)), "cond_fun must return one boolean"),
         (lambda: cond(X > 0, np.sin, np.cos, X), "pred must be one boolean, got bool[6,3]"),
         (lambda: switch(1.5, [np.sin, np.cos], X), "switch: needs one integer"),
+        (lambda: switch(np.array([1]), [np.sin, np.cos], X), "switch: needs one integer"),
         (lambda: ft.vmap(lambda x: cond(x > 0, lambda x: x, lambda x: (x, x), x))(W), "the branches must return the same structure"),
     ],
 )

@@ -196,6 +196,15 @@ def test_a_loop_whose_body_writes_to_what_it_closes_over_is_run_by_python(f):
         np.testing.assert_allclose(mode(X), slope, rtol=1e-6)
 
 
+def test_a_body_may_close_over_a_name_that_has_no_value_yet():
+    def f(x, later=False):
+        total = scan(lambda c, t: (c * factor if later else c + t, None), x, np.arange(3.0))[0]
+        factor = 2.0
+        return total * factor
+
+    assert (f(1.0), ft.grad(f)(1.0), jit(f)(1.0)) == (8.0, 2.0, 8.0)
+
+
 def test_pythons_numbers_stay_weak_as_operands_of_branches_under_jit():
     both = lambda x, s: cond(x.sum() > 0, lambda x, s: x * (2 * s + 1), lambda x, s: x / (s - 3) + np.where(x > 0, s, x), x, s)
     one = lambda x, s: cond(s > 0, lambda x, s: x * (1 / s), lambda x, s: x, x, s)

@@ -240,6 +240,14 @@ def test_python_decides_where_a_program_of_all_ways_is_none(step):
         np.testing.assert_allclose(slope(x), ft.grad(lambda x: f(x, python))(x))
 
 
+@pytest.mark.parametrize("step", [lambda x: np.float32(1) * 2 if x > 0 else x, lambda x: x > 2 if x > 0.5 else x])
+def test_the_ways_of_an_if_may_give_other_dtypes(step):
+    f = lambda xs: control.scan(lambda c, x: (c + x, step(x)), 0.0, xs)
+    program, xs = ft.jit(f), np.array([0.3, -0.7, 1.2])
+    for given in (xs, -xs, xs):
+        np.testing.assert_array_equal(program(given)[1], f(given)[1], strict=True)
+
+
 def test_an_error_that_a_step_raises_is_raised():
     program = ft.jit(lambda x: control.scan(refusing, x, np.array([1.0, 200.0]))[0])
     with pytest.raises(ValueError, match="too large"):

@@ -319,8 +319,9 @@ def test_infinities_have_their_own():
     assert marked(f) in str(caught.value)
 
 
-def test_as_a_decorator():
-    @debug_nans()
+@pytest.mark.parametrize("decorator", [debug_nans, debug_nans()])
+def test_as_a_decorator(decorator):
+    @decorator
     def slope(x):
         return ft.grad(lambda v: np.sum(np.log(v)))(x)
 
@@ -466,6 +467,8 @@ def test_explain_writes_a_page_with_all_numbers_and_lines(tmp_path):
     assert source["lines"][line - source["first"]].strip() == "y = np.exp(x) * (x < 9)"
     found.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page == found.html()
+    with pytest.raises(ValueError, match=r"page.svg' does not end in .html; an explanation is saved as a page"):
+        found.save(tmp_path / "page.svg")
     assert found._repr_html_().startswith("<iframe srcdoc=")
 
 

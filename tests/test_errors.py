@@ -3,11 +3,13 @@
 And it changes nothing: after every error the next call is right.
 """
 
+import dataclasses
 import importlib
 import inspect
 import math
 import os
 import pickle
+import re
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,8 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
 from functrace.core.primitive import Primitive
+from functrace.ops.kinds import bilinear, elementwise, general, linear
+from functrace.ops.registry import TABLE
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +168,7 @@ def test_output_of_no_number():
 
 
 def test_holomorphic_needs_complex():
+    raises(errors.InputTypeError, TypeError, "complex", "float64", line=False, call=lambda: ft.grad(np.abs, holomorphic=True)(1j))
     raises(
         errors.InputTypeError, TypeError, "holomorphic", "complex", line=False, call=lambda: ft.grad(lambda z: z * z, holomorphic=True)(1.0)
     )
@@ -205,8 +210,9 @@ def test_tangent_of_the_wrong_shape_dtype_structure():
     raises(errors.CotangentError, ValueError, "tangent", "(3,)", call=lambda: push(np.ones(2)))
     raises(errors.CotangentError, ValueError, "vector", "2 tangents", line=False, call=lambda: push(X, X))
     raises(errors.CotangentError, ValueError, "tangent", "(3,)", call=lambda: ft.hvp(loss, (X,), (np.ones(2),)))
-    with pytest.raises(TypeError, match="tuples"):
-        ft.jvp(vector, X, X)
+    for primals, tangents in ((X, X), ((X,), X[None]), (X[None], (X,))):
+        with pytest.raises(TypeError, match="tuples"):
+            ft.jvp(vector, primals, tangents)
 
 
 # Conversions that would cut the derivative
@@ -253,6 +259,21 @@ def test_conversions_that_cut_the_derivative(name, transform):
     assert __file__ in message
     if name not in ("np.array of a list",):
         assert line in message or "CUTS" not in message, f"must name {line}: {message}"
+
+
+def test_a_conversion_is_refused_by_what_it_would_lose():
+    raises(errors.ConversionError, TypeError, "differs between the examples", "functrace.map", call=lambda: ft.vmap(math.sin)(X))
+    raises(errors.ConversionError, TypeError, "cut the derivative", call=lambda: ft.grad(lambda x: math.sin(x))(1.0))
+    store = lambda x: _store_scalar(np.ones(1), x)
+    raises(errors.ArrayStoreError, TypeError, "differs between", line=False, call=lambda: ft.vmap(store)(X))
+    with pytest.warns(UserWarning, match="would fix its value in the program"):
+        ft.jit(lambda x: np.array([x, 1.0]))(2.0)
+
+
+def test_an_old_format_takes_the_number_as_an_f_string_does(capsys):
+    assert ft.grad(ft.grad(lambda x: print("%.2f" % x) or x**3))(2.0) == 12.0  # noqa: UP031
+    assert ft.jit(ft.grad(lambda x: print("%5.1f" % x) or x**2))(3.0) == 6.0  # noqa: UP031
+    assert capsys.readouterr().out == "2.00\n  3.0\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python says from 3.11 on which expression of a line it is")
@@ -485,6 +506,24 @@ def test_a_primitive_that_leaves_a_rule_unsaid_is_refused_when_declared():
         raises(errors.MissingRuleError, TypeError, "'half_done'", missing, "kind", call=declare(**rules), line=False)
     Primitive("whole", np.sin, arity=1, vjps=(rule,), jvps=(rule,), batch=batch)
     Primitive("constant", np.sin, arity=1, constant=True, batch=batch)
+
+
+def test_an_op_declared_by_hand_is_checked_there_and_may_be_declared_anew():
+    try:
+        for k in (2, 3):
+            cube = elementwise("cube", None, lambda t, ans, x, k=k: k * t * x * x, fun=lambda x: x**3)
+            assert ft.grad(cube)(2.0) == 4.0 * k and fnp.cube is cube
+        for call in (
+            lambda: elementwise("cube", None, lambda t, x: 3 * t * x * x, fun=lambda x: x**3),
+            lambda: general("cube", lambda x: x**3, lambda t, x: 3 * t * x * x),
+            lambda: linear("twice", lambda x: 2 * x, lambda t: 2 * t, batch=lambda size, x: 2 * x),
+            lambda: bilinear("times", np.multiply, lambda t, ans: t, lambda t, ans: t, batch=lambda *_: None),
+        ):
+            raises(errors.MissingRuleError, TypeError, "a rule of", "Write lambda t, ans, x", call=call)
+        raises(errors.MissingRuleError, TypeError, "'cube'", "fun", call=lambda: elementwise("cube", None, lambda t, ans, x: t))
+        raises(errors.CallError, TypeError, "'sin'", "another name", call=lambda: elementwise("sin", np.sin, lambda t, ans, x: t))
+    finally:
+        TABLE.pop("cube", None)
 
 
 # Custom rules
@@ -722,7 +761,7 @@ def test_what_python_may_do_with_a_traced_value(capsys):
 
     def f(x):
         print(x)
-        print(f"{x:.3f}", f"{x}", "%s" % x)  # noqa: UP031
+        print(f"{x:.3f}", f"{x}", "%s %.1f" % (x, x))  # noqa: UP031
         if x > 1:
             seen["if"] = True
         k = 0
@@ -745,7 +784,7 @@ def test_what_python_may_do_with_a_traced_value(capsys):
 
     assert ft.grad(f)(2.25) == 2.0
     out = capsys.readouterr().out
-    assert out == "2.25\n2.250 2.25 2.25\n"
+    assert out == "2.25\n2.250 2.25 2.25 2.2\n"
     assert seen == {
         "if": True, "while": 2, "int": 2, "bool": True, "round": 2.2, "divmod": [2.0, 0.25], "and": True, "not": False, "max": 4.5,
         "sorted": [2.25, 4.5, 6.75], "in": True, "chain": True,
@@ -782,6 +821,65 @@ def test_what_python_may_do_with_a_traced_array(capsys):
         "len": 3, "shape": ((3,), 1, 3, np.dtype(float), 8, 24), "rest": 2, "in": True, "any": (True, False, True), "isinstance": True,
         "list": [()] * 3, "reversed": [3.0, 2.0, 1.0], "zip": 3, "index": 30, "range": [0, 1], "mask": (2,),
     }  # fmt: skip
+
+
+# Who made the mistake, and where
+
+
+@dataclasses.dataclass
+class Named:
+    w: float
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "words"),
+    [
+        (errors.NonScalarOutputError, lambda: ft.hvp(lambda x: x * 1.0, (X,), (X,)), ["hvp(<lambda>)"]),
+        (errors.IntegerInputError, lambda: ft.hvp(np.sum, (np.arange(3),), (X,)), ["hvp(sum)"]),
+        (errors.NonScalarOutputError, lambda: ft.hessian(lambda x: None)(1.0), ["hessian(<lambda>)"]),
+        (errors.NonScalarOutputError, lambda: ft.value_and_grad(vector)(X), ["value_and_grad(vector)"]),
+        (errors.IntegerInputError, lambda: ft.explain(np.sum, np.arange(3)), ["explain(sum)"]),
+        (errors.CallError, lambda: ft.hvp(1.0, (X,), (X,)), ["hvp(f, (x,), (v,))"]),
+        (errors.ArgnumsError, lambda: ft.grad(lambda x, *, lr: x * lr, argnums=1)(1.0, lr=2.0), ["['x', 'lr']", "argnames='lr'"]),
+        (errors.BatchError, lambda: ft.vmap(lambda x, *, s: x * s)(X, s=2.0), ["functools.partial(f, s=...)"]),
+        (errors.BatchError, lambda: ft.vmap(lambda x, *, s: x)(X, s=np.ones(2)), ["functools.partial(f, s=...)"]),
+        (errors.InputTypeError, lambda: ft.grad(lambda d: d.w)(Named(1.0, "a")), ["field(metadata={'static': True})"]),
+        (errors.ControlFlowError, lambda: ft.map(np.sin, [1.0, 2.0]), ["np.array(...)", "got xs of float64[], float64[]."]),
+        (errors.ConvergenceError, lambda: ft.fixed_point(lambda x: 1 - x, 2.0, maxiter=9), ["fixed_point(<lambda>)", "changed x by 3"]),
+        (errors.CallError, lambda: ft.trace(np.sin, 2.0), ["functrace.trace(f)(x)"]),
+        (errors.CallError, lambda: ft.profile(np.sin, 2.0), ["functrace.profile(f)(x)"]),
+        (errors.CallError, lambda: ft.grad(argnums=1), ["@functools.partial(functrace.grad, argnums=1)"]),
+        (errors.CallError, lambda: ft.checkpoint(), ["write @functrace.checkpoint."]),
+    ],
+)
+def test_the_function_that_was_called_is_named_with_what_to_write(error, call, words):
+    message = raises(error, Exception, *words, call=call, line=False)
+    assert f"At {__file__}:" in message
+
+
+def test_a_transform_leaves_the_errors_of_functions_alone():
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'") as caught:
+        ft.grad(lambda x, y: x)(1.0)
+    assert not isinstance(caught.value, errors.FunctraceError)
+
+
+def test_under_a_solver_of_scipys_the_users_line_is_named():
+    root = pytest.importorskip("scipy.optimize").root
+    raises(errors.IntegerInputError, TypeError, "Start SciPy from floats", call=lambda: root(vector, [1, 1, 1], jac=ft.jacobian(vector)))
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("detach", "stop_gradient"), ("numpy", "value(x)"), ("backward", "grad(f)(x)"), ("groupby", "np.bincount")]
+)
+def test_an_attribute_of_other_libraries_has_a_remedy(name, remedy):
+    def f(x):
+        assert not hasattr(x, name)
+        assert getattr(x, name, 0) == 0
+        return getattr(x, name)
+
+    with pytest.raises(AttributeError, match=f"a traced value has no {name}: .*{re.escape(remedy)}"):
+        ft.grad(f)(1.0)
 
 
 def test_numpys_own_errors_for_arrays():
@@ -916,7 +1014,9 @@ def test_generators_and_threads_keep_the_users_frames():
     assert not any("functrace/core" in f.filename for f in traceback.extract_tb(error.__traceback__))
 
 
-@pytest.mark.parametrize("module", ["numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg"])
+@pytest.mark.parametrize(
+    "module", ["numpy", "numpy.linalg", "numpy.fft", "numpy.polynomial", "scipy.special", "scipy.linalg", "scipy.stats"]
+)
 def test_a_name_that_is_nowhere_does_not_show_our_frames(module):
     if module.startswith("scipy"):
         pytest.importorskip("scipy")

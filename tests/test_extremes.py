@@ -3,6 +3,7 @@
 The oracles are closed forms and asymptotic series, most of them evaluated in exact rational or in higher precision arithmetic.
 """
 
+import tracemalloc
 from fractions import Fraction
 from math import pi
 
@@ -335,3 +336,75 @@ def test_products_beyond_the_floats_have_the_slopes_of_their_factors(x):
     others = [[np.prod(np.delete(x[:n].astype(float), k)) if k < n else 0.0 for k in range(3)] for n in (1, 2, 3)]
     np.testing.assert_allclose(ft.grad(np.prod)(x), np.float32(others[2]), rtol=1e-6)
     np.testing.assert_allclose(ft.grad(lambda x: np.cumprod(x).sum())(x), np.float32(np.sum(others, axis=0)), rtol=1e-6)
+
+
+def test_the_spread_of_large_numbers_close_together():
+    x = np.array([1e7, 1e7 + 4, 1e7 + 8], np.float32)
+    np.testing.assert_allclose(ft.grad(np.std)(x), ft.grad(np.std)(x.astype(float)), rtol=1e-6)
+    for f in (np.nanstd, lambda x: np.std(x, where=np.array([True, True, False])), lambda x: np.std(x, where=x > 0)):
+        value, gradient = ft.value_and_grad(f)(x)
+        assert value == f(x) > 0
+        np.testing.assert_allclose(gradient, ft.grad(f)(x.astype(float)), rtol=1e-6)
+
+
+def test_the_slope_of_fmod_counts_as_fmod_does():
+    assert ft.grad(np.fmod, 1)(50.0, 0.1) == ft.grad(np.remainder, 1)(50.0, 0.1) == -499
+
+
+def test_a_determinant_that_underflows_has_its_cofactors():
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(ft.grad(np.linalg.det)(1e-200 * a) * 1e200, [[3.0, -1.0], [-1.0, 2.0]])
+
+
+def test_geometric_steps_over_all_floats():
+    for sign in (1.0, -1.0):
+        out, pull = ft.vjp(lambda x: np.geomspace(x, sign * 1e200, 3), sign * 1e-200)
+        np.testing.assert_allclose(out, np.geomspace(sign * 1e-200, sign * 1e200, 3))
+        np.testing.assert_allclose(pull(np.array([0.0, 1e-200, 0.0]))[0], 0.5)
+
+
+def test_the_middle_of_large_numbers_does_not_overflow():
+    assert ft.vjp(np.nanmedian, np.array([1.6e308, np.nan]))[0] == 1.6e308
+    halves = np.array([6e4, 6.2e4], np.float16)
+    for f in (np.median, np.nanmedian):
+        assert ft.vjp(f, halves)[0] == f(halves) == np.float16(6.1e4)
+
+
+def test_a_polynomial_without_coefficients_is_zero_at_infinity():
+    assert ft.vjp(lambda x: np.polyval(np.zeros(0), x), np.inf)[0] == np.polyval(np.zeros(0), np.inf) == 0
+
+
+def test_the_slope_of_i0_takes_the_memory_of_its_argument():
+    x, slope = np.linspace(0.0, 700.0, 20_000), ft.grad(lambda x: np.i0(x).sum())
+    slope(x[:2])
+    tracemalloc.start()
+    slope(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * x.nbytes
+
+
+@pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2])
+def test_shares_of_a_large_sum_add_up_to_one(ufunc):
+    np.testing.assert_allclose(ft.grad(ufunc.reduce)(np.full(3, 1e17)), [1 / 3] * 3)
+
+
+@pytest.mark.parametrize("x", [1e-9, -1e-5, 0.3])
+def test_second_derivatives_of_inverse_functions_of_small_numbers(x):
+    check(np.arcsin, x, first=1 / np.sqrt(1 - x * x), second=x / (1 - x * x) ** 1.5, rtol=1e-14)
+    check(np.arccos, x, first=-1 / np.sqrt(1 - x * x), second=-x / (1 - x * x) ** 1.5, rtol=1e-14)
+    check(np.arctanh, x, first=1 / (1 - x * x), second=2 * x / (1 - x * x) ** 2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("y", [1e-9, 1e-5, 2.0])
+def test_the_curvature_of_hypot_where_one_side_is_short(y):
+    h = np.hypot(1.0, y)
+    check(np.hypot, 1.0, y, first=1 / h, second=y * y / h**3, rtol=1e-14)
+    check(np.hypot, 1.0, y, first=y / h, second=1 / h**3, wrt=1, rtol=1e-14)
+
+
+@pytest.mark.parametrize("f", [np.max, lambda x: np.maximum.accumulate(x)[-1]])
+def test_ties_of_half_precision_are_counted_in_single(f):
+    x = np.ones(70_000, np.float16)
+    np.testing.assert_array_equal(ft.grad(f)(x), np.full(len(x), 1 / len(x), np.float16))
+    assert ft.jvp(f, (x,), (x,))[1] == 1

@@ -5,7 +5,7 @@ import pytest
 
 import functrace as ft
 from functrace.compile.bodies import Parts
-from functrace.compile.jit import JitWarning
+from functrace.errors import JitWarning
 from functrace.transforms.control import switch
 from functrace.transforms.control_loops import ScanCall
 from tests.helpers import MODES, alike, same_in
@@ -213,6 +213,14 @@ def test_a_checkpointed_function_must_not_write_to_what_the_tape_keeps(transform
         transform(f)(1.5)
     with pytest.warns(JitWarning, match=refused):
         np.testing.assert_array_equal(ft.jit(f)(1.5), f(1.5))
+
+
+def test_compiled_code_that_wants_to_write_to_what_the_tape_keeps_is_told_from_a_write():
+    def f(x):
+        raise ValueError("buffer source array is read-only")  # Cython's words
+
+    with pytest.raises(ft.errors.CustomRuleError, match="gives compiled code its argument.* read-only.\n.*\n?  Give it a copy"):
+        ft.grad(ft.checkpoint(f))(X)
 
 
 @pytest.mark.parametrize("order", [lambda c, x: c(x) + x, lambda c, x: x + c(x)])

@@ -7,7 +7,7 @@ import pytest
 
 import functrace as ft
 from functrace import tree
-from functrace.compile import blocks, fuse, merge, optimise, passes
+from functrace.compile import blocks, emit, fuse, merge, optimise, passes
 from functrace.compile.capture import capture
 from functrace.compile.jit import jit
 from functrace.ops.registry import TABLE
@@ -30,7 +30,7 @@ def agree(got, want, exact):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.compile.jit.JitWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.errors.JitWarning")
 @pytest.mark.parametrize("name", sorted(of_numpy(TABLE)))
 def test_every_op_replays_as_it_runs(name):
     declared = TABLE[name]
@@ -383,9 +383,21 @@ def test_merged_leaves_products_of_large_matrices_alone_whose_copies_would_cost_
 
 
 def test_merged_leaves_products_alone_whose_axes_are_swapped_otherwise():
-    program = captured(lambda x, y: np.swapaxes(x, 1, 2) @ y + np.swapaxes(x, 0, 2) @ y + y[0, 0], np.ones((2, 2, 2)) * X[0, 0], np.eye(2) * 3)
+    program = captured(
+        lambda x, y: np.swapaxes(x, 1, 2) @ y + np.swapaxes(x, 0, 2) @ y + y[0, 0], np.ones((2, 2, 2)) * X[0, 0], np.eye(2) * 3
+    )
     args = np.arange(8.0).reshape(2, 2, 2), np.array([[1.0, -2.0], [3.0, 5.0]])
     np.testing.assert_array_equal(optimise.optimise(program)(*args)[0], program(*args)[0])
+
+
+def test_a_chain_of_any_length_takes_few_buffers():
+    def chain(x):
+        y = x
+        for _ in range(20):
+            y = np.cos(y) * x
+        return y.sum()
+
+    assert len(emit.Executable(captured(chain, np.ones(1000))).plan.buffers) <= 2
 
 
 def test_constants_of_two_axes_in_a_loop_over_elements():
@@ -422,7 +434,7 @@ def test_products_of_extremes_are_not_regrouped(factor):
         np.testing.assert_allclose(jitted(x, y), 12 * factor, rtol=1e-14)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.compile.jit.JitWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.errors.JitWarning")
 @pytest.mark.parametrize("name", sorted(n for n, d in of_numpy(TABLE).items() if not d.constant))
 def test_the_gradient_of_every_op_replays_as_it_runs(name):
     declared = TABLE[name]

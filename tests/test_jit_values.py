@@ -12,8 +12,8 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace.compile.export import to_python
-from functrace.compile.jit import JitWarning
 from functrace.compile.optimise import optimise
+from functrace.errors import JitWarning
 from tests.helpers import alike
 
 Z = np.array([complex(np.inf, 1), complex(-0.0, -1.0), 1 + 2j])
@@ -357,7 +357,10 @@ PYTHONS = {
     "round": (lambda x: (round(x), round(x, 2), divmod(x, 2), divmod(7, x)), [(2.675,), (2.6751,), (3.5,)]),
     "signs": (lambda x: (np.negative(np.negative(x)), V.astype(np.float32) + -np.negative(x)), [(3.0,), (4.0,)]),
     "large": (lambda n: n * n + 1, [(10**30,), (3,)]),
-    "parts": (lambda z: (z.real, z.imag * X32, np.real(z), np.imag(z), z.conjugate(), z.conjugate() * X32), [(1 + 2j,), (2.5,), (3,), (True,), (3 - 1j,), (1.5,)]),
+    "parts": (
+        lambda z: (z.real, z.imag * X32, np.real(z), np.imag(z), z.conjugate(), z.conjugate() * X32),
+        [(1 + 2j,), (2.5,), (3,), (True,), (3 - 1j,), (1.5,)],
+    ),
     "copies": (lambda n: copy.deepcopy({"n": n})["n"] * X32 + copy.copy(n), [(0.1,), (3.0,), (2,)]),
     "their dtype": (lambda n: [X32.astype(np.result_type(n, dtype)) for dtype in (X32, np.uint8)], [(2.0,), (1j,), (3,)]),
     "an axis": (lambda a: np.sum(np.ones((2, 3)) * (a + 2), axis=a), [(0,), (1,), (-1,), (0,)]),

@@ -8,7 +8,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.compile.jit import JitWarning
+from functrace.errors import JitWarning
 
 
 def huber(x):

@@ -5,9 +5,9 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.compile.jit import JitWarning
 from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
+from functrace.errors import JitWarning
 from tests.helpers import MODES, same_in
 
 X = np.array([0.3, -0.7, 1.2])

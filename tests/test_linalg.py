@@ -363,3 +363,16 @@ def test_oblong_matrices_make_no_large_square_ones(shape):  # 80 GB each
         np.testing.assert_allclose(np.sum(ft.grad(f)(A) * A), -2 * value, rtol=1e-9)
         np.testing.assert_allclose(ft.jvp(f, (A,), (A,))[1], -2 * value, rtol=1e-9)
         np.testing.assert_allclose(np.sum(ft.hvp(f, (A,), (A,)) * A), 6 * value, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("p", [None, 2, -2, 1, -1, np.inf, "fro"])
+def test_the_condition_of_singular_matrices_is_numpys(p):
+    for a in (np.ones((2, 2)), np.zeros((2, 2)), np.stack([SYMMETRIC, np.zeros((3, 3))])):
+        out, pull = ft.vjp(lambda a: np.linalg.cond(a, p), a)
+        np.testing.assert_allclose(out, np.linalg.cond(a, p))
+        slope = pull(np.ones(np.shape(out)))[0]
+        if a.ndim == 3:
+            np.testing.assert_allclose(slope[0], ft.grad(np.linalg.cond)(SYMMETRIC, p))
+            slope = slope[1]
+        np.testing.assert_array_equal(slope, 0)

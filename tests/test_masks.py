@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.ops.registry import TABLE
+from tests.helpers import of_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in (sqrt|log|divide|power|arccos|multiply|exp|arcsin):RuntimeWarning")
 
@@ -198,3 +200,40 @@ def test_the_look_for_nan_says_nothing_of_large_gradients(dtype, size):
     with np.errstate(all="raise"):
         gradient = ft.grad(lambda x: np.sum(x.real) * dtype(size).real)(np.ones(3, dtype))
     np.testing.assert_array_equal(gradient, np.full(3, size, dtype))
+
+
+DIFFERENTIABLE = sorted(name for name, declared in of_numpy(TABLE).items() if not declared.constant)
+
+
+def total(out):
+    return sum(np.sum(np.real(y)) for y in ft.tree.leaves(out) if getattr(y, "dtype", np.dtype(int)).kind in "fc")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_what_was_never_selected_sends_nothing_through_any_op(name):
+    """The op's argument is moved by `sqrt` of zeros, whose derivative is infinite; its result is thrown away."""
+    function, samples = TABLE[name].function, TABLE[name].samples
+    for sample in samples:
+        args = sample.args(np.random.default_rng(0))
+        for k in sample.wrt:
+
+            def f(zeros, k=k, args=args, kwargs=sample.kwargs):
+                moved = ft.tree.map(lambda a, z: a + np.sqrt(z), args[k], zeros)
+                return np.where(total(zeros) > 0, total(function(*args[:k], moved, *args[k + 1 :], **kwargs)), 0.0)
+
+            zeros = ft.tree.map(lambda a: np.zeros(np.shape(a)), args[k])
+            pushed = ft.jvp(f, (zeros,), (ft.tree.map(np.ones_like, zeros),))[1]
+            for got in (*ft.tree.leaves(ft.grad(f)(zeros)), pushed):
+                np.testing.assert_array_equal(got, 0.0)
+
+
+A = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_products_with_other_numbers_keep_apart_what_was_selected():
+    np.testing.assert_array_equal(ft.grad(lambda x: np.where(x.sum() > 0, (A @ np.sqrt(x)).sum(), 0.0))(np.zeros(2)), [0.0, 0.0])
+    rows_ok, x = np.array([True, False]), np.array([[1.0, 4.0], [0.0, 0.0]])
+    got = ft.grad(lambda x: np.where(rows_ok[:, None], np.sqrt(x) @ A, 0).sum())(x)
+    np.testing.assert_allclose(got, [A.sum(1) / (2 * np.sqrt(x[0])), [0.0, 0.0]])
+    assert np.isnan(ft.grad(lambda x: (np.sqrt(x) @ np.array([0.0, 1.0])).sum())(np.zeros(2))[0])  # 0 * inf

@@ -66,7 +66,7 @@ MISTAKES = {
         "data = np.ma.masked_array([1.0, 2.0], [False, True])\n\ndef loss(x):\n    return np.sum(x * data)  # here\n\nft.grad(loss)(np.ones(2))"
     ),
     "a random number around a traced mean": "ft.grad(lambda x: np.random.normal(x, 1.0))(3.0)  # here",
-    "a traced value in an old format": "ft.grad(lambda x: print('%.3f' % x) or x)(3.0)  # here",
+    "a traced value in an old format": "ft.vmap(lambda x: print('%.3f' % x) or x)(np.ones(3))  # here",
     # vmap
     "a list that is batched": "ft.vmap(lambda x: x**2)([1.0, 2.0])  # here",
     "in_axes that is no tuple": "ft.vmap(lambda p: p['w'] * p['b'], in_axes={'w': 0, 'b': None})({'w': np.ones(3), 'b': 2.0})  # here",

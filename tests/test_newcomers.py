@@ -1,5 +1,6 @@
 """What people meet in their first hour: values of other libraries, misspelt names, what is not installed, what the prompt shows."""
 
+import linecache
 import math
 import operator
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +28,22 @@ class Counts(np.ndarray):
         return np.ndarray.__add__(self, other)
 
 
-OTHERS = {"masked": MASKED, "own": np.ones(2).view(Counts)}
+class Units(np.ndarray):
+    """A subclass whose ufuncs are not an array's."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        arrays = all(isinstance(x, (np.ndarray, int)) for x in inputs)
+        return getattr(ufunc, method)(*map(np.asarray, inputs), **kwargs) * 1000 if arrays else NotImplemented
+
+
+class Tables(np.ndarray):
+    """A subclass whose functions are not an array's."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*map(np.asarray, args), **kwargs) * 1000
+
+
+OTHERS = {"masked": MASKED, **{cls.__name__: np.ones(2).view(cls) for cls in (Counts, Units, Tables)}}
 
 
 @pytest.fixture(params=OTHERS)
@@ -55,7 +72,7 @@ def test_an_array_that_computes_otherwise_is_refused(run, other):
 
 def test_a_jitted_function_of_one_runs_as_numpy_does():
     f = ft.jit(lambda x: (x * MASKED).sum())
-    with pytest.warns(ft.compile.jit.JitWarning, match="MaskedArray"):
+    with pytest.warns(ft.errors.JitWarning, match="MaskedArray"):
         assert [f(X), f(X)] == [3.0, 3.0]
 
 
@@ -107,10 +124,12 @@ IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 
         (lambda x: np.arange(0, x, 0.5), "np.linspace"),
         (lambda x: np.full(3, x), "functrace.numpy.full,"),
         (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
-        pytest.param(lambda x: RELU(x), "functrace.numpy.vectorize;", marks=NAMES_OF_CLASSES),
+        pytest.param(lambda x: RELU(x), "Instead use functrace.numpy.vectorize.\n", marks=NAMES_OF_CLASSES),
         (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
-        pytest.param(lambda x: "%.3f" % x, 'f"{x:.3f}"', marks=IN_PYTHONS_WORDS),  # noqa: UP031
+        (lambda x: np.random.default_rng(0).permutation(x * np.ones(3)), "x[rng.permutation(len(x))]"),
+        pytest.param(lambda x: ft.vmap(lambda v: "%.3f" % v)(x * X), 'f"{x:.3f}"', marks=IN_PYTHONS_WORDS),  # noqa: UP031
         (lambda x: np.array([x, x]), "np.stack"),
+        (lambda x: np.ones(2).dot([x, x]), "a @ np.stack(x)"),
         (lambda x: float(x), "np.sin, not math.sin"),
     ],
 )
@@ -247,7 +266,7 @@ def test_a_traced_value_in_a_function_of_tensors_is_told_the_way():
 def test_a_misspelt_name_of_pytorch_is_told_the_nearest(module, name, near):
     with pytest.raises(AttributeError, match=rf"'{name}'.*or did you mean {near}\?$"):
         getattr(module, name)
-    with pytest.raises(AttributeError, match=r"functrace\.custom_vjp$"):
+    with pytest.raises(AttributeError, match=r"autograd\.Function$"):
         getattr(module, "quantize_per_tensor")
 
 
@@ -281,3 +300,34 @@ def test_what_may_be_a_parameter_object_or_an_array_is_differentiated(transform)
         return np.sum(getattr(p, "value", p) ** 2)
 
     np.testing.assert_allclose(transform(f)(np.array([1.0, 2.0])), [2.0, 4.0])
+
+
+def test_completion_offers_what_is_for_users():
+    assert not [n for n in dir(ft) if n.startswith("_") and n[:2] != "__"] and {"nn", "grad", "jit"} <= {*dir(ft)}
+    assert {"core", "ops", "locks", "references", "transforms", "threads"}.isdisjoint(dir(ft))
+    profile = ft.profile(np.sin)(np.ones(3))
+    offered = [n for x in (ft.nn, ft.testing, ft.jit(np.sin), profile) for n in dir(x) if not n.startswith("_")]
+    assert {"relu", "check_grads", "explain", "by_op"} <= {*offered}
+    assert {"another", "derived", "rule", "node", "applied"}.isdisjoint(offered)
+
+
+def test_functools_name_for_forgetting_programs_works():
+    double = ft.jit(lambda x: x * 2)
+    double(1.0), double.cache_clear()
+    assert double.cache_info()["paths"] == 0
+
+
+def test_places_in_a_notebook_are_called_as_the_notebook_calls_them(monkeypatch):
+    file, text = "/tmp/ipykernel_7/123.py", "def f(x):\n    return np.sin(x)\n"
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(True), file))
+    called = SimpleNamespace(format_code_name=lambda name: ("Cell", "In[3]") if name == file else None)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(compile=called)))
+    names = {"np": np}
+    exec(compile(text, file, "exec"), names)
+    f = names["f"]
+    tape = ft.trace(f)(1.0)
+    assert str(tape).splitlines()[1].endswith("# Cell In[3]:2, in f")
+    assert "# Cell In[3]:2, in f: return np.sin(x)" in tape.to_python()
+    assert "Cell In[3]" in str(ft.explain(f, 1.0)) and "tmp" not in tape.draw().svg
+    with pytest.raises(errors.ConversionError, match=r"At .*test_newcomers.py:\d+, in "):
+        ft.grad(lambda x: float(x))(1.0)

@@ -262,3 +262,22 @@ def test_orthogonal_matrices(shape):
 def test_orthogonal_matrices_have_no_preferred_sign():
     signs = [np.sign(nn.orthogonal(k, (3, 3))[0, 0]) for k in random.split(KEY, 400)]
     assert abs(np.mean(signs)) < 0.2
+
+
+def test_the_tail_of_gelu_keeps_its_digits():
+    x = np.array([-4.0, -6.0, -9.0, -11.0])
+    u = np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x * x)
+    gate, slope = 1 / (1 + np.exp(-2 * u)), np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x * x)
+    np.testing.assert_allclose(nn.gelu(x), x * gate, rtol=1e-12)
+    np.testing.assert_allclose(ft.grad(lambda x: nn.gelu(x).sum())(x), gate + 2 * x * gate * (1 - gate) * slope, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_infinities_share_logsumexp_evenly():
+    x = np.array([[1.0, np.inf], [np.inf, np.inf], [1.0, 1.0]])
+    want = [[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]
+    for f in (lambda x: nn.logsumexp(x, axis=1).sum(), lambda x: np.logaddexp.reduce(x, axis=1).sum()):
+        np.testing.assert_array_equal(ft.grad(f)(x), want)
+    g = ft.jit(ft.grad(nn.logsumexp))
+    np.testing.assert_array_equal([g(x[2]), g(x[0])], [want[2], want[0]])
+    assert ft.jvp(nn.logsumexp, (x[0],), (np.array([5.0, 3.0]),))[1] == 3

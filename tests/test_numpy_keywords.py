@@ -568,3 +568,69 @@ def test_lists_of_traced_numbers_in_the_namespace():
         lambda k: fnp.poly([k, 1.0]),
     ):
         ft.check_grads(f, 0.6)
+
+
+@pytest.mark.parametrize("bins", range(2, 13))
+def test_counts_of_numbers_at_the_edges_are_numpys(bins):
+    for low, high in ((-0.3, 0.9), (0.1, 0.7), (0.1, 1.0)):
+        x = np.linspace(low, high, bins + 1)
+        counts, edges = ft.vjp(lambda x: np.histogram(x, bins, weights=np.ones(len(x))), x)[0]  # noqa: B023
+        same(counts, np.histogram(x, bins)[0])
+        np.testing.assert_array_equal(edges, np.histogram(x, bins)[1])
+
+
+def test_each_nan_is_a_value_of_its_own_in_setxor1d():
+    x = np.array([1.0, np.nan, np.nan])
+    same(ft.vjp(lambda x: np.setxor1d(x, [2.0, np.nan]), x)[0], np.setxor1d(x, [2.0, np.nan]))
+
+
+def test_quantiles_of_booleans_are_booleans():
+    x = np.array([[0.4, -0.7, 0.2], [-0.1, 0.3, -0.2]])
+    f = lambda x: np.quantile(x > 0, 0.5, method="lower")
+    assert type(ft.jit(f)(x)) is type(f(x)) is np.bool_
+    np.testing.assert_array_equal(ft.vmap(f)(x), [f(row) for row in x])
+
+
+NOTHING_WRITTEN = {
+    "put": lambda y: np.put(y, [0], []),
+    "put nowhere": lambda y: np.put(y, [], [1.0]),
+    "putmask": lambda y: np.putmask(y, y > 0, []),
+    "place nowhere": lambda y: np.place(y, np.zeros(3, bool), []),
+    "flat": lambda y: setattr(y, "flat", []),
+}
+
+
+@pytest.mark.parametrize("write", NOTHING_WRITTEN.values(), ids=NOTHING_WRITTEN)
+def test_writing_nothing_leaves_an_array_as_it_is(write):
+    def f(x):
+        y = x * 1
+        write(y)
+        return y
+
+    out, pull = ft.vjp(f, np.arange(3.0))
+    same(out, f(np.arange(3.0)))
+    same(pull(np.ones(3))[0], np.ones(3))
+
+
+def test_reduceat_of_no_places_is_empty():
+    for ufunc in (np.add, np.multiply):
+        assert ft.vjp(lambda x: ufunc.reduceat(x, [], axis=1), X)[0].shape == ufunc.reduceat(X, [], axis=1).shape == (3, 0)  # noqa: B023
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("width", [1, (3, 0), (0, 9), (7, 11)])
+def test_odd_reflections_take_no_more_memory_than_they_must(mode, width):
+    pad = lambda x: np.pad(x, width, mode=mode, reflect_type="odd")
+    for x in (Y, X, Y[:1], np.arange(5, dtype=np.uint8)):
+        want = pad(x)
+        got = ft.vmap(pad)(x[None])[0]
+        assert got.dtype == want.dtype
+        same(got, want)
+    same(ft.grad(lambda x: np.sum(pad(x)[: np.ravel(width)[0]]))(np.ones(60_000)).sum(), np.ravel(width)[0])
+
+
+def test_the_places_of_quantiles_are_found_once(monkeypatch):
+    g = ft.grad(lambda x: np.quantile(x, 0.371))
+    want = g(Y)
+    monkeypatch.setattr(np, "quantile", None)  # traced values find ours by name
+    same(ft.grad(lambda x: fnp.quantile(x, 0.371))(Y), want)

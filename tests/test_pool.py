@@ -235,3 +235,21 @@ def test_a_programs_sum_over_rows_is_numpys(axis, rng):
         return np.sum(np.sin(np.sum(x * w, axis)))
 
     np.testing.assert_allclose(ft.jit(ft.value_and_grad(f))(2.0), ft.value_and_grad(f)(2.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, ft.checkpoint, ft.jit], ids=["plain", "checkpoint", "jit"])
+def test_a_number_out_of_a_large_array_is_a_number(around):
+    x = np.linspace(0.1, 1, 1_000_000).reshape(1000, 1000)
+    f = around(lambda x: np.sin(x[0, 0, ...] + 1.0) * np.sum(x))
+    want = np.full(x.shape, np.sin(x[0, 0] + 1))
+    want[0, 0] += np.cos(x[0, 0] + 1) * x.sum()
+    np.testing.assert_allclose(ft.grad(f)(x), want)
+    scanned = ft.grad(lambda x: ft.scan(lambda c, _: (c * 0.5, c[0, 0, ...] + 1.0), x, None, length=2)[1].sum())(x)
+    assert scanned[0, 0] == 1.5 and scanned.sum() == 1.5
+
+
+def test_a_rule_by_hand_sees_a_number_out_of_a_large_array():
+    f = ft.custom_vjp(lambda x: x[0, 0, ...] + 1.0)
+    f.defvjp(lambda x: (x[0, 0, ...] + 1.0, np.shape(x)), lambda shape, g: (np.full(shape, g[...] + 1.0),))
+    x = np.linspace(0.1, 1, 1_000_000).reshape(1000, 1000)
+    np.testing.assert_array_equal(ft.grad(lambda x: f(np.sin(x)))(x), 2 * np.cos(x))

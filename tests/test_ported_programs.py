@@ -7,7 +7,7 @@ import scipy.special
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import random
-from functrace.compile.jit import JitWarning
+from functrace.errors import JitWarning
 from functrace.scipy import special
 from tests.helpers import Python
 

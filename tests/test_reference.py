@@ -16,7 +16,18 @@ from docs import reference
 
 DOCS = reference.FOLDER.parent
 NAMES = list(dict.fromkeys(pair for area in reference.AREAS.values() for pair in reference.names(area)))
-WITHIN = {"compile", "core", "later", "locks", "ops", "pool", "references", "threads", "transforms"}  # modules that users do not import
+WITHIN = {
+    "compile",
+    "core",
+    "later",
+    "locks",
+    "ops",
+    "places",
+    "pool",
+    "references",
+    "threads",
+    "transforms",
+}  # modules that users do not import
 
 
 def thing(module, name):

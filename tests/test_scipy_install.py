@@ -121,6 +121,13 @@ def test_interpolants_after_install(installed):
     assert np.allclose(plain(at), scipy.interpolate.CubicSpline(x, y)(at))
 
 
+def test_what_is_not_covered_does_not_ask_for_what_was_done(installed):
+    with pytest.raises(ft.errors.ConversionError) as caught:
+        ft.grad(lambda x: theirs.norm.fit(x)[0])(np.ones(3))
+    assert "call functrace.scipy.install()" not in str(caught.value)
+    assert "functrace.custom_vjp" in str(caught.value)
+
+
 def test_distances(installed):
     d = scipy.spatial.distance
     x = np.array([[0.0, 1.0], [2.0, 0.5], [2.0, 0.5]])

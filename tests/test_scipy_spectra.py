@@ -91,3 +91,27 @@ def test_a_frequency_is_found_by_its_spectrogram(signal):
 def test_a_detrending_function_is_refused(signal):
     with pytest.raises(ft.errors.UnsupportedError, match="detrend"):
         ft.grad(lambda x: np.sum(signal.welch(x, nperseg=8, detrend=lambda s: s - 1)[1]))(X)
+
+
+@pytest.mark.parametrize("name", ["freqz_sos", "sosfreqz"])
+def test_sections_answer_frequencies_as_the_whole_filter_does(name, signal):
+    sos = scipy_signal.butter(5, 0.3, output="sos")
+    answered = lambda b: getattr(signal, name)(np.concatenate([b, sos[:, 3:]], 1), 9, fs=3.0)
+    for got, want in zip(ft.vjp(lambda b: answered(b)[1], sos[:, :3])[0], getattr(scipy_signal, name)(sos, 9, fs=3.0)[1]):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    whole = lambda b: signal.freqz(*signal.sos2tf(np.concatenate([b, sos[:, 3:]], 1)), 9, fs=3.0)[1]
+    power = lambda f: ft.grad(lambda b: np.sum(np.abs(f(b)) ** 2))
+    np.testing.assert_allclose(power(lambda b: answered(b)[1])(sos[:, :3]), power(whole)(sos[:, :3]), rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="all ones"):
+        ft.vjp(lambda s: getattr(signal, name)(s), 2 * sos)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"precenter": True}, {"normalize": True}])
+@pytest.mark.filterwarnings("ignore:.*precenter:DeprecationWarning")
+def test_the_periodogram_of_uneven_times_is_scipys(kwargs, signal):
+    x, at = np.sort(RNG.uniform(0, 9, size=20)), np.array([0.7, 1.9])
+    got, back = ft.vjp(lambda y, w: signal.lombscargle(x, y, w, **kwargs), X[:20], at)
+    np.testing.assert_allclose(got, scipy_signal.lombscargle(x, X[:20], at, **kwargs), rtol=1e-9)
+    ft.check_grads(lambda y, w: signal.lombscargle(x, y, w, **kwargs), X[:20], at, order=2)
+    with pytest.raises(ft.errors.UnsupportedError, match="floating_mean"):
+        ft.grad(lambda y: signal.lombscargle(x, y, at, floating_mean=True)[0])(X[:20])

@@ -25,6 +25,7 @@ NAMES = [str(f.relative_to(PACKAGE)) for f in FILES]
 
 # Imports run one way: a module may import from its own layer and from those to its left.
 LAYERS = [
+    "places",
     "errors",
     "references",
     "threads",
@@ -45,11 +46,11 @@ LAYERS = [
     "debug",
     "drawing",
     "tapes",
-    "",
     "scipy",
     "random",
     "nn",
     "torch",
+    "",
 ]
 DEPENDENCIES = {"numpy", "typing_extensions"}
 LONG_FILES = {}  # a file over 500 lines, and the reason
@@ -317,6 +318,20 @@ def test_every_error_class_is_raised_somewhere():
     for name, c in inspect.getmembers(errors, inspect.isclass):
         if issubclass(c, errors.FunctraceError) and c is not errors.FunctraceError:
             assert re.search(rf"raise (errors\.)?{name}\(", text), f"{name} is never raised"
+
+
+def test_the_library_declares_nothing_twice():
+    """Users may, in a session; here the second would hide the first."""
+    code = (
+        "import sys\nnames = []\n"
+        "def seen(frame, event, _):\n"
+        "    if event == 'call' and frame.f_code.co_name == 'declare' and 'registry' in frame.f_code.co_filename:\n"
+        "        names.append(frame.f_locals['declared'].name)\n"
+        "sys.setprofile(seen)\nimport functrace.torch\nfrom functrace.scipy import linalg, ndimage, signal, special, stats\n"
+        "from functrace.ops.protocol import load_late\nload_late()\nsys.setprofile(None)\n"
+        "print(len(names) > 500, {n for n in names if names.count(n) > 1})"
+    )
+    assert in_a_fresh_python(code) == "True set()"
 
 
 def test_every_declaration_has_a_sample():

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -156,3 +157,28 @@ def test_what_differs_between_examples_and_decides_on_places_is_refused_under_vm
     }
     with pytest.raises(NotImplementedError, match=f"{name} under vmap: its indices, targets or lengths differ"):
         calls[name]()
+
+
+def test_a_number_of_a_tensor_with_a_history_warns_once():
+    """`float` and `complex`, and lists of such tensors; not `item`, `int` or what has no history."""
+    from functrace.torch import _dtypes
+
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * 2
+    _dtypes.warn_once.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [y.item(), int(y), float(y.detach()), f"{y:.0f}"] == [4.0, 4, 4.0, "4"]
+        with torch.no_grad():
+            float(y)
+    for convert in (float, complex, lambda t: torch.tensor([t, 1.0])):
+        _dtypes.warn_once.cache_clear()
+        with pytest.warns(UserWarning, match="Converting a tensor with requires_grad=True to a scalar") as told:
+            convert(y)
+            convert(y)
+        assert len(told) == 1
+
+
+def test_weight_norm_of_old_says_what_replaces_it():
+    with pytest.warns(FutureWarning, match="in favor of `torch.nn.utils.parametrizations.weight_norm`"):
+        torch.nn.utils.weight_norm(torch.nn.Linear(1, 1))

@@ -108,8 +108,34 @@ def test_a_program_that_asks_for_torchvision_is_told_no_and_one_that_imports_it_
     assert done.stdout == "None\n" and "use scikit-learn's data sets" in done.stderr
 
 
+def test_runs_modules_and_a_prompt_as_python_does(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    for name, text in {
+        "__init__": "import torch",
+        "__main__": "print(__name__, __package__)",
+        "train": "import sys, torch\nfrom . import __name__ as ours\nprint(__name__, ours, sys.argv[1:], torch.ones(1))\n1 / 0\n",
+    }.items():
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+
+    def run(*arguments, given=""):
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        command = [sys.executable, "-m", "functrace.torch", *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        return done.stdout, done.stderr, done.returncode
+
+    assert run("-m", "package") == ("__main__ package\n", "", 0)
+    printed, errors, code = run("-m", "package.train", "a", "b")
+    assert printed == "__main__ package ['a', 'b'] tensor([1.])\n" and code == 1
+    assert errors.count("File ") == 1 and 'train.py", line 4, in <module>' in errors and "ZeroDivisionError" in errors
+    for missing in ("package.absent", "absent.train"):
+        assert run("-m", missing) == ("", f"python -m functrace.torch: No module named {missing}\n", 1)
+    assert "tensor([1.])" in run(given="import torch\ntorch.ones(1)\n")[0]
+
+
 def test_usage(capsys):
-    assert main([]) == 2 and "usage" in capsys.readouterr().out
+    assert main(["-h"]) == 0 and "usage" in capsys.readouterr().out
+    assert main(["-m"]) == 2 and "usage" in capsys.readouterr().err
     assert main(["no-such-file.py"]) == 2 and "can't open file" in capsys.readouterr().err
 
 

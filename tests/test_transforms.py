@@ -475,6 +475,13 @@ def test_complex_gradient_by_differences(rng):
     assert pushed.dtype == np.float64
 
 
+@pytest.mark.parametrize("derivative", [ft.jacrev, ft.jacfwd, ft.hessian])
+def test_blocks_of_derivatives_are_the_callers_own(derivative):
+    assert type(derivative(lambda x: x * x)(3.0)) is np.float64
+    blocks = derivative(lambda x, y: np.sum(x * y * y), (0, 1))(X, X)
+    assert all(block.base is None for block in ft.tree.leaves(blocks))
+
+
 def test_holomorphic():
     z = 0.3 + 0.7j
     close(ft.grad(lambda z: z**3, holomorphic=True)(z), 3 * z**2)
@@ -832,6 +839,16 @@ def test_nondiff_argnums():
     close(ft.vmap(ft.grad(lambda x: power(x, 3)))(X), 3 * X**2)
 
 
+def test_an_array_of_cotangents_is_no_tuple_of_them():
+    @ft.custom_vjp
+    def f(x, y):
+        return np.sum(x * y)
+
+    f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda r, g: g * np.stack([r[1], r[0]]))
+    with pytest.raises(ft.errors.CustomRuleError, match="tuple of 2 cotangents, one for each argument, got float64.2,3"):
+        ft.grad(f)(np.ones(3), np.ones(3))
+
+
 def test_custom_vjp_as_a_method():
     class Layer:
         def __init__(self, k):
@@ -1017,11 +1034,12 @@ def test_checkpoint_puts_the_random_state_back():
         want = np.random.normal(size=3)  # noqa: NPY002
         np.random.seed(3)  # noqa: NPY002
         _, pull = ft.vjp(ft.checkpoint(f), X)
-        after = np.random.normal()  # noqa: NPY002
+        np.random.normal()  # noqa: NPY002
         close(pull(1.0)[0], want)
+        after = np.random.normal()  # noqa: NPY002
         np.random.seed(3)  # noqa: NPY002
-        np.random.normal(size=3)  # noqa: NPY002
-        assert np.random.normal() == after  # the second run did not advance the state  # noqa: NPY002
+        np.random.normal(size=4)  # noqa: NPY002
+        assert np.random.normal() == after  # the second run left the state where it was  # noqa: NPY002
     finally:
         np.random.set_state(before)  # noqa: NPY002
 
@@ -1097,6 +1115,21 @@ def test_trace_shows_the_ops_of_a_gradient():
     assert "cos(" in text and "multiply(" in text
     value = ft.trace(ft.grad(np.sin))(0.0).outputs[0]
     assert value == 1.0
+
+
+def test_a_tape_shows_what_the_program_does_not_what_the_engine_looks_at():
+    tape = ft.trace(ft.grad(lambda x: (x**3).sum()))(X)
+    assert tape.what == "trace(grad(<lambda>))"
+    assert "isfinite" not in str(tape) + tape._repr_html_() + tape.draw().mermaid
+    assert "multiply([1., 1., 1.], %4)" in str(tape) and "5 operations" in tape._repr_html_()
+    source = tape.to_python()
+    assert "'the derivative is not finite here'" in source
+    names = {}
+    exec(source, names)
+    np.testing.assert_array_equal(names["f"](X), 3 * X**2)
+    with pytest.raises(AssertionError, match="not finite"):
+        names["f"](X * np.inf)
+    assert str(ft.trace(lambda x: np.float32(2.0) * x + np.array(3))(1.0)).count("np.") == 0
 
 
 def test_trace_several_results_and_leaves():

@@ -256,6 +256,11 @@ KINKS = {  # the rows of docs/conventions.md: a function, where, and its derivat
     ),
     "`sinc`": (lambda x: np.sinc(x).sum(), [0.0, 1.0], [0.0, -1.0]),
     "`nansum`, `nanmax`, `nanmean` ...": (lambda x: np.nansum(x) + np.nanmax(x) + np.nanmean(x), [1.0, np.nan, 3.0], [1.5, 0.0, 2.5]),
+    "`max`, `maximum`, `maximum.accumulate`, `median`, `quantile` ...": (
+        lambda x: np.max(x) + np.maximum(x[0], x[1]) + np.maximum.accumulate(x)[2] + np.median(x) + np.quantile(x, 0.3),
+        [1.0, np.nan, 3.0],
+        [0.0, 5.0, 0.0],
+    ),
     "`sqrt`": (lambda x: np.sqrt(x).sum(), [0.0, 4.0], [INF, 0.25]),
     "`scipy.stats`: `pdf`, `cdf`, `sf` and their logarithms": (
         lambda x: (

@@ -317,3 +317,9 @@ def test_the_order_of_names_is_that_of_each_dict(names):
     rebuilt = [tree.built(*reversed(tree.flatten(x))) for x in (given, (given,), [[given]])]
     rebuilt.append(tree.built(*reversed(tree.called((given, 2.0), {})))[0])
     assert ["".join(x) for x in (rebuilt[0], rebuilt[1][0], rebuilt[2][0][0], rebuilt[3][0])] == [names] * 4
+
+
+def test_the_order_of_keys_of_several_types_does_not_count():
+    a, b = {1: 1.0, "a": 2.0, (1, 2): 3.0}, {(1, 2): 3.0, "a": 2.0, 1: 1.0}
+    assert tree.structure(a) == tree.structure(b) and tree.leaves(a) == tree.leaves(b)
+    assert tree.map(lambda x, y: x - y, a, b) == {1: 0.0, "a": 0.0, (1, 2): 0.0}

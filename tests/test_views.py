@@ -229,6 +229,18 @@ def test_comparisons_of_lists_that_hold_traced_values(compare):
     assert np.array_equal(ft.vmap(ft.grad(f))(np.array([3.0, 4.0, 3.0])), [2, -1, 2])
 
 
+def test_a_large_array_that_lies_by_columns_is_not_written_to_through_its_copy():
+    def f(x):
+        flat = x.reshape(-1)
+        flat[1] = 7.0
+        return x * 2.0 + flat[1]
+
+    x = np.asfortranarray(np.arange(160_000.0).reshape(400, 400))
+    y, pullback = ft.vjp(f, x)
+    np.testing.assert_array_equal(y, f(x.copy("K")))
+    assert pullback(np.ones_like(x))[0].min() == 2.0
+
+
 @pytest.mark.parametrize("name", ["ascontiguousarray", "asfortranarray", "asanyarray", "asarray_chkfinite", "require", "copy"])
 def test_plain_arrays_are_laid_out_by_numpy(name):
     for x in (X, X.T, X[:, ::2]):

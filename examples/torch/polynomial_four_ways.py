@@ -45,7 +45,7 @@ for _ in range(STEPS):
         for p in parameters:
             p -= RATE * p.grad
             p.grad = None
-show("autograd", loss.item(), *parameters)
+show("autograd", loss.item(), *(p.item() for p in parameters))
 
 
 class LegendrePolynomial3(torch.autograd.Function):

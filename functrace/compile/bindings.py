@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import io
 import os
 import random
 import re
@@ -35,6 +36,7 @@ from functrace.transforms.tracing import ProgramTracer
 
 _LIMIT = 2000  # objects looked at
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
+_SIMPLE = (*_ATOMS, type, types.FunctionType)  # keys that hold nothing
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
 _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState, random.Random)
@@ -296,7 +298,7 @@ class Bindings:
         if base is not None:
             self._bind(f"len({name})" if base is list else f"the keys of {name}", len if base is list else _keys, x)
             get = base.__getitem__.__get__(x)  # not that of a subclass
-            found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _ATOMS)]
+            found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _SIMPLE)]
             found += [
                 self._bind(f"{name}[{k!r}]", get, k) for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
             ]
@@ -319,7 +321,7 @@ class Bindings:
             else:
                 self._bind(f"len({name})", len, inside)
                 found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
-        if hasattr(type(x), "__next__"):
+        if hasattr(type(x), "__next__") and not isinstance(x, io.IOBase):  # which a function may write its log to
             self.closed = type(x).__name__
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
 
@@ -371,12 +373,12 @@ def _root(x: np.ndarray[Any, Any]) -> Any:
 
 
 class Watched:
-    """An array that others could write to. A large one that the program itself reads is locked, or what it is a view of."""
+    """An array that others could write to, and its name. A large one that the program itself reads is locked, or what it is a view of."""
 
-    __slots__ = ("array", "digest", "lock")
+    __slots__ = ("array", "digest", "lock", "name")
 
-    def __init__(self, x: np.ndarray[Any, Any], lock: bool) -> None:
-        self.array, root = x, _root(x)
+    def __init__(self, name: str, x: np.ndarray[Any, Any], lock: bool) -> None:
+        self.name, self.array, root = name, x, _root(x)
         lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or locked(root))
         self.lock = Lock(root) if lock else None
         self.digest = digest(x)
@@ -405,8 +407,9 @@ def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: boo
             one = root is sources[k]  # held by the name, too; a view holds its root
             alone = root.base is None and getrefcount(root) <= IN_LOCAL + own and getrefcount(sources[k]) <= IN_LIST - 1 + own + one
             if not alone:
-                out[id(sources[k])] = Watched(sources[k], True)
+                name, _ = known.get(id(sources[k])) or known.get(id(root)) or (errors.describe(sources[k]), None)
+                out[id(sources[k])] = Watched(name, sources[k], True)
     for key, (name, x) in known.items():
         if key not in out and writeable(x) and not x.dtype.hasobject:
-            out[key] = Watched(x, lock and name.isidentifier())
+            out[key] = Watched(name, x, lock and name.isidentifier())
     return list(out.values())

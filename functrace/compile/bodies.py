@@ -83,7 +83,7 @@ class Scan(Executable):
     def _home(self, v: int, index: int, loop: Loop | None = None, inplace: bool = True) -> str | None:
         """The row of the stack that a result goes to."""
         kind = self.program.kinds[v]
-        if v not in self.rows or kind is None or kind.form != ARRAY or not kind.shape:
+        if v not in self.rows or kind is None or not kind.shape:
             return None
         self.written.add(v)
         return f"w{self.rows[v]}"

@@ -120,7 +120,7 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = tuple("caught consts context count foreign handling instructions kinds modes numbers sources told".split())
+    __slots__ = tuple("asked caught consts context foreign handling instructions kinds modes numbers sources told".split())
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -129,7 +129,7 @@ class Capture(ProgramTrace):
         self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants
         self.sources: list[Any] = []  # arrays that a constant was copied from, or is, and that could be written to
         self.kinds: dict[int, Any] = {}
-        self.count = 0  # of guards
+        self.asked: list[Any] = []  # the user's line of each guard
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
         self.caught: str | None = None  # an error, which other values would not have raised
         self.told: list[str] = []  # values that became text, without a guard
@@ -151,8 +151,8 @@ class Capture(ProgramTrace):
         """`read` of the value of a tracer, as an instruction of the program."""
         found = self.attempt(read, x.below)
         if not self.closed:
-            self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, self.count)))
-            self.count += 1
+            self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, len(self.asked))))
+            self.asked.append(errors.user_place(1))
         return found
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -261,13 +261,14 @@ _WEAK = frozenset((*PYTHON, "where", "strong", "stop_gradient"))
 
 class Captured:
     """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; how it has
-    floating-point errors handled; and the texts of its values.
+    floating-point errors handled; the texts of its values; and the user's lines where Python looked at one.
     """
 
-    __slots__ = ("handling", "outputs", "program", "sources", "told")
+    __slots__ = ("asked", "handling", "outputs", "program", "sources", "told")
 
     def __init__(self, outputs: list[Any], program: Program | None, trace: Capture) -> None:
         self.outputs, self.program, self.sources, self.handling, self.told = outputs, program, trace.sources, trace.handling, trace.told
+        self.asked = trace.asked
 
     def unfit(self, times: int, contents: Sequence[Watched], orders: Iterable[Iterable[Any]]) -> str | None:
         """Why the program, of the last of several runs, with these keys of dicts in its results, can't be replayed."""

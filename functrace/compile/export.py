@@ -28,7 +28,7 @@ from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program as Body
 from functrace.transforms.control_while import WhileCall
 from functrace.transforms.custom import CALL
-from functrace.transforms.naming import Lines, names_of
+from functrace.transforms.naming import CHECK, Lines, names_of
 
 _READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
 _METHODS = ("item", "tolist")
@@ -124,6 +124,7 @@ _SOURCE = {
     "diagonal": "np.diagonal({0}, {p}, -2, -1)",
     "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
     "fix": "np.trunc({0})",
+    "are_singular": "np.isinf(np.linalg.cond({0}, 1))",
     "isin": "np.isin({0}, {1}, {p}, {q}, kind={r})",
     "nanargmax": "np.nanargmax({0}, {p}, keepdims={q})",
     "nanargmin": "np.nanargmin({0}, {p}, keepdims={q})",
@@ -352,7 +353,12 @@ class _Writer:
         text: Callable[[int], str] = lambda k: names[k] if k in names else literal(program.constant(k))
         for i in program.instructions:
             if i.primitive is GUARD:
-                self.line(f"assert {_check(text(i.args[0]), *i.params[:2])}, 'recorded for another branch'")
+                reason = (
+                    "the derivative is not finite here"
+                    if self.depth == 1 and self.where.get(i.args[0]) == CHECK
+                    else "recorded for another branch"
+                )
+                self.line(f"assert {_check(text(i.args[0]), *i.params[:2])}, {reason!r}")
                 continue
             comment = _comment(self.where.get(i.out, "")) if self.depth == 1 else ""
             if comment and comment != self.before:

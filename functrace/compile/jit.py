@@ -27,7 +27,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.ops import blank
 from functrace.pool import Recycled, owned
-from functrace.transforms.arguments import check_taken, listed, name_of, positional
+from functrace.transforms.arguments import check_taken, listed, made_name, name_of, positional
 from functrace.transforms.tracing import argument_names, replaced
 from functrace.transforms.wrapped import Wrapped
 
@@ -42,29 +42,24 @@ _SINGULAR = "divide reciprocal power float_power sqrt log log2 log10 log1p arcta
 _RETURNED = (np.ndarray, np.generic, int, float, complex, bool, str, bytes)
 
 
-class JitWarning(UserWarning):
-    """A jitted function runs without being compiled: the text says why, once for each function. `Jitted.explain()` says it again.
+class _Text(str):
+    """Text that is for people: a session shows it as `print` does."""
 
-    >>> import functrace as ft, warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     f = ft.jit(lambda x: x * 2 if x > 0 else x, max_paths=1)
-    ...     _ = f(1.0), f(-1.0)
-    >>> caught[0].category.__name__
-    'JitWarning'
-    """
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 class _Path:
     """One recorded way through a function: the program as recorded, what runs, and the structure of the result."""
 
-    __slots__ = ("executable", "found", "outdef", "program")
+    __slots__ = ("asked", "executable", "found", "guards", "outdef", "program")
 
-    def __init__(self, program: Program, outdef: Any, donated: Sequence[int] = ()) -> None:
-        self.program, self.outdef = program, outdef
-        guards = [i.params for i in program.instructions if i.primitive is GUARD]  # of a `form`: what may fail in a `try`, and is run again
-        self.found = [found for _, found, _ in guards]
-        self.executable = Executable(optimise(program), "f", () if any(read is form for read, *_ in guards) else donated)
+    def __init__(self, program: Program, outdef: Any, asked: Sequence[Any], donated: Sequence[int] = ()) -> None:
+        self.program, self.outdef, self.asked = program, outdef, asked
+        self.guards = [i for i in program.instructions if i.primitive is GUARD]
+        self.found = [i.params[1] for i in self.guards]
+        fails = any(i.params[0] is form for i in self.guards)  # it may, in a `try`, and is run again
+        self.executable = Executable(optimise(program), "f", () if fails else donated)
 
     def like(self, other: _Path) -> bool:
         return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
@@ -77,6 +72,11 @@ class _Path:
             if not (x.flags.writeable and x.flags.c_contiguous and x.flags.owndata) or any(np.may_share_memory(x, y) for y in others):
                 inputs[k] = x.copy()
         return self.executable(inputs)
+
+    def left(self, number: int, found: Any) -> str:
+        """Where it was left: what Python asked of a value, what it found, and the user's line."""
+        told = errors.describe(found) if isinstance(found, np.ndarray) else repr(found)
+        return f"{self.program.asked(self.guards[number])} found {told}, at {errors.line_of(*self.asked[number])}"
 
 
 class _Variant:
@@ -98,10 +98,10 @@ class _Variant:
         self.arrays: list[Watched] = []
 
     def stale(self) -> str | None:
-        """The name of something outside the function that has changed since it was recorded."""
+        """What has changed outside the function since it was recorded."""
         if self.bindings is not None and (name := self.bindings.changed()) is not None:
-            return name
-        return next((f"the elements of {errors.describe(w.array)}" for w in self.arrays if w.changed()), None)
+            return f"{name} has changed"
+        return next((f"the elements of {w.name} have changed" for w in self.arrays if w.changed()), None)
 
     def sibling(self, path: _Path, number: int, found: Any) -> _Path | None:
         """A path that agrees with `path` up to a guard, where it finds what was found now."""
@@ -130,24 +130,24 @@ class Jitted(Wrapped[P, R]):
         donate_argnums: Sequence[int] = (),
     ) -> None:
         super().__init__(fun)
-        self.static_argnums, self.static_argnames, self.paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
+        self.static_argnums, self.static_argnames, self.max_paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
         self.donate_argnums = donate_argnums
         self._variants: dict[Any, _Variant] = {}
         self._lock = threading.RLock()
         self._log: deque[str] = deque(maxlen=256)
         self._counts = {"hits": 0, "recorded": 0, "eager": 0}
         self._warned = self._handles = False
-        self.derived: dict[Any, Jitted[..., Any]] = {}  # what `nesting` makes of it
+        self._derived: dict[Any, Jitted[..., Any]] = {}  # what `nesting` makes of it
 
-    def another(self, function: Callable[..., Any]) -> Jitted[..., Any]:
+    def _another(self, function: Callable[..., Any]) -> Jitted[..., Any]:
         """A function jitted with the same options."""
-        return Jitted(function, (), (), self.paths, self.no_retrace)
+        return Jitted(function, (), (), self.max_paths, self.no_retrace)
 
     def _made_of(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self.fun, self.static_argnums, self.static_argnames, self.paths, self.no_retrace, self.donate_argnums), {}
+        return (self.fun, self.static_argnums, self.static_argnames, self.max_paths, self.no_retrace, self.donate_argnums), {}
 
     def __repr__(self) -> str:
-        return f"<jit({str(getattr(self, '__qualname__', name_of(self.fun))).rpartition('.')[2]})>"
+        return f"<jit({made_name(self.fun)})>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -176,7 +176,7 @@ class Jitted(Wrapped[P, R]):
                 elif isinstance(x, Tracer):
                     return call_traced(self, args, kwargs)  # type: ignore[no-any-return]
                 else:
-                    specs.append((t, _hashable(x)))
+                    specs.append((tree.exact(x), _hashable(x)))
                     others.append(x)
             key = (treedef, *map(tuple, treedef.orders.values()), tuple(specs), statics)  # dicts of another order may give other results
             variant = self._variants.get(key)
@@ -185,26 +185,26 @@ class Jitted(Wrapped[P, R]):
             if variant.reason is not None:
                 self._counts["eager"] += 1
                 return self._plainly(args, kwargs)  # type: ignore[no-any-return]
-            name = variant.stale()  # before the path is looked up: another thread may record a new one in between
+            stale = variant.stale()  # before the path is looked up: another thread may record a new one in between
             path = variant.last
             if path is None:
-                why = f"{name_of(self.fun)}: a new signature, {', '.join(map(errors.describe, leaves))}"
-            elif name is not None:
+                told = [type(x).__name__ if type(x) in _NUMBERS else errors.short(x) for x in leaves]
+                told += [f"{dict(enumerate(self._places)).get(k, k)}={errors.short(x)}" for k, x, *_ in statics]
+                why = f": a new signature, {', '.join(told)}"
+            elif stale is not None:
                 with self._lock:
                     variant.clear()
-                why = f"{name_of(self.fun)}: {name} has changed"
+                why = f": {stale}"
             else:
                 tried: list[_Path] = []
                 broken: Exception | None = None
-                why = ""
                 while path is not None and path not in tried:
                     try:
                         out = path.run(inputs) if self.donate_argnums else path.executable(inputs)
                     except GuardError as failed:
-                        found = errors.describe(failed.found) if isinstance(failed.found, np.ndarray) else repr(failed.found)
-                        why = f"{name_of(self.fun)} took a new path: guard {failed.number} found {found}"
+                        number, now = failed.number, failed.found
                         tried.append(path)
-                        path = variant.sibling(path, failed.number, failed.found)
+                        path = variant.sibling(path, number, now)
                         continue
                     except Exception as error:
                         broken = error
@@ -217,7 +217,8 @@ class Jitted(Wrapped[P, R]):
                             variant.last = path if path in variant.paths else variant.last
                     self._counts["hits"] += 1
                     return tree.built(path.outdef, out)  # type: ignore[no-any-return]
-            return self._record(variant, leaves, treedef, args, kwargs, others, why)  # type: ignore[no-any-return]
+                why = f" took a new path: {tried[-1].left(number, now)}"
+            return self._record(variant, leaves, treedef, args, kwargs, others, name_of(self.fun) + why)  # type: ignore[no-any-return]
         except Exception as error:
             errors.trim(error)
             raise
@@ -242,7 +243,7 @@ class Jitted(Wrapped[P, R]):
                     f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
                     f"  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
-        return moving, tuple([(k, x, *[(type(y), _hashable(y)) for y in tree.leaves(x)]) for k, x in fixed])
+        return moving, tuple([(k, x, *map(tree.exact, tree.leaves(x))) for k, x in fixed])
 
     def _record(
         self, variant: _Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
@@ -255,10 +256,10 @@ class Jitted(Wrapped[P, R]):
                 "  Call it with shapes and dtypes that it was recorded with, or leave out no_retrace."
             )
         self._log.append(why)
-        if len(variant.paths) >= self.paths or variant.recorded >= 8 * self.paths:
+        if len(variant.paths) >= self.max_paths or variant.recorded >= 8 * self.max_paths:
             variant.clear()
             return self._eager(
-                variant, args, kwargs, f"it took more than {self.paths} paths, or what it reads keeps changing; the last time {why}"
+                variant, args, kwargs, f"it took more than {self.max_paths} paths, or what it reads keeps changing; the last time {why}"
             )
         places = [k for k, x in enumerate(leaves) if type(x) in _NUMBERS or isinstance(x, _ARRAYS) and not isinstance(x, _TEXTS)]
         outdef: list[Any] = []
@@ -304,7 +305,13 @@ class Jitted(Wrapped[P, R]):
         if reason is not None:
             self._refuse(variant, reason)
         else:
-            self._keep(variant, captured, bindings, after, _Path(captured.program, outdef[0], self._donated(treedef, leaves, places)))
+            self._keep(
+                variant,
+                captured,
+                bindings,
+                after,
+                _Path(captured.program, outdef[0], captured.asked, self._donated(treedef, leaves, places)),
+            )
         return outputs
 
     def _keep(self, variant: _Variant, captured: Captured, before: Bindings, bindings: Bindings, path: _Path) -> None:
@@ -348,12 +355,14 @@ class Jitted(Wrapped[P, R]):
         self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
         if not self._warned:
             self._warned = True
-            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", JitWarning, stacklevel=errors.level())
+            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", errors.JitWarning, stacklevel=errors.level())
 
     def clear_cache(self) -> None:
         """Forget all programs, and give back their memory and locks."""
         with self._lock:
-            self._variants, self.derived = {}, {}
+            self._variants, self._derived = {}, {}
+
+    cache_clear = clear_cache  # as `functools` calls it
 
     def _all(self) -> list[_Variant]:
         return list(self._variants.copy().values())  # another thread may add to it
@@ -367,7 +376,7 @@ class Jitted(Wrapped[P, R]):
         """Why the function was recorded, each time; what runs without being compiled; what it does beside returning results."""
         effects = sorted({b.name for v in self._all() for b in v.side_effects})
         lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log.copy())]
-        return "\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects])
+        return _Text("\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects]))
 
     def programs(self) -> list[Program]:
         """The programs as they were recorded."""
@@ -375,16 +384,15 @@ class Jitted(Wrapped[P, R]):
 
     def show(self) -> str:
         """The programs as they run, and the passes that made them: see `functrace.compile.passes`."""
-        return "\n\n".join(path.executable.show() for v in self._all() for path in v.paths)
+        return _Text("\n\n".join(path.executable.show() for v in self._all() for path in v.paths))
 
 
 def _hashable(x: Any) -> Any:
-    """What an argument is looked up by. Zeros of either sign are equal, and sets of 1 and of True."""
     try:
         hash(x)
     except TypeError:
         return id(x)  # which no other object gets: the variant keeps it
-    return (x, repr(x)) if isinstance(x, (float, complex, np.inexact, frozenset)) else x
+    return x
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:

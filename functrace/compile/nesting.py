@@ -43,8 +43,8 @@ class JitCall(Call):
 
     def _derived(self, what: str, moving: Sequence[int], make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         key = (what, self.key, self.treedef, tuple(moving))
-        known = self.jitted.derived
-        return known.get(key) or remembered(known, key, self.jitted.another(make()), self.jitted._lock)  # type: ignore[no-any-return]
+        known = self.jitted._derived
+        return known.get(key) or remembered(known, key, self.jitted._another(make()), self.jitted._lock)  # type: ignore[no-any-return]
 
     def plain(self, leaves: Sequence[Any]) -> Any:
         if any(isinstance(x, Tracer) for x in leaves):
@@ -58,14 +58,14 @@ class JitCall(Call):
     @property
     def refused(self) -> bool:
         """Whether the function was found not to be one that can be recorded."""
-        made = self.jitted.derived.get(("call", self.key, self.treedef, ()))
+        made = self.jitted._derived.get(("call", self.key, self.treedef, ()))
         return made is not None and any(v.reason for v in made._all())
 
     def _check(self, arrays: Sequence[Watched]) -> None:
         """Refuse to run the function once more, for its derivative, where it would be another; what it sets itself does not count."""
-        changed = {f"an array that it reads, {errors.describe(w.array)}," for w in arrays if w.changed()}
+        changed = {f"an array that it reads, {w.name}," for w in arrays if w.changed()}
         if self.bindings.changed():
-            own = [b for made in self.jitted.derived.copy().values() for v in made._all() for b in v.side_effects]
+            own = [b for made in self.jitted._derived.copy().values() for v in made._all() for b in v.side_effects]
             changed |= {b.name for b in self.bindings.bindings if b.changed() and not any(map(b.is_that, own))}
         if changed:
             raise errors.MutatedError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -120,6 +121,14 @@ class Program:
         """The constant of a number."""
         return self.consts[-1 - k]
 
+    def name(self, k: int) -> str:
+        """What a value is called where the program is printed."""
+        return _short(self.constant(k)) if k < 0 else self.names[k] if k < len(self.names) else f"%{k}"
+
+    def asked(self, guard: Instruction) -> str:
+        """What Python asked of a value, as in `float(x)`."""
+        return f"{_short(guard.params[0])}({self.name(guard.args[0])})"
+
     @errors.boundary
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these inputs, arrays or numbers, or traced values, which are taken in the dtypes that were recorded."""
@@ -156,6 +165,8 @@ def _short(x: Any) -> str:
         return errors.describe(x)
     if isinstance(x, tuple):
         return f"({', '.join(map(_short, x))})"
+    if isinstance(x, operator.methodcaller):
+        return str(x.__reduce__()[1][0])
     if callable(x):
         return getattr(x, "__name__", "...")
     return repr(x.item() if isinstance(x, np.ndarray) else x)
@@ -163,9 +174,7 @@ def _short(x: Any) -> str:
 
 def show(program: Program) -> str:
     """A program as text, one instruction a line."""
-
-    def name(k: int) -> str:
-        return _short(program.constant(k)) if k < 0 else program.names[k] if k < len(program.names) else f"%{k}"
+    name = program.name
 
     def typed(k: int) -> str:
         kind = program.kinds.get(k)
@@ -174,7 +183,7 @@ def show(program: Program) -> str:
     lines = [typed(k) for k in range(program.ninputs)]
     for i in program.instructions:
         if i.primitive is GUARD:
-            lines.append(f"guard {_short(i.params[0])}({name(i.args[0])}) is {_short(i.params[1])}")
+            lines.append(f"guard {program.asked(i)} is {_short(i.params[1])}")
         else:
             lines.append(f"{typed(i.out)} = {i.primitive.name}({', '.join([*map(name, i.args), *map(_short, i.params)])})")
     return "\n".join([*lines, f"return {', '.join(map(name, program.outputs))}"])

@@ -59,7 +59,6 @@ class Source:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"np": np, "fail": fail, "same": same, "select": select, "empty": empty}
         self.known: dict[int, str] = {}
-        self.kept: list[Any] = []
 
     def name(self, x: Any, prefix: str = "c") -> str:
         """The name of a constant or function."""
@@ -69,8 +68,7 @@ class Source:
         if name is None:
             name = f"{prefix}{len(self.known)}"
             self.known[id(x)] = name
-            self.names[name] = x
-            self.kept.append(x)
+            self.names[name] = x  # which keeps it, and so its id
         return name
 
     def function(self, p: Primitive) -> str:

@@ -51,7 +51,7 @@ class Primitive:
     - `constant`: piecewise constant, or integer valued; no rules. `multi`: the result is a tuple.
     - `inplace`: for ops that read or write a part of their argument, how the two replays do so in buffers of their own:
       `(pull(cts, mine, g, entry), push(ts, mine, entry))`, true if done. `mine` are the slots whose array nobody else can see.
-    - `linear`: linear in all its floating arguments together. `elementwise`: each element of the result depends on one of each.
+    - `linear`: in all its floating arguments together, or in "each". `elementwise`: each element of the result depends on one of each.
     """
 
     __slots__ = tuple("arity batch constant elementwise fun inplace joint jvps kind linear looks multi name needs op vjps".split())
@@ -69,10 +69,10 @@ class Primitive:
         multi: bool = False,
         joint: bool = False,
         inplace: Any = None,
-        linear: bool = False,
+        linear: bool | str = False,
         elementwise: bool = False,
     ) -> None:
-        missing = ["batch"] if batch is None else []
+        missing = [which for which, x in (("fun", fun), ("batch", batch)) if x is None]
         if not constant:
             missing += [which for which, rules in (("vjps", vjps), ("jvps", jvps)) if rules is None]
             if arity is not None and vjps is not None and jvps is not None and not len(vjps) == len(jvps) == arity:
@@ -124,7 +124,7 @@ def lean(needed: tuple[bool, ...], args: tuple[Any, ...], ans: Any) -> tuple[tup
     if False not in needed:
         return args, ans
     kept = tuple([a if keep or not hasattr(a, "shape") else Aval(a) for a, keep in zip(args, needed[1:])])
-    return kept, ans if needed[0] or isinstance(ans, tuple) else Aval(ans)
+    return kept, ans if needed[0] else Aval(ans)
 
 
 def looks_into(rule: Rule | None, arity: int) -> list[bool]:

@@ -171,14 +171,7 @@ class BatchTracer(Tracer):
 
 
 def value(x: Any) -> Any:
-    """The plain array behind a traced value (all levels of it); anything else unchanged.
-
-    The derivative does not flow through it. Under `vmap` it has the batch axes in front, outermost first.
-
-    >>> import functrace as ft, numpy as np
-    >>> ft.grad(lambda x: x * ft.value(x))(3.0)
-    np.float64(3.0)
-    """
+    """The plain array behind a traced value (all levels of it), with the batch axes in front; anything else unchanged."""
     if not isinstance(x, Tracer):
         return x
     while isinstance(x, Tracer):
@@ -190,7 +183,7 @@ def value(x: Any) -> Any:
 
 
 def bare(x: Any) -> Any:
-    """The same without telling anyone, as it is."""
+    """`value` without a guard, and without a read-only view."""
     while isinstance(x, Tracer):
         x = x.below
     return x

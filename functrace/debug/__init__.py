@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from functrace.core.tracer import Tracer, bare
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
+from functrace.transforms.arguments import Flat, name_of, refuse_tensors
 from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
-from functrace.transforms.derivatives import vjp
+from functrace.transforms.derivatives import Run
 from functrace.transforms.tracing import replaced
 
 __all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]
@@ -68,12 +69,16 @@ class Debugging:
 
         return debugged  # type: ignore[return-value]
 
+    def of(self, f: Any) -> Any:
+        """Itself, or the function that it stands above, as in `@debug_nans`."""
+        return self if f is None else self(f)
+
     def _begin(self) -> AbstractContextManager[Any]:
         run = unwatched()
         if run:
             raise errors.CallError(
                 f"{self._what} begins inside {run}, whose operations are recorded already, and are not seen.\n"
-                f"  Put it around the call: with functrace.{self._what}(): {run}(...), or functrace.{self._what}()({run})."
+                f"  Put it around the call: with functrace.{self._what}(): {run}(...), or functrace.{self._what}({run})."
             )
         return self._start()
 
@@ -180,8 +185,13 @@ def _watching(noun: str, test: Callable[[Any], Any]) -> Iterator[None]:
         yield
 
 
-def debug_nans() -> Debugging:
-    """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator.
+@overload
+def debug_nans(f: None = None) -> Debugging: ...
+@overload
+def debug_nans(f: _F) -> _F: ...
+@errors.boundary
+def debug_nans(f: Any = None) -> Any:
+    """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator of a function `f`.
 
     The error names the op, its operands, the line of your program, and for a derivative the line of the op that it belongs to. A
     NaN that a selection throws away, as `where(x > 0, sqrt(x), 0)` does in its derivative, is none. What is not traced is NumPy's
@@ -200,17 +210,22 @@ def debug_nans() -> Debugging:
       the cotangent of argument 0: float64[] = nan
       Keep the operands where the op and its derivative are finite: np.where or np.maximum before it. [FT119, docs/errors.md]
     """
-    return Debugging("debug_nans", lambda: _watching("a NaN", np.isnan))
+    return Debugging("debug_nans", lambda: _watching("a NaN", np.isnan)).of(f)
 
 
-def debug_infs() -> Debugging:
-    """Raise at the first op, forwards or backwards, that makes an infinity: see `debug_nans`.
+@overload
+def debug_infs(f: None = None) -> Debugging: ...
+@overload
+def debug_infs(f: _F) -> _F: ...
+@errors.boundary
+def debug_infs(f: Any = None) -> Any:
+    """Raise at the first op, forwards or backwards, that makes an infinity, in `with` or as a decorator of `f`: see `debug_nans`.
 
     >>> import functrace as ft, numpy as np
-    >>> ft.grad(ft.debug_infs()(lambda x: np.exp(x)))(2.0).round(3)
+    >>> ft.debug_infs(ft.grad(np.exp))(2.0).round(3)
     np.float64(7.389)
     """
-    return Debugging("debug_infs", lambda: _watching("an infinity", np.isinf))
+    return Debugging("debug_infs", lambda: _watching("an infinity", np.isinf)).of(f)
 
 
 class _Checks(Watch):
@@ -281,8 +296,13 @@ def _checking() -> Iterator[None]:
         )
 
 
-def checks() -> Debugging:
-    """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator.
+@overload
+def checks(f: None = None) -> Debugging: ...
+@overload
+def checks(f: _F) -> _F: ...
+@errors.boundary
+def checks(f: Any = None) -> Any:
+    """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator of a function `f`.
 
     Every rule gives a result that fits what it belongs to; no array that a rule looks into was changed since; and, when the context
     ends, no traced value is left over from a call that has ended.
@@ -301,7 +321,7 @@ def checks() -> Debugging:
       It was made at <doctest functrace.debug.checks[2]>:2, in <lambda>.
       Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array. [FT107, docs/errors.md]
     """  # noqa: E501
-    return Debugging("checks", _checking)
+    return Debugging("checks", _checking).of(f)
 
 
 def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any]:
@@ -312,10 +332,12 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     def leaves(*xs: Any, **kwargs: Any) -> Any:
         nonlocal result
         result = f(*xs, **kwargs)
+        refuse_tensors(f"{what}({name_of(f)})", tree.leaves(result), "Return x.numpy().")
         return [x for x in tree.leaves(result) if hasattr(x, "dtype") and x.dtype.kind in "fc"]
 
-    out, pullback = vjp(leaves, *args, **kwargs)
-    return result, out, pullback([np.ones(np.shape(y), y.dtype)[()] for y in out])
+    flat = Flat(what, leaves, args, kwargs, range(len(args)))
+    run = Run(what, flat, False)
+    return result, run.out, tuple(flat.rebuild(run.pull([np.ones(np.shape(y), y.dtype)[()] for y in run.out])))
 
 
 @errors.boundary
@@ -349,13 +371,14 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
       y : 2.
     """
     errors.check_call("explain(f, *args)", f, args=args or kwargs)
+    refuse_tensors(f"explain({name_of(f)})", tree.leaves((args, kwargs)), "functrace.draw(f(x)) draws a tensor's history.")
     recording = Recording(f, args, kwargs)
     with np.errstate(all="ignore"), watched(recording, masked=True):
         _, out, grads = _ones("explain", f, args, kwargs)
     return Explanation(recording, out, grads)
 
 
-@errors.boundary
+@errors.transform
 def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 
@@ -374,6 +397,7 @@ def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
 
     @errors.wraps(f, "profile")
     def profiled(*args: Any, **kwargs: Any) -> Profile:
+        refuse_tensors(f"profile({name_of(f)})", tree.leaves((args, kwargs)), "Use Python's cProfile for what tensors do.")
         found = Profile()
         start = time.perf_counter()
         with watched(found):

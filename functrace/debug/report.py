@@ -184,7 +184,11 @@ class Explanation:
     html = to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file."""
+        """Write the page to a file, whose name ends in .html."""
+        if not (found := os.fspath(path)).lower().endswith((".html", ".htm")):
+            raise ValueError(
+                f"explain: {found!r} does not end in .html; an explanation is saved as a page.\n  functrace.draw makes pictures."
+            )
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_html())
 
@@ -192,5 +196,5 @@ class Explanation:
         """The page in a frame of its own, so that it meets nothing else in a notebook."""
         from html import escape
 
-        style = "width:100%;height:46rem;border:1px solid #8884;border-radius:8px"
+        style = f"width:100%;height:{min(46, 22 + 2 * len(self.forward))}rem;border:1px solid #8884;border-radius:8px"
         return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}" title="explain({escape(self.what)})"></iframe>'

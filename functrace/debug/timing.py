@@ -59,6 +59,9 @@ class Profile(Watch):
         self._jitted: dict[int, tuple[Any, Any, Any]] = {}
         super().__init__()
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - {*vars(Watch), "applied", "finish"})  # what a run calls is for no one else
+
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k != "applied"}  # a copy is of what was found
 
@@ -135,7 +138,10 @@ class Profile(Watch):
 
     def __str__(self) -> str:
         if not self.entries:
-            return "Nothing was traced: profile a function that is differentiated, batched or jitted, or one with floating-point arguments."
+            return (
+                "Nothing was traced: profile a function that is differentiated, batched or jitted, or one with floating-point arguments. "
+                "For tensors use cProfile."
+            )
         out = [self._summary()]
         for title, head, rows in self._tables():
             widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head) - 1)]

@@ -10,6 +10,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import bare
 from functrace.debug.watch import plain
+from functrace.transforms.tracing import FEW, numbers_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SAMPLE = 1 << 14  # elements that a histogram looks at
@@ -28,8 +29,8 @@ def brief(x: Any) -> str:
     a = plain(x)
     if a is None:
         return errors.describe(bare(x))
-    if a.size <= 6:
-        return np.array2string(a, precision=4, separator=", ", max_line_width=10**6).replace("\n", "")
+    if a.size <= FEW:
+        return numbers_text(a)
     odd = _odd(a)
     if a.dtype.kind in "iuf":
         finite = a[np.isfinite(a)] if odd else a
@@ -43,7 +44,7 @@ def brief(x: Any) -> str:
 def full(x: Any) -> str:
     """A value on a few lines: all numbers of up to 48; of more their mean, spread and histogram."""
     a = plain(x)
-    if a is None or a.size <= 6 and a.ndim < 2:
+    if a is None or a.size <= FEW and a.ndim < 2:
         return ""
     if a.size <= 48:
         return np.array2string(a, precision=4, separator=", ", max_line_width=90, suppress_small=True)

@@ -157,7 +157,7 @@ def _graph_of(target: Any, args: tuple[Any, ...], backward: bool) -> Graph:
         return _graph.program(programs[-1], f"jit({getattr(target, '__name__', 'f')})")
     if callable(target):
         errors.check_call("draw(f, *args)", args=args)
-        return _graph_of(taped(target, args, {}), (), backward)
+        return _graph_of(taped(target, args, {}, "draw"), (), backward)
     raise errors.InputTypeError(
         f"draw: an object of type {type(target).__name__} can't be drawn.\n"
         "  Give a tape (functrace.trace(f)(x)), a function and its arguments, or a tensor of functrace.torch that requires grad."

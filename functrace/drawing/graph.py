@@ -20,7 +20,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
 from functrace.transforms.custom import CALL, is_float
-from functrace.transforms.naming import Lines, names_of
+from functrace.transforms.naming import Lines, checks, names_of
 from functrace.transforms.tracing import constant_text, parameter_names
 
 
@@ -89,14 +89,6 @@ def kind_text(x: Any) -> str:
     return " × ".join(map(errors.describe, x)) if isinstance(x, tuple) else errors.describe(x)
 
 
-def number_text(x: Any) -> str:
-    """A constant or parameter as short as may be."""
-    x = value(x)
-    if isinstance(x, np.dtype) or (isinstance(x, (np.ndarray, np.generic)) and x.shape == ()):
-        return str(x)
-    return constant_text(x)
-
-
 def _is_inline(x: Any) -> bool:
     """Whether a constant is short enough to be written in the box of its op."""
     return not (hasattr(x, "shape") and np.shape(x) != ()) and not isinstance(x, (list, tuple, dict))
@@ -106,14 +98,14 @@ def _call_text(primitive: Primitive, operands: Sequence[str], params: tuple[Any,
     """An op with its parameters, and its operands where some are numbers: `sum(axis=0)`, `multiply(·, 2)`."""
     if primitive.name == "call":
         return str(params[0])
-    shown = [n + number_text(p) for n, p in zip(parameter_names(primitive, len(params)), params)]
+    shown = [n + constant_text(p) for n, p in zip(parameter_names(primitive, len(params)), params)]
     shown = [s for s in shown if s not in ("axis=None", "keepdims=False", "mode='reduced'")]
     inner = [*operands, *shown] if any(o != "·" for o in operands) else shown
     return f"{primitive.name}({', '.join(inner)})" if inner else primitive.name
 
 
 def _like(primitive: Primitive, params: tuple[Any, ...], operands: Sequence[str], kind: str) -> tuple[Any, ...]:
-    return primitive.name, tuple(map(number_text, params)), tuple(o == "·" for o in operands), kind
+    return primitive.name, tuple(map(constant_text, params)), tuple(o == "·" for o in operands), kind
 
 
 def _function(tape: Tape) -> str:
@@ -135,7 +127,9 @@ def places(tape: Tape) -> list[tuple[str, tuple[tuple[int, str], ...]]]:
 def forward(tape: Tape) -> Graph:
     """The ops of a tape, as they ran."""
     where = {entry[1]: place for entry, place in zip(tape.entries, places(tape))}
-    return program(program_of(tape), _function(tape), names=names_of(tape), where=where)
+    recorded, hidden = program_of(tape), {tape.entries[row][1] for row in checks(tape)}
+    recorded.instructions = [i for i in recorded.instructions if i.out not in hidden]
+    return program(recorded, _function(tape), names=names_of(tape), where=where)
 
 
 DEEP = 3  # loops in loops that are drawn, each in the box of the one that it is in
@@ -190,10 +184,10 @@ def program(
             starts.append(made[k] if k >= 0 else (constants.get(id(x), -1), ""))
         if i.primitive is GUARD:
             read, found, _ = i.params
-            word = f"{getattr(read, '__name__', 'value')}: {number_text(found)}"
+            word = f"{getattr(read, '__name__', 'value')}: {constant_text(found)}"
             box = graph.add(Box("guard", [word], f"the program is replayed where {word}", ("guard", word), ordered=True))
         else:
-            operands = [number_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
+            operands = [constant_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
             call, (line, calls) = _call_text(i.primitive, operands, i.params), (where or {}).get(i.out, ("", ()))
             like = _like(i.primitive, i.params, operands, kinds.get(i.out, ""))
             hint = f"{told(i.out)} = {call}" + (f"\n{source(line)}" if line else "")
@@ -205,7 +199,7 @@ def program(
     for n, k in enumerate(compiled.outputs):
         title = outputs[n] if outputs else f"output {n}" if len(compiled.outputs) > 1 else "output"
         constant = k < 0 and _is_inline(compiled.constant(k))
-        shown = f"constant {number_text(compiled.constant(k))}" if constant else kinds.get(k, "")
+        shown = f"constant {constant_text(compiled.constant(k))}" if constant else kinds.get(k, "")
         box = graph.add(Box("output", [title, shown], f"{title} : {shown}"))
         if k >= 0:
             graph.join(made[k][0], box, made[k][1], told(k))

@@ -5,7 +5,8 @@
 3. In each layer boxes and bends are ordered by the barycentre of their neighbours, in sweeps down and up; the order with the fewest
    crossings is kept (counted as inversions).
 4. Across, each wants to stand at the mean of its neighbours. Given the order and the least distances this is an isotonic regression,
-   solved exactly for a layer at a time by pooling adjacent violators (Ayer et al., Ann. Math. Stat. 26, 1955, 641-647).
+   solved exactly for a layer at a time by pooling adjacent violators (Ayer et al., Ann. Math. Stat. 26, 1955, 641-647). In the last
+   sweeps the bends of an arrow, and the boxes of the longest way down, are drawn towards one line.
 
 Nothing recurses; the time is near linear in boxes and bends.
 """
@@ -13,7 +14,7 @@ Nothing recurses; the time is near linear in boxes and bends.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ def place(sizes: Sequence[Point], arrows: Sequence[tuple[int, int]], ordered: Se
         above[v].append((u, port))
         below[u].append((v, port))
     rows = _order(rows, above, below, widths)
-    x = _across(rows, above, below, widths, len(sizes), _longest(chains))
+    x = _across(rows, above, below, widths, len(sizes), [*_longest(chains), _spine(len(sizes), links)])
     shift = min((x[k] - widths[k] / 2 for k in range(len(bends))), default=0.0)
     x = [v - shift for v in x]
     tops, bottoms = _down(rows, sizes, below, x)
@@ -181,6 +182,20 @@ def _crossings(rows: Sequence[Sequence[int]], below: Sequence[Sequence[tuple[int
     return total
 
 
+def _spine(boxes: int, links: Iterable[tuple[int, int]]) -> list[int]:
+    """The longest way down through boxes alone: what the picture hangs on."""
+    length, after = [0] * boxes, [-1] * boxes
+    for u, v in sorted(links, reverse=True):
+        if v < boxes and u < boxes and length[v] >= length[u]:
+            length[u], after[u] = length[v] + 1, v
+    k = max(range(boxes), key=length.__getitem__, default=-1)
+    spine = []
+    while k >= 0:
+        spine.append(k)
+        k = after[k]
+    return spine
+
+
 def _longest(chains: Sequence[Sequence[int] | None]) -> list[list[int]]:
     """Of the chains that begin alike the longest."""
     found: dict[int, list[int]] = {}
@@ -198,7 +213,7 @@ def _across(
     boxes: int,
     chains: Sequence[list[int]],
 ) -> list[float]:
-    """The middle of each box and bend. In the last sweeps the bends of a chain want to be straight below one another."""
+    """The middle of each box and bend. In the last sweeps those of a chain want to be straight below one another, boxes a little."""
     x = [0.0] * len(widths)
     for row in rows:
         at = 0.0
@@ -211,13 +226,13 @@ def _across(
     line: dict[int, float] = {}
     for sweep in range(sweeps):
         if 2 * sweep > sweeps:
-            for chain in chains:
+            for chain in filter(None, chains):
                 mean = sum(x[k] for k in chain) / len(chain)
                 line.update((k, mean) for k in chain)
         for row in rows if sweep % 2 == 0 else rows[::-1]:
             wanted, weights = [], []
             for k in row:
-                pulls = [(line[k], 40.0)] if k in line else []
+                pulls = [(line[k], 40.0 if k >= boxes else 2.0)] if k in line else []
                 for near, sign in ((above[k], -1.0), (below[k], 1.0)):
                     for u, port in near:
                         straight = 8.0 if u >= boxes and k >= boxes else 2.0 if u >= boxes or k >= boxes else 1.0

@@ -7,7 +7,7 @@ from html import escape
 
 from functrace.core.tape import Tape
 from functrace.drawing.svg import clean
-from functrace.transforms.naming import names_of
+from functrace.transforms.naming import checks, names_of
 from functrace.transforms.tracing import returned, rows
 
 ROWS = 200  # of the table; of more ops the first and the last are shown
@@ -56,6 +56,7 @@ def _shape(x: object) -> str:
 
 def to_html(tape: Tape, picture: str) -> str:
     """The table, and the picture below, each in a frame that scrolls if it is large."""
+    count = len(tape.entries) - len(checks(tape))
     frame = "overflow:auto;max-height:{}px;margin:.3em 0 1em"
-    title = f"<div><b>{escape(clean(tape.what))}</b> : {len(tape.entries)} operation{'s' if len(tape.entries) != 1 else ''}</div>"
+    title = f"<div><b>{escape(clean(tape.what))}</b> : {count} operation{'s' if count != 1 else ''}</div>"
     return f'<div>{title}<div style="{frame.format(420)}">{table(tape)}</div><div style="{frame.format(900)}">{picture}</div></div>'

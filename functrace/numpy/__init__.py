@@ -92,8 +92,10 @@ def __getattr__(name: str) -> Any:
         globals()[name] = _import_module(f"functrace.numpy.{name}")
     elif name == "emath":
         globals()[name] = _Namespace(_numpy.emath, "emath.")
-    else:
+    elif hasattr(_numpy, name):
         globals()[name] = _made(name)
+    else:
+        return _made(name)  # which may be declared anew
     return globals()[name]
 
 

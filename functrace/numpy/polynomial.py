@@ -8,12 +8,14 @@ np.float64(1.0)
 
 from typing import TYPE_CHECKING, Any
 
+from functrace.errors import boundary as _boundary
 from functrace.ops.polynomials import polynomial as _polynomial
 
 if TYPE_CHECKING:
     from numpy.polynomial import *  # noqa: F403
 else:
 
+    @_boundary
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.primitive import Rule
+from functrace.core.tracer import bare
 from functrace.ops.create import number
 from functrace.ops.elementwise import logistic
 from functrace.ops.index import selected, where
@@ -33,14 +34,18 @@ def _elu(x: Any, alpha: Any) -> Any:
     return number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
 
 
+def _near(x: Any) -> Any:
+    return np.clip(x, -30, 30)  # beyond, the gate is 0 or 1, while the cube might overflow
+
+
 def _gate(x: Any) -> Any:
     """What `gelu` multiplies by."""
-    near = np.clip(x, -10, 10)  # beyond, tanh is 1, while the cube might overflow
-    return 0.5 * (1 + np.tanh(_GELU * near * (1 + _CUBE * near**2)))
+    near = _near(x)
+    return logistic(2 * _GELU * near * (1 + _CUBE * near**2))
 
 
 def _gelu_slope(t: Any, _ans: Any, x: Any) -> Any:
-    gate, near = _gate(x), np.clip(x, -10, 10)
+    gate, near = _gate(x), _near(x)
     return t * (gate + 2 * _GELU * near * gate * (1 - gate) * (1 + 3 * _CUBE * near**2))
 
 
@@ -104,6 +109,14 @@ def _logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
     return out if keepdims else np.squeeze(out, axis=axis)[()]
 
 
+def _shares(ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    """Of each number in the sum: even ones of +inf. A program that was recorded where there was none gives NaN, and so is recorded anew."""
+    if np.any(bare(ans) == np.inf):
+        top = expand(ans, axis, x.ndim, keepdims) == np.inf
+        x = np.where(top, np.where(x == np.inf, 0, -np.inf), x).astype(x.dtype)
+    return softmax(x, axis, True)
+
+
 softmax = _along("softmax", _softmax, _softmax_rule, _softmax_rule)
 log_softmax = _along(
     "log_softmax",
@@ -114,8 +127,8 @@ log_softmax = _along(
 logsumexp = _along(
     "logsumexp",
     _logsumexp,
-    lambda g, _ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * softmax(x, axis, True),
-    lambda t, _ans, x, axis, keepdims: np.sum(t * softmax(x, axis, True), axis=axis, keepdims=keepdims),
+    lambda g, ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims),
+    lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),
 )
 
 COMPOSED = frozenset(

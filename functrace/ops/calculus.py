@@ -72,7 +72,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any 
 @implements(np.ediff1d, [one(4), one(2, 3), one(3, to_begin=1.0, to_end=[2.0, 3.0])])
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     a = reshape(lift(ary), -1)
-    begin, end = ([] if x is None else [reshape(lift(x), -1).astype(a.dtype)] for x in (to_begin, to_end))
+    begin, end = ([] if x is None else [cast(reshape(lift(x), -1), a.dtype, "same_kind")] for x in (to_begin, to_end))
     return concatenate([*begin, a[1:] - a[:-1], *end], 0)
 
 
@@ -348,8 +348,13 @@ def _i0(x: Any, n: int) -> Any:
     top = float(np.fmax.reduce(abs(x), axis=None, initial=0.0))
     count = 4 * (16 + int(min(top, 700.0) ** 0.5 * 8)) + n
     c = np.cos((np.arange(count) + 0.5) * (np.pi / 2 / count))
-    y = x[..., None].astype(float) * c
-    return (np.mean(c**n * (np.sinh(y) if n % 2 else np.cosh(y)), axis=-1)).astype(x.dtype)[()]
+    even, y = np.sinh if n % 2 else np.cosh, x.astype(float).reshape(-1)
+    step = max(1, _NODES // count)  # so many at a time, or x would take hundreds of times its memory
+    means = [np.mean(c**n * even(y[k : k + step, None] * c), axis=-1) for k in range(0, max(y.size, 1), step)]
+    return np.concatenate(means).astype(x.dtype).reshape(x.shape)[()]
+
+
+_NODES = 1 << 16
 
 
 def _family(name: str, fun: Any) -> Any:

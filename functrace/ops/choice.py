@@ -15,7 +15,7 @@ _MANY = 2048  # elements from which on it is worth the calls
 
 
 def _as_bits(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The bits of an array of this shape that lies in order, or is repeated, or of a number; None for what is neither."""
+    """The bits of `x` if it is contiguous, broadcast, or a number; else None."""
     if type(x) in (int, float):
         x = np.asarray(x, dtype)
     elif not isinstance(x, (np.ndarray, np.generic)) or x.dtype != dtype or x.shape not in ((), shape):

@@ -75,6 +75,4 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     flat = low == high  # asked of each example of a batch
     if np.any(value(flat)):
         low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
-    steps = np.arange(int(bins) + 1) / int(bins)
-    steps = steps.astype(a.dtype if a.dtype.kind in "fc" else np.float64)
-    return low * (1 - steps) + high * steps
+    return np.linspace(low, high, int(bins) + 1, dtype=a.dtype if a.dtype.kind in "fc" else np.float64)

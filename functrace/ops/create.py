@@ -32,7 +32,7 @@ def operand(x: Any) -> Any:
 
 def number(x: Any) -> Any:
     """`x`, a scalar if it has no axes: what NumPy's functions return, where `np.where` and `np.reshape` make arrays."""
-    return x if x.shape else +x
+    return x if x.shape else x[()]
 
 
 def as_numpy(x: Any) -> Any:

@@ -176,20 +176,21 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
     """Whether each running extreme is the one before it, and the share in it of an element: 0, or 1 over the number of ties."""
-    same = (ans == shifted(ans, axis, np.nan)).astype(ans.dtype)
-    chosen = x == ans
-    count = recurrence(same, chosen.astype(ans.dtype), params=(axis,))
+    before, dtype = shifted(ans, axis, np.nan), np.float32 if ans.dtype == np.float16 else ans.dtype
+    same = ((ans == before) | (before != before)).astype(dtype)
+    chosen = (x == ans) | (x != x)
+    count = recurrence(same, chosen.astype(dtype), params=(axis,))
     return same, (chosen, np.where(count == 0, 1, count))
 
 
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
     same, (chosen, count) = _shares(ans, x, axis)
-    return selected(chosen, _back(same, g / count, axis))
+    return typed(selected(chosen, _back(same, g / count, axis)), g.dtype)
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
     same, (chosen, count) = _shares(ans, x, axis)
-    return recurrence(same, selected(chosen, t), params=(axis,)) / count
+    return typed(recurrence(same, typed(selected(chosen, t), same.dtype), params=(axis,)) / count, t.dtype)
 
 
 def _running_extreme(ufunc: Any) -> Any:

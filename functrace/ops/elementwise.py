@@ -106,7 +106,7 @@ _WRAPPED: Any = {
     "samples": [Sample(lambda rng: (rng.uniform(-9, -8.1, size=3), rng.uniform(3, 3.9)), wrt=(0, 1))],
 }
 remainder = elementwise("remainder", np.remainder, same, lambda t, _ans, x, y: -t * np.floor_divide(x, y), **_WRAPPED)
-fmod = elementwise("fmod", np.fmod, same, lambda t, _ans, x, y: -t * np.trunc(x / y), **_WRAPPED)
+fmod = elementwise("fmod", np.fmod, same, lambda t, ans, x, y: -t * np.rint((x - ans) / y), **_WRAPPED)
 
 # exponents and logarithms
 exp = elementwise("exp", np.exp, lambda t, ans, _x: t * ans)
@@ -160,12 +160,11 @@ def _slope(x: Any, root: Any, inverse: Any, cofunction: Any) -> Any:
     return cofunction(inverse(x)) if x.dtype.kind == "c" else root(x)
 
 
-arcsin = elementwise(
-    "arcsin", np.arcsin, lambda t, _ans, x: t / _slope(x, lambda x: np.sqrt((1 - x) * (1 + x)), np.arcsin, np.cos), domain=_UNIT
-)
-arccos = elementwise(
-    "arccos", np.arccos, lambda t, _ans, x: -t / _slope(x, lambda x: np.sqrt((1 - x) * (1 + x)), np.arccos, np.sin), domain=_UNIT
-)
+# cos(arcsin(x)), whose own slope cancels at small x if it is found step by step
+_coroot: Any = undeclared("coroot", lambda x: np.sqrt((1 - x) * (1 + x)), lambda t, ans, x: -t * x / ans)
+
+arcsin = elementwise("arcsin", np.arcsin, lambda t, _ans, x: t / _slope(x, _coroot, np.arcsin, np.cos), domain=_UNIT)
+arccos = elementwise("arccos", np.arccos, lambda t, _ans, x: -t / _slope(x, _coroot, np.arccos, np.sin), domain=_UNIT)
 arctan = elementwise("arctan", np.arctan, lambda t, _ans, x: t / (1 + x * x))
 sinh = elementwise("sinh", np.sinh, lambda t, _ans, x: t * np.cosh(x))
 cosh = elementwise("cosh", np.cosh, lambda t, _ans, x: t * np.sinh(x))
@@ -178,7 +177,8 @@ arccosh = elementwise(
     domain=(1.2, 3.0),
     samples=[Sample(lambda rng: (np.array([-2 + 0.3j, 0.5 - 1j, -1.5 - 2j]),))],
 )
-arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / ((1 - x) * (1 + x)), domain=_UNIT)
+_below_one: Any = undeclared("one_minus_square", lambda x: (1 - x) * (1 + x), lambda t, _ans, x: t * (-2 * x))
+arctanh = elementwise("arctanh", np.arctanh, lambda t, _ans, x: t / _below_one(x), domain=_UNIT)
 deg2rad = elementwise("deg2rad", np.deg2rad, lambda t, _ans, _x: t * (np.pi / 180))
 radians = elementwise("radians", np.radians, lambda t, _ans, _x: t * (np.pi / 180))
 rad2deg = elementwise("rad2deg", np.rad2deg, lambda t, _ans, _x: t * (180 / np.pi))
@@ -219,6 +219,15 @@ heaviside = elementwise(
 )
 
 
+_cosine: Any = undeclared(  # x / hypot(x, y), which is known, and whose slope is not found through it: that cancels
+    "cosine",
+    lambda x, y, norm: _direction(x, norm),
+    lambda t, _ans, x, y, norm: t * _cosine(y, x, norm) * _planar(y, x, y),
+    lambda t, _ans, x, y, norm: -t * _cosine(y, x, norm) * _planar(x, x, y),
+    None,
+)
+
+
 def _direction(x: Any, ans: Any) -> Any:
     """x / ans, and 0 where ans is 0: the zero subgradient of a norm."""
     zero = ans == 0
@@ -228,8 +237,8 @@ def _direction(x: Any, ans: Any) -> Any:
 hypot = elementwise(
     "hypot",
     np.hypot,
-    lambda t, ans, x, _y: t * _direction(x, ans),
-    lambda t, ans, _x, y: t * _direction(y, ans),
+    lambda t, ans, x, y: t * _cosine(x, y, ans),
+    lambda t, ans, x, y: t * _cosine(y, x, ans),
     note="zero subgradient at (0, 0)",
 )
 

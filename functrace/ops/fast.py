@@ -180,10 +180,13 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                     b, slots, needed = trace.constant(y, of_x[-1]), (x.slot, -1), of_x
                     if b is y and _asked(y, x):
                         return NotImplemented
-                    b = recycled(b)
+                    if type(b) is np.ndarray and b.size > LARGE:
+                        b = recycled(b)
             elif type(y) is TapeTracer and not isinstance(x, Tracer):
                 trace, b, slots, needed = y.owner, y.below, (-1, y.slot), of_y
-                a = x if type(x) in NUMBERS else recycled(trace.constant(x, of_y[1]))
+                a = x if type(x) in NUMBERS else trace.constant(x, of_y[1])
+                if type(a) is np.ndarray and a.size > LARGE:
+                    a = recycled(a)
             else:
                 try:
                     if elementwise and type(x) is BatchTracer:

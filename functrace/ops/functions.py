@@ -133,29 +133,29 @@ def sum_(
 @implements((np.max, np.amax), _RANKED)
 def max_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.max`; ties share the derivative evenly."""
-    return _extreme("max", a, axis, keepdims, initial, where)
+    return _extreme(_reduce.max_, np.maximum, a, axis, keepdims, initial, where)
 
 
 @implements((np.min, np.amin), _RANKED)
 def min_(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
     """`np.min`; ties share the derivative evenly."""
-    return _extreme("min", a, axis, keepdims, initial, where)
+    return _extreme(_reduce.min_, np.minimum, a, axis, keepdims, initial, where)
 
 
-def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Any:
+def _extreme(reduce: Any, of_two: np.ufunc, a: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Any:
     a, keepdims = lift(a), kept(keepdims)
     if initial is None or initial is ABSENT:
         if where is not True:
-            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify 'initial'")
-        return (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
+            what = f"reduction operation {of_two.__name__}"
+            raise ValueError(f"{what} does not have an identity, so to use a where mask one has to specify 'initial'")
+        return reduce(a, axis, keepdims)
     initial = begun(initial, a.dtype)
     if not a.size:
         shape = np.empty(a.shape, bool).any(axis, keepdims=keepdims).shape
         return broadcast_to(initial, shape) if shape else initial
     if where is not True:
         a = _index.where(picked(where, a), a, initial)
-    best = (_reduce.max_ if name == "max" else _reduce.min_)(a, axis, keepdims)
-    return (np.maximum if name == "max" else np.minimum)(best, initial)
+    return of_two(reduce(a, axis, keepdims), initial)
 
 
 @implements(

@@ -150,9 +150,8 @@ mirror: Any = general(
 
 
 def _hermitian_ones(x: Any) -> Any:
-    mirrored = np.conjugate(np.swapaxes(x, -1, -2)) if x.dtype.kind == "c" else np.swapaxes(x, -1, -2)
     scale = np.maximum.reduce(np.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
-    return np.logical_and.reduce(np.abs(x - mirrored) <= 64 * _precision(x) * scale, axis=(-2, -1), keepdims=True)
+    return np.logical_and.reduce(np.abs(x - adjoint(x)) <= 64 * _precision(x) * scale, axis=(-2, -1), keepdims=True)
 
 
 _are_hermitian = undeclared_constant("are_hermitian", _hermitian_ones)  # an op: a program decides anew, and looks at no matrix

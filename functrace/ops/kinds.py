@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
 from functrace.ops.fast import fast, raised
@@ -72,11 +73,23 @@ def _broadcasting(op: list[Op], own: int = 0) -> Callable[..., Any]:
     return rule
 
 
+def _takes(name: str, rules: Sequence[Rule | None], arity: int) -> None:
+    """Refuse a rule that takes too few arguments: it would fail in a replay, where nobody sees of which op it is."""
+    for rule in filter(None, rules):
+        if len(looks_into(rule, arity)) <= arity:
+            args = ", ".join("xyzuvw"[:arity])
+            raise errors.MissingRuleError(
+                f"a rule of {name!r} takes {rule.__code__.co_argcount} arguments, and is given {arity + 2}.\n"
+                f"  Write lambda t, ans, {args}: ... (and behind them the parameters, if the op has any)."
+            )
+
+
 def _draw(domain: Domain, arity: int, shapes: tuple[tuple[int, ...], ...]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
     ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
     return lambda rng: tuple(rng.uniform(lo, hi, size=s) for (lo, hi), s in zip(ranges, shapes))
 
 
+@errors.boundary
 def elementwise(
     name: str,
     numpy: Any,
@@ -106,12 +119,14 @@ def elementwise(
 
 def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None, squared: Op | None = None) -> Op:
     """An elementwise op for use in rules, not for users: it has all the rules, but no name in `functrace.numpy`."""
+    _takes(name, (*maps, *(jvps or ())), len(maps))
     cell: list[Op] = []
     primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_broadcasting(cell), elementwise=True)
     cell.append(fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None))
     return primitive.op
 
 
+@errors.boundary
 def constant(
     name: str,
     numpy: Any,
@@ -139,8 +154,13 @@ def undeclared_constant(name: str, fun: Op) -> Op:
     return op
 
 
+stopped = undeclared_constant("stop_gradient", lambda x: x)
+
+
+@errors.boundary
 def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], inplace: tuple[Op, Op] | None = None) -> Op:
     """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x."""
+    _takes(name, (transpose,), 1)
     cell: list[Op] = []
 
     def jvp(t: Any, _ans: Any, _x: Any, *params: Any) -> Any:
@@ -160,10 +180,12 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], in
     return primitive.op
 
 
+@errors.boundary
 def bilinear(
     name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], params: bool = False, inplace: tuple[Op, Op] | None = None
 ) -> Op:
     """An op linear in each of two arrays: the transpose in each; `batch(size, flags, args, params)`."""
+    _takes(name, transposes, 2)
     cell: list[Op] = []
 
     def first(t: Any, _ans: Any, _x: Any, y: Any, *params: Any) -> Any:
@@ -172,7 +194,7 @@ def bilinear(
     def second(t: Any, _ans: Any, x: Any, _y: Any, *params: Any) -> Any:
         return cell[0](x, t, *params)
 
-    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, inplace=inplace)
+    primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, inplace=inplace, linear="each")
     cell.append(fast(primitive, params))
     return primitive.op
 
@@ -210,6 +232,7 @@ def _transposed(rule: Rule | None, arity: int) -> Rule | None:
     return jvp
 
 
+@errors.boundary
 def general(
     name: str,
     fun: Op,
@@ -226,6 +249,7 @@ def general(
     are the transposes of the cotangent rules; without `batch` the examples are taken one by one, unless the op `stacks`, that is
     takes leading axes, which broadcast, in front of so many of its own. `linear`: in all together.
     """
+    _takes(name, (*vjps, *(jvps or ())), len(vjps))
     cell: list[Op] = []
     primitive = Primitive(
         name,

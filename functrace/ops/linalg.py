@@ -17,13 +17,14 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops import products
 from functrace.ops.contract import matmul
-from functrace.ops.create import lift, typed
+from functrace.ops.create import lift, number, typed
 from functrace.ops.decompositions import _svd, inverse_op, svd, svdvals
 from functrace.ops.functions import ABSENT
 from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
+from functrace.ops.reduce import others
 from functrace.ops.registry import Sample, given, implements, normal, one
 from functrace.ops.statistics import as_float
 
@@ -95,6 +96,8 @@ def _inverted(x: Any) -> tuple[Any, Any]:
         with np.errstate(all="ignore"):
             inverse = np.linalg.inv(x)
             condition = np.linalg.norm(x, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
+            size = np.abs(np.linalg.det(x))
+            condition = np.where((size >= np.finfo(x.dtype).tiny) & (size < np.inf), condition, np.inf)
     except np.linalg.LinAlgError:
         return np.zeros(x.shape[:-2], bool), None
     return condition < np.finfo(x.dtype).eps ** -0.5, inverse
@@ -111,14 +114,6 @@ def _inverse(x: Any) -> Any:
     return inverse if regular.all() else None
 
 
-def _others(s: Any) -> Any:
-    """The products of all the other elements of the last axis, without division."""
-    one = np.ones((*s.shape[:-1], 1), s.dtype)
-    before = np.cumprod(np.concatenate([one, s[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([one, s[..., :0:-1]], axis=-1), axis=-1)
-    return before * after[..., ::-1]
-
-
 def _cofactors(ans: Any, x: Any) -> Any:
     """The derivative of det: ans times the transposed inverse, and for singular matrices the cofactors without division."""
     n = x.shape[-1]
@@ -130,7 +125,7 @@ def _cofactors(ans: Any, x: Any) -> Any:
         minors = np.linalg.det(x[..., kept[:, None, :, None], kept[None, :, None, :]])
         return minors * (1 - 2 * (np.add.outer(np.arange(n), np.arange(n)) % 2)).astype(x.real.dtype)
     u, s, vh = _svd(x, False)
-    return conj((u * (_others(s) * conj(np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :]) @ vh)
+    return conj((u * (others(s, s.ndim - 1) * conj(np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :]) @ vh)
 
 
 _det: Any = general(
@@ -234,8 +229,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = ABSE
 
 
 def _cut(a: Any, rcond: Any, s: Any, hermitian: bool = False) -> Any:
-    """The pseudo-inverse without the smaller of the singular values `s`. Where one of them is not zero, to which directions they belong
-    depends on `a` too.
+    """The pseudo-inverse without the small singular values `s`. If a dropped one is not zero, the subspace dropped depends on `a` as
+    well.
     """
     largest = np.max(s, axis=-1, keepdims=True, initial=0)
     rounding, traced = max(a.shape[-2:]) * np.finfo(s.dtype).eps, isinstance(rcond, Tracer)
@@ -370,18 +365,28 @@ def _graded(p: Any) -> Sample:
     return Sample(lambda rng: (np.array([[2.0, 0.5, -0.4], [0.6, 4.0, 0.5], [-0.5, 0.7, 7.0]]) + 0.02 * rng.normal(size=(3, 3)),), {"p": p})
 
 
+_are_singular = undeclared_constant("are_singular", lambda x: np.isinf(np.linalg.cond(x, 1)))
+
+
 @implements(
     np.linalg.cond,
     [*_ANY, *(_graded(p) for p in (None, 2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf))],
 )
 def cond(x: Any, p: Any = None) -> Any:
+    """`np.linalg.cond`: infinite where it divides by nothing, with a derivative of 0."""
     x = lift(x)
     if x.ndim < 2 or not x.size:
         np.linalg.cond(np.empty(x.shape), p)  # which says what is wrong
     if p in (None, 2, -2):
         s = svdvals(x)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
+        over, under = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
+        singular = under == 0
+        return number(np.where(singular, np.inf, over / np.where(singular, 1, under)))
+    singular = _are_singular(x)
+    if not np.any(value(singular)):
+        return norm(x, p, axis=(-2, -1)) * norm(_inv(x), p, axis=(-2, -1))
+    inverse = _inv(np.where(singular[..., None, None], np.eye(x.shape[-1], dtype=x.dtype), x))
+    return number(np.where(singular, np.inf, norm(x, p, axis=(-2, -1)) * norm(inverse, p, axis=(-2, -1))))
 
 
 _rank = undeclared_constant("linalg.matrix_rank", lambda x, tol, symmetric, rtol: np.linalg.matrix_rank(x, tol, symmetric, rtol=rtol))

@@ -24,6 +24,7 @@ from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import found, rules
 from functrace.ops.ufuncs import with_axes
+from functrace.ops.writing import cycled
 
 
 def repeats(x: Tracer) -> bool:
@@ -202,8 +203,9 @@ def _flat(self: Any) -> Any:
 
 def _set_flat(self: Any, v: Any) -> None:
     """`x.flat = v`: the elements of `v`, again and again."""
-    v = np.ravel(lift(v))
-    _inplace.setitem(_flat(self), ..., v[np.resize(np.arange(v.size), self.size)])
+    new = cycled(v, self, self.size)
+    if new is not None:
+        _inplace.setitem(_flat(self), ..., new)
 
 
 def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
@@ -248,7 +250,7 @@ for _class in Tracer, BatchTracer:
 
 def _without(name: str, reason: str) -> property:
     def missing(_self: Any) -> NoReturn:
-        raise AttributeError(f"a traced value has no {name}: {reason}.\n  That of the plain value is functrace.value(x).{name}.")
+        raise AttributeError(f"a traced value has no {name}: {reason}.")
 
     return property(missing)
 
@@ -256,7 +258,16 @@ def _without(name: str, reason: str) -> property:
 for _reason, _names in REFUSED.items():
     for _name in re.findall(r"ndarray\.([a-z]\w+)", _names):
         if not hasattr(Tracer, _name):
-            setattr(Tracer, _name, _without(_name, _reason))
+            setattr(Tracer, _name, _without(_name, f"{_reason}.\n  That of the plain value is functrace.value(x).{_name}"))
+for _names, _reason in {
+    "backward grad requires_grad": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
+    "detach": "use functrace.stop_gradient(x)",
+    "numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
+    "iloc loc": "it is an array: use x[i]",
+    "groupby": "it is an array: np.bincount(labels, x) sums by group",
+}.items():
+    for _name in _names.split():
+        setattr(Tracer, _name, _without(_name, _reason))
 setattr(Tracer, "flat", property(_flat, _set_flat))  # noqa: B010  # without NumPy's docstring
 for _name, _get in {
     "real": lambda self: linked(e.real(self), self, REAL) if self.dtype.kind == "c" else self,

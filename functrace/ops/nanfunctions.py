@@ -13,7 +13,7 @@ from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
 from functrace.ops.inplace import complex_of
 from functrace.ops.out import store
 from functrace.ops.registry import Sample, given, implements
-from functrace.ops.statistics import RANKED, REDUCED, as_float, degrees, over, prod, root, squares
+from functrace.ops.statistics import RANKED, REDUCED, all_equal, as_float, degrees, over, prod, root, squares
 
 Axis = Any
 _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
@@ -110,12 +110,13 @@ def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: A
         a = as_float(a, dtype)
     filled, chosen = _filled(as_float(a), where, 0.0)
     mean = None if mean is ABSENT else lift(mean).astype(filled.dtype)
-    total, n, centre = squares(filled, axis, kept(keepdims), chosen, mean)
+    total, n, _ = squares(filled, axis, kept(keepdims), chosen, mean)
+    flat = all_equal(filled, axis, kept(keepdims), chosen)
     few = n <= ddof
     if not np.any(value(few)):
-        return over(total, n - ddof), centre
+        return over(total, n - ddof), flat
     warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=4)
-    return _nan_if(few, over(total, np.where(few, 1, n - ddof))), centre
+    return _nan_if(few, over(total, np.where(few, 1, n - ddof))), flat
 
 
 def _inexact(a: Any, dtype: Any) -> Any:

@@ -48,7 +48,9 @@ def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stretched: bool = False) -> Any:
-    """What `out=target` asks for: `target[...] = result`, if shape (`stretched`: broadcast) and dtype fit, and the target."""
+    """What `out=target` asks for: `target[...] = result`, if `target` is an array whose shape (`stretched`: after
+    broadcasting) and dtype fit.
+    """
     if not isinstance(target, Tracer) and isinstance(result, Tracer):
         in_place = "Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
         instead = "Call the function of functrace.numpy." if _in_numpy() else in_place

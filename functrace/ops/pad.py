@@ -122,8 +122,7 @@ def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[
         raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
     if mode in ("edge", "wrap", "reflect", "symmetric"):
         if kwargs.get("reflect_type", "even") == "odd":
-            weights = np.pad(np.eye(n), ((left, right), (0, 0)), mode=mode, reflect_type="odd")  # type: ignore[call-overload]
-            return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), weights.T.astype(x.dtype)), -1, axis)
+            return concatenate(_odd(x, axis, left, right, mode), axis)
         places = np.pad(np.arange(n), (left, right), mode=mode)  # type: ignore[call-overload]
         return _extended(x, places, left, axis)
     if mode == "constant":
@@ -140,6 +139,23 @@ def _pad_axis(x: Any, axis: int, left: int, right: int, mode: str, kwargs: dict[
         side = typed(side, x.dtype)
         sides.append(np.broadcast_to(side, (*x.shape[:axis], width, *x.shape[axis + 1 :])))
     return concatenate([sides[0], x, sides[1]], axis)
+
+
+def _odd(x: Any, axis: int, left: int, right: int, mode: str) -> list[Any]:
+    """The array between its sides, at each place of which there is an element, and so much of the first and of the last: those add to 1."""
+    n, ndim = x.shape[axis], len(x.shape)
+    ends = np.zeros((2, n), int)
+    ends[0, 0] = ends[1, -1] = 1
+    of_ends = np.pad(ends, ((0, 0), (left, right)), mode=mode, reflect_type="odd")  # type: ignore[call-overload]
+    places = np.pad(np.arange(n), (left, right), mode=mode)  # type: ignore[call-overload]
+    sides = []
+    for part in slice(left), slice(left + n, None):
+        shares = of_ends[:, part]
+        side = index(x, along(axis, places[part])) * as_line((1 - shares.sum(0)).astype(x.dtype), axis, ndim)
+        for share, end in zip(shares.astype(x.dtype), (slice(1), slice(n - 1, n))):
+            side = side + as_line(share, axis, ndim) * index(x, along(axis, end)) if share.any() else side
+        sides.append(side)
+    return [sides[0], x, sides[1]]
 
 
 def _pair(values: Any, axis: int, ndim: int) -> tuple[Any, Any]:

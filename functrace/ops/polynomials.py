@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import handle
-from functrace.ops.create import lift
+from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.rebased import ModuleOf, later, rebased, steady
 from functrace.ops.registry import Declared, Sample, apart, declare, each, given, implements, normal, one
 
@@ -72,6 +73,43 @@ def polydiv(u: Any, v: Any) -> Any:
 
 
 _polydiv = later("polydiv", lambda: rebased(np.polydiv))
+
+
+@implements(
+    np.vander,
+    [
+        one(3),
+        one(3, N=2),
+        one(2, N=4, increasing=True),
+        one(2, N=1),
+        one(0),
+    ],
+)
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """`np.vander`; the powers are repeated products, right at 0 to every order."""
+    x = typed(lift(x), common_dtype(x, np.dtype(int)))
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    columns = [np.ones(x.shape, x.dtype)]
+    for _ in range(1, x.shape[0] if N is None else N):
+        columns.append(x if len(columns) == 1 else columns[-1] * x)
+    if N == 0 or not x.shape[0]:
+        return np.zeros((x.shape[0], x.shape[0] if N is None else N), columns[0].dtype)
+    return np.stack(columns if increasing else columns[::-1], axis=1)
+
+
+@implements(np.polyval, [each((3,), (2,)), each((1,), (2, 2)), each((4,), ())])
+def polyval(p: Any, x: Any) -> Any:
+    """`np.polyval`, by Horner's rule."""
+    if isinstance(x, np.poly1d):
+        raise errors.UnsupportedError("polyval: a polynomial of a polynomial needs plain coefficients.")
+    p, x = lift(getattr(p, "coeffs", p)), lift(x)
+    y: Any = np.zeros(x.shape, x.dtype)[()]
+    for k in range(p.shape[0]):
+        y = y * x + p[k]
+    return y
+
+
 _WEIGHTED = Sample(lambda rng: (apart((5, 2))(rng)[0], 3, None, None, rng.random(5)), wrt=(4,))
 _WITHIN = Sample(lambda rng: (apart((5, 2))(rng)[0], (2, 3), [(-1.0, 1.0), (0.0, 2.0)], True, rng.random(5)), wrt=(4,))
 _note = "counts are constant in the sample, and linear in `weights`; edges move with the data's extremes"
@@ -81,7 +119,6 @@ _steady("histogram_bin_edges", [Sample(apart((5,)), {"bins": 3}), Sample(apart((
 
 polynomial: Any = ModuleOf("numpy.polynomial")
 FAMILIES = {"polynomial": "poly", "chebyshev": "cheb", "legendre": "leg", "hermite": "herm", "hermite_e": "herme", "laguerre": "lag"}
-CLASSES = ("Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre")
 _X, _DATA = (3,), Sample(lambda rng: (np.linspace(-1, 1, 6), rng.normal(size=6), 2), {"w": np.arange(1.0, 7.0)}, (0, 1))
 _SIGNATURES: dict[str, list[Sample]] = {
     **{operation: [_PAIR] for operation in ("add", "sub", "mul", "div")},

@@ -1,4 +1,4 @@
-"""NumPy's products of vectors, matrices and tensors, over the primitives of `contract`; and polynomials."""
+"""NumPy's products of vectors, matrices and tensors, over the primitives of `contract`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.locks import is_sparse
 from functrace.ops.contract import contraction, matmul
-from functrace.ops.create import common_dtype, lift, typed
+from functrace.ops.create import lift
 from functrace.ops.elementwise import multiply
 from functrace.ops.functions import reshape
 from functrace.ops.gauge import conj
 from functrace.ops.kinds import align, bilinear
 from functrace.ops.protocol import stamp
-from functrace.ops.registry import Sample, implements, normal, one
+from functrace.ops.registry import Sample, implements, normal
 
 _BOTH = (0, 1)
 
@@ -97,7 +97,10 @@ def _axes(axes: Any, m: int, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     first, second = ones
     if len(first) != len(second):
         raise ValueError("shape-mismatch for sum")
-    return tuple(int(normalize(k, m)) for k in first), tuple(int(normalize(k, n)) for k in second)
+    over = tuple(int(normalize(k, m)) for k in first), tuple(int(normalize(k, n)) for k in second)
+    if any(len(set(axes)) < len(axes) for axes in over):
+        raise ValueError("duplicate axes are not allowed in tensordot")
+    return over
 
 
 @implements(
@@ -202,41 +205,6 @@ if hasattr(np, "matvec"):  # NumPy 2.2
         """`np.vecmat`: the vector is conjugated."""
         x1, x2 = conj(lift(x1)), lift(x2)
         return matmul(x1, x2) if x1.ndim == 1 else matmul(x1[..., None, :], x2)[..., 0, :]
-
-
-@implements(
-    np.vander,
-    [
-        one(3),
-        one(3, N=2),
-        one(2, N=4, increasing=True),
-        one(2, N=1),
-        one(0),
-    ],
-)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """`np.vander`; the powers are repeated products, right at 0 to every order."""
-    x = typed(lift(x), common_dtype(x, np.dtype(int)))
-    if x.ndim != 1:
-        raise ValueError("x must be a one-dimensional array or sequence.")
-    columns = [np.ones(x.shape, x.dtype)]
-    for _ in range(1, x.shape[0] if N is None else N):
-        columns.append(x if len(columns) == 1 else columns[-1] * x)
-    if N == 0 or not x.shape[0]:
-        return np.zeros((x.shape[0], x.shape[0] if N is None else N), columns[0].dtype) + 0 * x[:, None]
-    return np.stack(columns if increasing else columns[::-1], axis=1)
-
-
-@implements(np.polyval, both(((3,), (2,)), ((1,), (2, 2)), ((4,), ())))
-def polyval(p: Any, x: Any) -> Any:
-    """`np.polyval`, by Horner's rule."""
-    if isinstance(x, np.poly1d):
-        raise errors.UnsupportedError("polyval: a polynomial of a polynomial needs plain coefficients.")
-    p, x = lift(getattr(p, "coeffs", p)), lift(x)
-    y: Any = np.zeros(x.shape, x.dtype)[()]
-    for k in range(p.shape[0]):
-        y = y * x + p[k]
-    return y if isinstance(y, Tracer) else y + 0 * x
 
 
 # Products with constant SciPy matrices, `A @ x` and `x @ A`, for any of its sparse formats. SciPy asks an operand that it can't read as an

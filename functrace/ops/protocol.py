@@ -85,9 +85,22 @@ def _stores(code: CodeType, lasti: int) -> bool:
     return dis.opname[code.co_code[lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
 
 
+def _formats(code: CodeType, lasti: int) -> bool:
+    """Whether the instruction at `lasti` is `%`, which makes a float of its operand for text alone."""
+    import dis
+
+    name = dis.opname[code.co_code[lasti]]
+    return name.endswith("_MODULO") or name == "BINARY_OP" and code.co_code[lasti + 1] in _REMAINDER  # the former in Python 3.10
+
+
+_REMAINDER = (6, 19)  # of Python's binary operations: %, %=
+
+
 _REMEDIES = {  # where a library, called by the user, converts
     "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy; what is not among "
     "them (docs/scipy.md) needs a rule, functrace.custom_vjp",
+    "scipy, installed": "give it a rule with functrace.custom_vjp: it is not among the functions of functrace.scipy (docs/scipy.md), or "
+    "its name was imported before functrace.scipy.install()",
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
     "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
     "sklearn": "write the model's formula in NumPy, with its fitted numbers (model.coef_), or give it a rule with functrace.custom_vjp",
@@ -102,9 +115,10 @@ _CALLS = {  # where C code converts, by what the user's expression begins with
     r"(?:np|numpy)\.(array|as(?:any|contiguous)?array)\((?=[\w.]+[,)])": r"use functrace.numpy.\1, which takes traced values",
     r"(?:np|numpy)\.(float\d+)\(": r"use x.astype(np.\1) for np.\1(x)",
     r"(?:np|numpy)\.fill_diagonal\(": "make the array that is written to with functrace.numpy.zeros",
-    r".*(?<!\bnp)(?<!\bnumpy)\.dot\(": "use a @ x for a.dot(x) of a plain array",
+    r".*(?<!\bnp)(?<!\bnumpy)\.dot\(": "use a @ x for a.dot(x) of a plain array, where a list is joined first, a @ np.stack(x)",
     r"[\w.]*\b(ndenumerate|nditer)\(": r"loop over np.ndindex(x.shape), and index x, in place of np.\1",
     r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
+    r"(?:(?:np|numpy)\.random\b|[\w.]*\brng\b).*\.(permutation|choice)\(": r"draw positions, as in x[rng.\1(len(x))]",
     r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
     r".*[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
 }
@@ -127,26 +141,34 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     frame = errors.user_frame(3)
     instead = _by_line(frame, instead)
     while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
-        instead = _REMEDIES[library if "sparse" not in str(frame.f_globals.get("__name__")) else "scipy.sparse"]
+        if library == "scipy":
+            installed = getattr(sys.modules.get("functrace.scipy"), "_PATCHED", ())
+            library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
+        instead = _REMEDIES[library]
         frame = frame.f_back
-    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
-        frame = frame.f_back
+    frame = errors.own_frame(frame)
     line = "" if frame is None else errors.line_of(frame.f_code, frame.f_lasti)
-    if frame is not None and _stores(frame.f_code, frame.f_lasti):
+    stored = frame is not None and _stores(frame.f_code, frame.f_lasti)
+    cut = "the array would keep the number and lose the derivative" if stored else "that would silently cut the derivative"
+    batch = isinstance(x, BatchTracer)
+    why = "it differs between the examples" if batch else "that would fix its value in the program" if hasattr(x.owner, "guard") else cut
+    if stored:
         raise errors.ArrayStoreError(
-            f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: the array would keep the "
-            f"number and lose the derivative.\n  At {line}.\n"
+            f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: {why}.\n  At {line}.\n"
             "  Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use "
             "x.at[i].set(v)."
         )
     # NumPy's nditer puts words of its own in the place of a TypeError
     raise (errors.UnsupportedError if "nditer" in instead else errors.ConversionError)(
-        f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: that would silently cut the derivative.\n"
+        f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: {why}.\n"
         f"  At {line}.\n"
         f"  Instead {instead}.\n"
-        "  If the derivative is not wanted: functrace.value(x) is the plain value, functrace.stop_gradient(x) a constant."
+        f"  {_ONE_BY_ONE if batch else _PLAIN}"
     )
 
+
+_PLAIN = "If the derivative is not wanted: functrace.value(x) is the plain value, functrace.stop_gradient(x) a constant."
+_ONE_BY_ONE = "functrace.value(x) is the plain batch; functrace.map, in place of vmap, takes one example after another, as C code wants it."
 
 _to_index = (
     "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
@@ -166,8 +188,8 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     theirs = str(caller.f_globals.get("__name__")).split(".")
     if theirs[0] == "numpy" and theirs[1:2] and theirs[1] in _WITHIN:
         return _refuse(self, "a plain ndarray", _WITHIN[theirs[1]])
-    asked = "use functrace.numpy.vectorize; " if getattr(caller.f_code, "co_qualname", "").startswith("vectorize.") else ""
-    return _refuse(self, "a plain ndarray", asked + (_to_index if integers else "") + _to_array)
+    vectorized = getattr(caller.f_code, "co_qualname", "").startswith("vectorize.")
+    return _refuse(self, "a plain ndarray", "use functrace.numpy.vectorize" if vectorized else (_to_index if integers else "") + _to_array)
 
 
 _WITHIN = {  # of NumPy's own modules
@@ -198,7 +220,16 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
-    return lambda self: kind(as_one(self)) if _compared(_getframe(1)) else _refuse(self, f"{kind.__name__}()", instead)
+    def number(self: Tracer) -> Any:
+        caller = _getframe(1)
+        if _compared(caller):
+            return kind(as_one(self))
+        above = caller.f_code is number.__code__  # the tracer of which this is the value was asked
+        if not isinstance(self, BatchTracer) and (above or _formats(caller.f_code, caller.f_lasti)):
+            return kind(self.below)
+        return _refuse(self, f"{kind.__name__}()", instead)
+
+    return number
 
 
 def _format(self: BatchTracer, spec: str) -> str:

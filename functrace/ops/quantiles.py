@@ -7,6 +7,7 @@ with `q`, so that `q` may be traced.
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,15 @@ _SPEED = {
 }
 
 
+_FEW = 100  # quantiles, of which the places are kept
+
+
+@lru_cache(maxsize=256)
+def _on_ladder(bits: bytes, kind: Any, m: int, method: str, dtype: Any) -> Any:
+    """The places among m elements, of quantiles given by their bytes."""
+    return np.quantile(np.arange(max(m, 1), dtype=dtype), np.frombuffer(bits, kind), method=method)  # type: ignore[call-overload]
+
+
 def _place(q: Any, n: Any, method: str, dtype: Any) -> Any:
     """The place of quantile q (1-d) among n sorted elements, for every n of an array."""
     counts = np.asarray(n)
@@ -42,8 +52,7 @@ def _place(q: Any, n: Any, method: str, dtype: Any) -> Any:
     dtype = dtype if counts.max(initial=0) <= _exact(dtype) else np.float64
     out: Any = None
     for m in np.unique(counts):
-        ladder = np.arange(max(m, 1), dtype=dtype)
-        places = np.quantile(ladder, q, method=method)  # type: ignore[call-overload]
+        places = (_on_ladder if q.size <= _FEW else _on_ladder.__wrapped__)(q.tobytes(), q.dtype, int(m), method, dtype)
         out = np.zeros((*q.shape, *counts.shape), places.dtype) if out is None else out
         out[..., counts == m] = places[..., None]
     return np.zeros((*q.shape, *counts.shape)) if out is None else out
@@ -120,7 +129,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
             w = np.broadcast_to(as_line(w, one, len(a.shape)), a.shape)
         function = np.nanquantile if skip_nan else np.quantile
         result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
-        return number(reshape(typed(result if skip_nan else _nan_where(np.any(np.isnan(x), axis=0), result), own), shape))
+        return number(reshape(typed(result if skip_nan else _or_nan(np.max(x, axis=0), result), own), shape))
     order, n = argsort(x, 0), x.shape[0]
     if skip_nan:
         counts = np.sum(~np.isnan(x), axis=0)
@@ -142,7 +151,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         else below + (above - below) * part
     )
     if not skip_nan:
-        result = _nan_where(np.isnan(last), result)
+        result = _or_nan(last, result)
     exact = n <= _exact(a.dtype) and own == a.dtype
     dtype = place.dtype if exact else np.quantile(np.zeros(1, own), given(0) if weak else np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
     return number(reshape(typed(result, dtype), shape))
@@ -153,8 +162,10 @@ def _ranked(x: Any, places: Any) -> Any:
     return take_along(x, places, params=(0,))
 
 
-def _nan_where(mask: Any, result: Any) -> Any:
-    return number(np.where(mask, np.array(np.nan, result.dtype), result)) if np.any(value(mask)) else result
+def _or_nan(last: Any, result: Any) -> Any:
+    """The last of the sorted elements where it is NaN, which then is the result."""
+    lost = np.isnan(last)
+    return number(np.where(lost, last, result)) if np.any(value(lost)) else result
 
 
 def _warn_empty(counts: Any) -> None:
@@ -230,7 +241,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     x, shape = _collapsed(a, axis, keepdims)
     order, n = argsort(x, 0), x.shape[0]
     *middle, last = _ranked(x, order[[n // 2, n - 1] if n % 2 else [n // 2 - 1, n // 2, n - 1]])
-    return reshape(_nan_where(np.isnan(last), middle[0] if n % 2 else (middle[0] + middle[1]) / 2), shape)
+    return reshape(_or_nan(last, middle[0] if n % 2 else middle[0] / 2 + middle[1] / 2), shape)
 
 
 @implements(np.nanmedian, [*RANKED, given(_HOLES, axis=1), given(_HOLES)])
@@ -245,5 +256,5 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     _warn_empty(counts)
     low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
     low, high = (_ranked(x, np.take_along_axis(order, i, 0)) for i in (low, high))
-    middle = (low + high)[0] / 2
+    middle = (low / 2 + high / 2)[0]
     return reshape(middle, shape)

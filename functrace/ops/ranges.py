@@ -84,7 +84,9 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
     k, parts = _steps(num, endpoint, start)
-    out = start * np.power(stop / start, k / max(parts, 1))
+    w = k / max(parts, 1)
+    sign = np.sign(start)
+    out = sign * np.power(start / sign, 1 - w) * np.power(stop / sign, w)
     return _placed(np.where(k == parts, stop, out) if endpoint and parts else out, axis, dtype)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.ops import rows
+from functrace.ops.create import typed
 from functrace.ops.index import selected
 from functrace.ops.kinds import Op, general, linear, negative_axes
 from functrace.ops.shape import along
@@ -77,18 +78,18 @@ def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
         return chosen, 1
     chosen = chosen | (x != x)
     ones = chosen.astype(x.dtype) if x.dtype.itemsize > 2 else chosen  # counted in floats, which `selected` needs too
-    return chosen, np.sum(ones, axis=axis, keepdims=True).astype(x.dtype)
+    return chosen, np.sum(ones, axis=axis, keepdims=True).astype(np.float32 if x.dtype == np.float16 else x.dtype)
 
 
 def _unpick(g: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     chosen, count = _chosen(ans, x, axis, keepdims)
     g = expand(g, axis, x.ndim, keepdims)
-    return selected(chosen, g if type(count) is int else g / count)
+    return selected(chosen, g if type(count) is int else typed(g / count, g.dtype))
 
 
 def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     chosen, count = _chosen(ans, x, axis, keepdims)
-    return np.sum(selected(chosen, t) / count, axis=axis, keepdims=keepdims)
+    return typed(np.sum(selected(chosen, t) / count, axis=axis, keepdims=keepdims), t.dtype)
 
 
 max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))
@@ -114,12 +115,13 @@ def divisible(ans: Any, x: Any) -> bool:
     return bool(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf)))
 
 
-def _others(ans: Any, x: Any, axis: int) -> Any:
-    """The product of all the others of each element along an axis."""
-    if divisible(ans, x):
-        return np.expand_dims(ans, axis) / x
-    # From both sides: no division, so any number of zeros is right, to every order.
+def others(x: Any, axis: int) -> Any:
+    """The product of all the others of each element along an axis; from both sides: no division, so any number of zeros is right."""
     return _shifted_product(x, axis) * flipped(_shifted_product(flipped(x, axis), axis), axis)
+
+
+def _others(ans: Any, x: Any, axis: int) -> Any:
+    return np.expand_dims(ans, axis) / x if divisible(ans, x) else others(x, axis)
 
 
 prod: Op = general(

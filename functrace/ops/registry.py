@@ -49,9 +49,9 @@ TABLE: dict[str, Declared] = {}
 
 
 def declare(declared: Declared) -> None:
-    """Enter a function in the table, and make NumPy's protocols find it."""
-    if declared.name in TABLE:
-        raise ValueError(f"{declared.name!r} is declared twice")
+    """Enter a function in the table, and make NumPy's protocols find it. What has no function of NumPy's may be declared anew."""
+    if declared.name in TABLE and TABLE[declared.name].theirs is not None:
+        raise errors.CallError(f"{declared.name!r} is declared already, for NumPy's function.\n  Choose another name.")
     TABLE[declared.name] = declared
     traced = getattr(declared.function, "__wrapped__", declared.function)  # the protocols come here with a traced value only
     for function in declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,):

@@ -152,5 +152,5 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     a, b = lift(ar1), lift(ar2)
     both = concatenate([reshape(a, -1), reshape(b, -1)] if assume_unique else [unique(a), unique(b)])
-    values, counts = unique(both, return_counts=True)
+    values, counts = unique(both, return_counts=True, equal_nan=False)
     return index(values, np.flatnonzero(counts == 1))

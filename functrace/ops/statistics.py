@@ -16,7 +16,7 @@ from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.elementwise import maximum, minimum
 from functrace.ops.functions import ABSENT, begun, concatenate, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.gauge import ratio
-from functrace.ops.kinds import general, negative_axes
+from functrace.ops.kinds import general, negative_axes, stopped
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, apart, each, given, implements, normal, on, one, reductions
 
@@ -86,7 +86,7 @@ def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
     """1 / std, and 0 where it is zero but for rounding."""
     centre = mean(x, axis, keepdims=True)
     deviation = expand(ans, axis, x.ndim, keepdims)
-    zero = deviation <= 4 * np.finfo(x.dtype).eps * abs(centre)
+    zero = (deviation == 0) | (np.max(x, axis=axis, keepdims=True) == np.min(x, axis=axis, keepdims=True))
     return ratio(1, deviation, zero).astype(deviation.dtype), x - centre
 
 
@@ -139,11 +139,15 @@ def over(total: Any, n: Any) -> Any:
     return total / (n.astype(total.dtype) if hasattr(n, "astype") else total.dtype.type(n))
 
 
-def root(variance: Any, mean: Any) -> Any:
-    """The deviation: its derivative is 0 where it is zero but for rounding."""
-    tiny = 4 * np.finfo(variance.dtype).eps * abs(mean)
-    zero = variance <= reshape(tiny * tiny, variance.shape) if tiny.size == variance.size else variance == 0
-    return number(np.where(zero, np.zeros((), variance.dtype), np.sqrt(np.where(zero, np.ones((), variance.dtype), variance))))
+def root(variance: Any, flat: Any) -> Any:
+    """The deviation: its derivative is 0 where all elements are equal."""
+    flat = flat | (variance == 0)
+    return number(np.where(flat, np.sqrt(stopped(variance)), np.sqrt(np.where(flat, np.ones((), variance.dtype), variance))))
+
+
+def all_equal(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
+    """Whether all elements that count are equal: then what a mean differs from them by is rounding."""
+    return max_(a, axis, None, keepdims, -np.inf, where) == min_(a, axis, None, keepdims, np.inf, where)
 
 
 def degrees(ddof: Any, correction: Any) -> Any:
@@ -170,8 +174,9 @@ def _spread(op: Any, of: Any, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdim
     a, centre = _measured(a, axis, dtype, where, centre)
     if where is True and centre is ABSENT and not isinstance(ddof, Tracer):
         return typed(op(a, axis, ddof, keepdims), dtype)
-    total, n, centre = squares(a, axis, keepdims, where, None if centre is ABSENT else operand(centre))
-    return typed(of(over(total, np.maximum(n - ddof, 0)), centre), dtype)
+    total, n, _ = squares(a, axis, keepdims, where, None if centre is ABSENT else operand(centre))
+    flat = all_equal(a, axis, keepdims, where) if centre is ABSENT else np.False_
+    return typed(of(over(total, np.maximum(n - ddof, 0)), flat), dtype)
 
 
 _MEAN = np.array([[0.1], [0.2], [0.3]])
@@ -216,7 +221,7 @@ def std(
 def prod(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = ABSENT, where: Any = True
 ) -> Any:
-    """`np.prod`; nothing is divided by, so any number of zeros is right."""
+    """`np.prod`. Zeros are right to every order; where no factor is 0 or extreme it divides."""
     a = lift(a)
     if where is not True and where is not ABSENT:
         a = np.where(picked(where, a), a, np.ones((), a.dtype))

@@ -60,13 +60,20 @@ def shares(ans: Any, x: Any, axes: tuple[int, ...], exp: Any = np.exp) -> Any:
     return _shares(x, ans, axes, exp)
 
 
+def _fractions(ans: Any, x: Any, exp: Any) -> Any:
+    """The shares of a whole, which add up to 1 though `ans`, a large number, is rounded."""
+    s = shares(ans, x, (-1,), exp)
+    total = np.sum(s, axis=-1, keepdims=True)
+    return s / np.where(total == 0, 1, total)
+
+
 def _logarithmic(ufunc: np.ufunc, exp: Any) -> Any:
     """`ufunc.reduce` along the last axis, which is kept."""
     op: Any = general(
         f"{ufunc.__name__}.reduce",
         lambda x: ufunc.reduce(x, axis=-1, keepdims=True),
-        lambda g, ans, x: (g * shares(ans, x, (-1,), exp)).astype(x.dtype),
-        jvps=(lambda t, ans, x: np.sum(t * shares(ans, x, (-1,), exp), axis=-1, keepdims=True).astype(ans.dtype),),
+        lambda g, ans, x: (g * _fractions(ans, x, exp)).astype(x.dtype),
+        jvps=(lambda t, ans, x: np.sum(t * _fractions(ans, x, exp), axis=-1, keepdims=True).astype(ans.dtype),),
         batch=lambda _size, _flags, args, _params: op(*args),
     )
     return op

@@ -22,10 +22,18 @@ def _target(name: str, x: Any) -> Any:
     return x
 
 
-def _cycled(v: Any, x: Any, count: int) -> Any:
-    """The first `count` elements of `v`, repeated as often as needed."""
+def cycled(v: Any, x: Any, count: int) -> Any:
+    """The first `count` elements of `v`, repeated as often as needed; None of none."""
     v = reshape(typed(lift(v), x.dtype), -1)
-    return index(v, np.resize(np.arange(v.size), count))
+    return index(v, np.resize(np.arange(v.size), count)) if v.size else None
+
+
+def _masked(name: str, mask: Any, x: Any) -> Any:
+    """A mask of as many elements as `x`, flat."""
+    mask = reshape(lift(mask), -1)
+    if mask.size != x.size:
+        raise ValueError(f"{name}: mask and data must be the same size")
+    return mask
 
 
 def _write_flat(x: Any, v: Any, positions: Any) -> None:
@@ -42,21 +50,28 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`np.putmask`: `values` are those at the same places, repeated if too few."""
     a = _target("putmask", a)
-    write(a, np.where(mask, reshape(_cycled(values, a, a.size), a.shape), a))
+    mask, new = _masked("putmask", mask, a), cycled(values, a, a.size)
+    if new is not None:
+        write(a, np.where(reshape(mask, a.shape), reshape(new, a.shape), a))
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: `vals` are used in turn."""
     arr = _target("place", arr)
-    positions = np.flatnonzero(decided(lift(mask)))
-    _write_flat(arr, _cycled(vals, arr, len(positions)), positions)
+    positions = np.flatnonzero(decided(_masked("place", mask, arr)))
+    new = cycled(vals, arr, len(positions))
+    if new is not None:
+        _write_flat(arr, new, positions)
+    elif len(positions):
+        raise ValueError("Cannot insert from an empty array!")
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """`np.put`."""
-    a = _target("put", a)
-    positions = found("take").function(np.arange(a.size), reshape(lift(ind), -1), mode=mode)
-    _write_flat(a, _cycled(v, a, positions.size), positions)
+    a, ind = _target("put", a), reshape(lift(ind), -1)
+    new = cycled(v, a, ind.size)
+    if new is not None and ind.size:
+        _write_flat(a, new, found("take").function(np.arange(a.size), ind, mode=mode))
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
@@ -76,7 +91,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     mask = np.zeros(a.shape, bool)
     np.fill_diagonal(mask, True, wrap)
     positions = np.flatnonzero(mask)
-    _write_flat(a, _cycled(val, a, len(positions)), positions)
+    _write_flat(a, cycled(val, a, len(positions)), positions)
 
 
 FUNCTIONS.update(

@@ -129,16 +129,18 @@ def _either(theirs: Any, ours: Any) -> Any:
         def __subclasscheck__(cls, subclass: Any) -> bool:
             return issubclass(subclass, theirs) if cls is found else super().__subclasscheck__(subclass)
 
+    def maker(name: str) -> Any:
+        @functools.wraps(getattr(theirs, name))
+        def call(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            traced = holds_tracer([*args, *kwargs.values()])
+            return getattr(ours if traced else theirs if cls is found else super(found, cls), name)(*args, **kwargs)
+
+        return classmethod(call)
+
     kinds = (ours,) if isinstance(ours, type) else ()
-    makers = {n: staticmethod(_maker(theirs, ours, n)) for n, m in vars(ours).items() if isinstance(m, classmethod) and hasattr(theirs, n)}
+    makers = {n: maker(n) for n, m in vars(ours).items() if isinstance(m, classmethod) and hasattr(theirs, n)}
     found = Either(theirs.__name__, (theirs,), {"__module__": theirs.__module__, "__doc__": theirs.__doc__, "functrace": True, **makers})
     return found
-
-
-def _maker(theirs: Any, ours: Any, name: str) -> Any:
-    """A class method, of SciPy's class or of ours."""
-    own, traced = getattr(theirs, name), getattr(ours, name)
-    return functools.wraps(own)(lambda *args, **kwargs: (traced if holds_tracer([*args, *kwargs.values()]) else own)(*args, **kwargs))
 
 
 def _put(owner: Any, attribute: str, ours: Any) -> None:
@@ -184,10 +186,8 @@ def _put_frozen(owner: Any, method: str) -> None:
 
     @functools.wraps(theirs)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        ours = getattr(self, "functrace", None)
-        if callable(ours) and holds_tracer([*args, *kwargs.values()]):
-            return getattr(ours(), method)(*args, **kwargs)
-        return theirs(self, *args, **kwargs)
+        ours = getattr(self, "functrace", None) if holds_tracer([*args, *kwargs.values()]) else None
+        return getattr(ours(), method)(*args, **kwargs) if callable(ours) else theirs(self, *args, **kwargs)
 
     call.functrace = True  # type: ignore[attr-defined]
     _put(owner, method, call)
@@ -233,7 +233,8 @@ def install(*names: str) -> None:
         for owner, attribute, theirs, ours in _others(names):
             _put(owner, attribute, _either(theirs, ours))
             if attribute == "Rotation" and theirs.__flags__ & 1 << 9:  # before SciPy 1.17 the class is C's, and can't be changed
-                _put(theirs, "functrace", property(lambda r, ours=ours: functools.partial(ours.from_quat, r.as_quat())))
+                made: Callable[..., Any] = lambda r, ours=ours: functools.partial(ours.from_quat, r.as_quat())
+                _put(theirs, "functrace", property(made))
                 _put_frozen(theirs, "apply")
 
 

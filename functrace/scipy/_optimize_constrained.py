@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize as _scipy
 
+from functrace import errors
 from functrace.ops.create import lift
 from functrace.optimize import ravel_pytree, solution
 from functrace.transforms.derivatives import grad, jacobian
@@ -36,7 +37,8 @@ def polished(equation: Callable[[Any], Any], x: Any, found: Any = None, bounds: 
             break
         flat, rest = new, left
     if lost or found is not None and not found.success and not np.linalg.norm(rest) <= 1e-8 * (1 + np.linalg.norm(flat)):
-        raise ArithmeticError(f"no solution found, so it has no derivative: {getattr(found, 'message', 'the equation does not hold')}")
+        why = getattr(found, "message", "the equation does not hold")
+        raise errors.ConvergenceError(f"no solution found, so it has no derivative: {why}")
     return unravel(flat)
 
 

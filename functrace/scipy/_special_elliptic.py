@@ -29,7 +29,7 @@ from functrace.scipy._special_kinds import (
     pole_rate,
     rarely,
 )
-from functrace.transforms.custom import stop_gradient
+from functrace.transforms.constants import stop_gradient
 
 _declared = declarer(s)
 _PI = float(np.pi)

@@ -19,7 +19,7 @@ from functrace.ops.ufuncs import shares
 from functrace.scipy._shared import declarer
 from functrace.scipy._special_gamma import exprel_slope
 from functrace.scipy._special_kinds import INTEGER, MAPS, POSITIVE, PROBABILITY, WIDE, Map, along, drawn, hidden, inverse, op, powers, slope
-from functrace.transforms.custom import stop_gradient
+from functrace.transforms.constants import stop_gradient
 
 _declared = declarer(s)
 

@@ -20,7 +20,7 @@ from functrace.core.tracer import value
 from functrace.ops.kinds import undeclared
 from functrace.scipy._special_functions import logsumexp
 from functrace.scipy._stats_laws import Law
-from functrace.transforms.custom import stop_gradient
+from functrace.transforms.constants import stop_gradient
 from functrace.transforms.derivatives import jvp
 
 Terms = tuple[Any, Any]  # what is summed: values of z along the last axis, the logarithms of their weights

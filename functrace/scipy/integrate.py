@@ -31,7 +31,7 @@ from functrace.ops.statistics import as_float
 from functrace.scipy._integrate_equations import _face
 from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.optimize import as_args
-from functrace.transforms.custom import stop_gradient
+from functrace.transforms.constants import stop_gradient
 
 _declared = declarer(_scipy)
 

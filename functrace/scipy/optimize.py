@@ -153,7 +153,7 @@ def root_scalar(
         kwargs.update({"fprime2": lambda y: grad(grad(g))(float(y))} if method == "halley" else {})
         found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **kwargs)
         if not found.converged:
-            raise ArithmeticError(f"root_scalar: {found.flag}")
+            raise errors.ConvergenceError(f"root_scalar: {found.flag}")
         return polished(g, np.float64(found.root))
 
     x = solution(f, lambda g: g, start, as_args(args), solver, None)
@@ -398,7 +398,7 @@ def linprog(
     def active(c: Any, matrix: Any, right: Any) -> Any:
         found = _scipy.linprog(c, matrix[equal:], right[equal:], matrix[:equal], right[:equal], (None, None), *how, **more)
         if not found.success:
-            raise ArithmeticError(f"linprog: no solution found, so it has no derivative: {found.message}")
+            raise errors.ConvergenceError(f"linprog: no solution found, so it has no derivative: {found.message}")
         which = np.flatnonzero((np.arange(len(right)) < equal) | (right - matrix @ found.x < 1e-8 * (1 + np.abs(right))))
         rows = matrix[which]
         if len(which) == n == np.linalg.matrix_rank(rows):

@@ -26,6 +26,7 @@ from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
 from functrace.scipy._shared import by_name, choice, declarer, late, matched, named, one_of, only_first, real, single, with_axes
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn, zpk2tf
 from functrace.scipy._signal_products import flip, mode_of, product
+from functrace.scipy._signal_responses import second_orders
 from functrace.scipy.ndimage import rank_filter
 from functrace.transforms.batching import vmap
 
@@ -234,15 +235,6 @@ def filtfilt(
     return _forth_and_back(x, axis, padtype, padlen, lambda y, start: _filter(b, a, y, zi * start)[0])
 
 
-def _sections(sos: Any) -> Any:
-    sos = np.atleast_2d(as_float(sos))
-    if sos.ndim != 2 or sos.shape[1] != 6:
-        raise ValueError(f"sos must have the shape (n_sections, 6), not {sos.shape}.")
-    if not np.all(sos[:, 3] == 1):
-        raise ValueError("sos[:, 3] should be all ones")
-    return sos
-
-
 _SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1]])
 
 
@@ -251,7 +243,7 @@ _SOS = np.array([[0.7, 0.3, 0.1, 1.0, -0.4, 0.2], [1.2, -0.5, 0.3, 1.0, 0.3, 0.1
     *(Sample(lambda rng: (_SOS, rng.normal(size=(2, 6))), kw, (1,)) for kw in ({}, {"zi": 0.1 * np.arange(8.0).reshape(2, 2, 2)})),
 )
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    sos, y = _sections(sos), np.moveaxis(as_float(x), axis, -1)
+    sos, y = second_orders(sos), np.moveaxis(as_float(x), axis, -1)
     state = None if zi is None else np.moveaxis(as_float(zi), (axis % lift(x).ndim) + 1, -1)
     finals = []
     for k in range(sos.shape[0]):
@@ -273,7 +265,7 @@ def sosfilt_zi(sos: Any) -> Any:
 
 @_declared("sosfiltfilt", Sample(lambda rng: (_SOS, rng.normal(size=17)), wrt=(1,)))
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    sos = _sections(sos)
+    sos = second_orders(sos)
     zi, count = sosfilt_zi(sos), sos.shape[0]
     if padlen is None:
         padlen = 3 * (2 * count + 1 - min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0))))

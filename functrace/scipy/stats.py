@@ -309,7 +309,11 @@ _find = late(_scipy, REFUSED)
 
 
 def __getattr__(name: str) -> Any:
-    own = getattr(_scipy, name)
+    own = getattr(_scipy, name, None)
     if (hasattr(own, "rvs") or hasattr(own, "logpmf")) and not isinstance(own, type):
         return Distribution(name, own)
-    return _find(name)
+    try:
+        return _find(name)
+    except AttributeError as error:
+        errors.trim(error)
+        raise

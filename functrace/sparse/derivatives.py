@@ -158,7 +158,7 @@ def _filled(products: _Products, pattern: Any, values: Any, found: bool) -> Any:
     return matrix
 
 
-@errors.boundary
+@errors.transform
 def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Jacobian of `f` as a `scipy.sparse.csr_array`, by as many products as its pattern needs colours, and one more to check it.
 
@@ -218,7 +218,7 @@ def _gradient(what: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return _Products(what, Flat(what, first, flat.inputs, {}, numbers))
 
 
-@errors.boundary
+@errors.transform
 def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Hessian of `f`, whose output is one real number, as a `scipy.sparse.csr_array`: see `sparse_jacobian`.
 

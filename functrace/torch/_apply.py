@@ -14,14 +14,14 @@ import numpy as np
 
 from functrace.errors import trim
 from functrace.torch import _dtypes, _modes
-from functrace.torch._contact import Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
+from functrace.torch._contact import HALF, Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
 from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
 from functrace.torch._tensor import Tensor, new, owned, settled, wrap
-from functrace.torch._views import bad_argument, mismatch, view_of, viewed, written_to
+from functrace.torch._views import bad_argument, beside, mismatch, view_of, viewed, written_to
 
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
@@ -222,18 +222,15 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "", par
     fun, target = op.fun, d.np
 
     def cast(a: Any) -> Any:
-        return (
-            _dtypes.wrapped(a, target)
-            if not hasattr(a, "ndim") or isinstance(a, np.generic)
-            else a
-            if a.dtype == target
-            else a.astype(target)
-        )
+        if not hasattr(a, "ndim") or isinstance(a, np.generic):
+            return _dtypes.wrapped(a, target)
+        return a if a.dtype == target or target == HALF and not a.ndim else a.astype(target)
 
-    arrays = [t._a if isinstance(t, Tensor) else t for t in (x, y)]
+    arrays = beside([t._a if isinstance(t, Tensor) else t for t in (x, y)], target)
     try:
         given = [cast(a) for a in arrays]
         ans = bind(_primitive(op), tuple(given), params) if _traced(given) else np.asarray(fun(*given, *params))
+        ans = ans.astype(HALF) if target == HALF and ans.dtype.kind == "f" else ans
     except ValueError:
         raise (mismatch(*arrays) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     t = wrap(ans)
@@ -268,6 +265,8 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
                     return general(input, other)
                 rg = other._rg
             elif other.__class__ in NUMBERS:
+                if a.dtype is HALF:
+                    return general(input, other)
                 b, rg = other, False
             elif isinstance(other, np.generic):
                 return general(input, other.item())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import boundary
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, replaced, tree
 from functrace.torch._missing import MissingNameError, in_place_of
@@ -114,21 +115,26 @@ def _rebuild(a: Any, requires_grad: bool, cls: type[Tensor] | None, attributes: 
 
 
 Tensor.__deepcopy__, Tensor.__reduce_ex__ = _deepcopy, _reduce  # type: ignore[attr-defined, method-assign]
-_ABSENT = frozenset(
+
+
+class _NotHere:
+    """A method of PyTorch's tensors that these do not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @boundary
+    def __get__(self, t: Any, cls: Any) -> Any:
+        raise MissingNameError(f"'{cls.__name__}' object has no attribute '{self.name}' {in_place_of(self.name)}")
+
+
+for _name in (
     "bfloat16 ccol_indices chalf coalesce col_indices crow_indices dense_dim dequantize geqrf indices int_repr ormqr q_per_channel_axis "
     "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme record_stream row_indices set_ smm sparse_dim sparse_mask "
     "sparse_resize_ sspaddmm to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
     "to_sparse_csr values".split()
-)
-
-
-def _absent(self: Any, name: str) -> Any:
-    if name in _ABSENT:
-        raise MissingNameError(f"'{type(self).__name__}' object has no attribute '{name}' {in_place_of(name)}")
-    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-
-Tensor.__getattr__ = _absent  # type: ignore[attr-defined]
+):
+    setattr(Tensor, _name, _NotHere(_name))
 
 
 def _map_(self: Any, tensor: Any, callable: Any) -> Any:
@@ -169,7 +175,7 @@ METHODS: dict[str, Any] = {
     "untyped_storage": _later("storage", "untyped_storage"),
     "__array_function__": _array_function,
     "__init_subclass__": classmethod(_init_subclass),
-    "__torch_function__": classmethod(_torch_function),
+    "__torch_function__": classmethod(boundary(_torch_function)),
     "__reversed__": lambda self: self.flip(0),
     "as_subclass": _as_subclass,
     "cuda": _cuda,

@@ -117,7 +117,8 @@ def read(x: Any, key: Any) -> Any:
 
 
 def unread(g: Any, _ans: Any, _x: Any, key: Any) -> Any:
-    """The cotangent of what `read` reads from."""
+    """The cotangent of what `read` reads from; of half numbers in float32."""
+    g = floats(g)
     return index_add(np.zeros(_x.shape, g.dtype), g, key) if _varies(key) else GETITEM.vjps[0](g, _ans, _x, key)
 
 
@@ -135,4 +136,6 @@ def unset(g: Any, _ans: Any, _x: Any, _v: Any, key: Any) -> Any:
 
 def index_add(x: Any, v: Any, key: Any) -> Any:
     """A copy of `x` with `v` added at an index; repeated positions add up."""
+    if x.dtype == HALF:
+        return index_add(floats(x), floats(v), key).astype(HALF)
     return updated(x, key, v, "add") if _varies(key) else index.index_add(x, v, key)

@@ -91,7 +91,7 @@ def _array(data: Any, dtype: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic, Tracer)) or hasattr(data, "__array__"):  # a column of a table, too
         given: Any = data
         a = np.copy(given)
-        return a.astype(numpy_dtype(dtype, _dtypes.of(a.dtype)))
+        return a.astype(numpy_dtype(dtype, _dtypes.of(a.dtype)), copy=False)
     shape, items = _flat(data)
     if items and isinstance(items[0], np.ndarray):
         return _array(np.array(data), dtype)

@@ -9,17 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._contact import Tracer, buffer, looks, plain_logistic, undeclared
+from functrace.torch._contact import HALF, Tracer, buffer, in_floats, looks, plain_logistic, undeclared
 from functrace.torch._dtypes import F32, F64
 
 _BLOCK = 1 << 16  # bytes: a dozen arrays of this size stay in the cache
 
 
 def in_blocks(fun: Callable[..., Any], arity: int = 1) -> Callable[..., Any]:
-    """An elementwise function or rule that takes large arrays, which lie in order, part by part: what it makes stays in the cache."""
+    """An elementwise function or rule that takes large arrays, which lie in order, part by part: what it makes stays in the cache.
+
+    It takes half numbers for float32, so that what it makes of them on the way is not rounded.
+    """
+    wide = in_floats(fun, arity)
 
     def function(*args: Any) -> Any:
         x = args[0]
+        if x.dtype is HALF:
+            return wide(*args)
         if type(x) is not np.ndarray or (parts := x.nbytes // _BLOCK) < 8:
             return fun(*args)
         given: list[Any] = []

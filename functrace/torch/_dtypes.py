@@ -195,7 +195,7 @@ def _bounds(target: Any) -> tuple[float, float]:
     if target.kind in "iu":
         info = np.iinfo(target)
         return info.min or -info.max, info.max
-    high = float(np.finfo(target).max) if target.name in ("float32", "complex64") else math.inf
+    high = float(np.finfo(target).max) if target.name in ("float16", "float32", "complex64") else math.inf
     return -high, high
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from functrace.errors import boundary, user_frame
 from functrace.torch._device import Absent
 from functrace.torch._missing import in_place_of
 
@@ -19,6 +20,7 @@ class _Finder:
     def __init__(self, found: Callable[[str], Any]) -> None:
         self.found = found
 
+    @boundary
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         found, loader = self.found(fullname), self
         return found and importlib.machinery.ModuleSpec(fullname, loader, is_package=hasattr(found, "__path__"))  # type: ignore[arg-type]
@@ -40,7 +42,8 @@ def _not_here(fullname: str) -> ModuleNotFoundError:
 def _same(fullname: str) -> Any:
     """For `torch.x`, `functrace.torch.x`."""
     if fullname in _BESIDE and importlib.machinery.PathFinder.find_spec(fullname) is None:
-        if sys._getframe(3).f_globals.get("__name__") == "importlib.util":  # a program that only asks whether it is there
+        asking: Any = user_frame()
+        if asking.f_back.f_globals.get("__name__") == "importlib.util":  # a program that only asks whether it is there
             return None
         raise _not_here(fullname)
     if not fullname.startswith("torch."):

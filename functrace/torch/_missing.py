@@ -20,7 +20,7 @@ _INSTEAD = {
     "nested": "pad to one length, with a mask",
     "xpu": "use the CPU",
     "export": "save the state_dict with torch.save",
-    "profiler": "use Python's cProfile, or functrace.profile",
+    "profiler": "use Python's cProfile",
     "tensorboard": "write what is to be seen with Python's csv or json",
     "torchaudio": "read sound with scipy.io.wavfile",
     "torchtext": "read text with Python",
@@ -65,7 +65,7 @@ def in_place_of(name: str) -> str:
     parts = [part for part in name.split(".") if part in _INSTEAD]
     if "sparse" in last or last in ("coalesce", "indices", "values", "to_dense"):
         parts = ["sparse"]
-    advice = _INSTEAD[parts[0]] if parts else "write it with the operations that are here, or in NumPy with functrace.custom_vjp"
+    advice = _INSTEAD[parts[0]] if parts else "write it with the operations that are here, or in NumPy as an autograd.Function"
     return f"in functrace.torch, which does not have all of PyTorch: {advice}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, complex_of, on_diagonal, vjp
+from functrace.torch._contact import Tracer, complex_of, in_floats, on_diagonal, vjp
 from functrace.torch._dtypes import Size, to_shape
 from functrace.torch._engine import node_class
 from functrace.torch._index import cat
@@ -111,6 +111,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 public(movedim, "moveaxis")
 
 
+@in_floats
 def _unrepeat(g: Any, _r: Any, _x: Any, sizes: tuple[int, ...]) -> Any:
     ndim = max(len(sizes), len(_x.shape))
     pairs = [((1,) * (ndim - len(s)) + tuple(s)) for s in (sizes, _x.shape)]

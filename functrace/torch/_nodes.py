@@ -37,7 +37,7 @@ class Like:
 class Op:
     """A row: `fun(*arrays, *params)`; `rules[k](g, ans, *arrays, *params)` for the gradient of argument k.
 
-    - `second[k]` names the node of that gradient's own graph.
+    - `second[k]` names the node of that gradient's own graph; `again(g, ans)` is the gradient as an operation, where it has a row.
     - `frees`: whether PyTorch saves values for it, which a second `backward` then misses.
     - `many`: the result is a tuple. `view`: it shares its first argument's memory.
     - `flat`: its gradient depends piecewise constantly on the arguments, so that there is no second derivative.
@@ -63,6 +63,7 @@ class Op:
         self.name = node if "Backward" in node else node + "Backward0"
         self.fun, self.rules, self.view, self.many, self.flat = fun, None if rules is None else tuple(rules), view, many, flat
         self.algebra, self.lies = algebra, lies
+        self.again: Callable[[Any, Any], Any] | None = None
         seconds = (second,) * max(1, len(rules or ())) if isinstance(second, str) else second
         self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
         if self.rules is None:
@@ -204,20 +205,16 @@ class RuleNode(OpNode):
             if self.op.algebra and g._a.dtype.kind == "f":
                 operands = [wrap(t) if isinstance(t, ARRAYS) else t for t in (result, *given)]
                 out.append(fit_tensor(rule(g, *operands, *params), like))
-            elif many:
-
-                def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(ans)) -> Any:
-                    return fit(rule(xs[:n], *xs[n:], *params), like)
-
-                out.append(graft(self.op.second[k], step, (*g, result, *given), forced=True))
-            elif rule is same and g._a.shape == like.shape and g._a.dtype == like.dtype:
+            elif self.op.again is not None and g._a.dtype.kind == "f":
+                out.append(self.op.again(g, result))
+            elif not many and rule is same and g._a.shape == like.shape and g._a.dtype == like.dtype:
                 out.append(g)
             else:
 
-                def one(*xs: Any, rule: Any = rule, like: Any = like) -> Any:
-                    return fit(rule(*xs, *params), like)
+                def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(g) if many else 0) -> Any:
+                    return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
-                out.append(graft(self.op.second[k], one, (g, result, *given), forced=True))
+                out.append(graft(self.op.second[k], step, (*(g if many else (g,)), result, *given), forced=True))
         return out
 
     def __getattr__(self, name: str) -> Any:

@@ -125,13 +125,13 @@ UNARY: dict[str, Op] = {
     "tan": precise("Tan", "tan"),
     "asin": precise("Asin", "arcsin", "Mul", lambda g, _r, x: g * (1 / np.sqrt(1 - x * x))),
     "acos": precise("Acos", "arccos", "Mul", lambda g, _r, x: g * -(1 / np.sqrt(1 - x * x))),
-    "atan": precise("Atan", "arctan", "Div"),
+    "atan": precise("Atan", "arctan", "Div", lambda g, _r, x: g / (x * x + 1)),
     "sinh": precise("Sinh", "sinh"),
     "cosh": precise("Cosh", "cosh"),
     "tanh": precise("Tanh", "tanh", "TanhBackward"),
     "asinh": precise("Asinh", "arcsinh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x + 1))),
     "acosh": precise("Acosh", "arccosh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x - 1))),
-    "atanh": precise("Atanh", "arctanh", "Div"),
+    "atanh": precise("Atanh", "arctanh", "Div", lambda g, _r, x: g / (1 - x * x)),
     "exp": precise("Exp", "exp"),
     "exp2": precise("Exp2Backward0", "exp2", "MulBackward1"),
     "expm1": precise("Expm1Backward0", "expm1"),
@@ -307,6 +307,18 @@ _PREDICATES: dict[str, Any] = {
     "signbit": np.signbit,
 }
 
+
+def _with_gradient(name: str, slope: Callable[..., Any]) -> None:
+    """Make the gradient of a row, which looks into the result alone, a row too; `slope` is that of its factor."""
+    first = UNARY[name]
+    back: Any = first.rules[0]  # type: ignore[index]
+    rules = [lambda g, _r, _g, ans: back(g, ans, None), lambda g, _r, h, ans: g * h * slope(ans)]
+    op = Op(first.second[0], lambda g, ans: back(g, ans, None), rules, algebra=True)
+    first.again = binary(op.name, op)
+
+
+_with_gradient("tanh", lambda r: -2 * r)
+_with_gradient("sigmoid", lambda r: 1 - 2 * r)
 POW0 = Op("PowBackward0", power, [_power_of_number], algebra=True)
 TRUE_POWER = Op("PowBackward0", lambda x, p: x | (not p), [zero])
 POW2 = Op("PowBackward2", lambda y, base: _integer_power(np.asarray(_dtypes.wrapped(base, y.dtype)), y), [_exponent_of_number])

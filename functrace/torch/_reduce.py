@@ -280,8 +280,12 @@ def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bo
     if math.isinf(p):
         chosen = np.abs(x) == r
         return np.sign(x) * (g * chosen / np.sum(chosen, axis=axes, keepdims=True))
-    size = np.abs(x) if p >= 1 else np.where(x == 0, safe, np.abs(x))
-    ratio = x / safe if p == 2 else np.sign(x) * (size / safe) ** (p - 1)
+    if p == 2:
+        ratio = x / safe
+    else:
+        ratio = np.sign(x) * ((np.abs(x) if p >= 1 else np.where(x == 0, safe, np.abs(x))) / safe) ** (p - 1)
+    if not isinstance(zero, Tracer) and not np.any(zero):
+        return g * ratio
     return g * np.where(zero, np.zeros((), r.dtype), ratio)
 
 

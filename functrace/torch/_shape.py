@@ -12,7 +12,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import out_of_range, whole
-from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, index_set, read, unread
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order
 from functrace.torch._nodes import SCALARS, Op, same
@@ -53,7 +53,7 @@ def _laid(a: Any, made: Any) -> Any:
     return in_order(made) if type(a) is np.ndarray and 0 in a.strides else made
 
 
-EXPAND = Op("Expand", _expanded, BROADCAST.vjps, "SumBackward1", view=True)
+EXPAND = Op("Expand", _expanded, [in_floats(rule) for rule in BROADCAST.vjps], "SumBackward1", view=True)
 INDEX = Op("Index", read, [unread], "IndexPut", frees=True, lies=in_order)  # NumPy lays the picked axes out first
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 _FORMATTED = Op("Clone", formatted, [same], "Clone")

@@ -365,16 +365,16 @@ class Tensor(Methods):
 
     # Python and NumPy
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The elements as an ndarray on the same memory; read-only if the tensor requires grad."""
+        """The elements as an ndarray on the same memory, read-only if the tensor requires grad; as a traced value if they are one."""
         a = self._a[...]  # that may be given another shape
-        if self._rg and not force:
+        if self._rg and not force and type(a) is np.ndarray:
             a.flags.writeable = False
         return a  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if self._rg:
+        if self._rg and not isinstance(self._a, Tracer):
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        a = self.numpy()
+        a = np.asarray(self.numpy())  # a traced value raises, and says why
         return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
 
     def __array_wrap__(self, a: Any, context: Any = None, return_scalar: bool = False) -> Any:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._contact import BatchTracer, Tracer, View, complex_of, linked, vjp
+from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
-from functrace.torch._nodes import LARGE, Like, Op, graft, prepared, record
+from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
 from functrace.torch._results import result_class
 from functrace.torch._tensor import Tensor, new, settled
 
@@ -199,11 +199,16 @@ class CopySlices(Node):
 # in-place operations
 
 
+def beside(arrays: list[Any], dtype: Any) -> list[Any]:
+    """The arguments of an operation; numbers beside half ones, which need not hold them, as float32."""
+    return [np.asarray(a, np.float32) if a.__class__ in NUMBERS else a for a in arrays] if dtype == HALF else arrays
+
+
 def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
     recorded, a = opened(x, others), x._a
     inputs = (x, *others)
-    arrays = [t._a if isinstance(t, Tensor) else t for t in inputs]
+    arrays = beside([t._a if isinstance(t, Tensor) else t for t in inputs], a.dtype)
     for b in arrays[1:]:
         if b is not a and isinstance(b, np.ndarray) and isinstance(a, np.ndarray) and _partly(a, b):
             raise RuntimeError(
@@ -224,6 +229,8 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
         raise (mismatch(*arrays[:2]) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     except OverflowError:  # of a number that does not fit
         ans = settled(op.fun(*(_dtypes.wrapped(b, a.dtype) if b.__class__ is int else b for b in arrays), *params))
+    if ans.dtype != a.dtype and a.dtype == HALF and ans.dtype.kind == "f":
+        ans = ans.astype(HALF)
     if ans.shape != a.shape or ans.dtype != a.dtype:
         check_result(ans, a)
     if not (recorded and a.dtype.kind in "fc"):
@@ -326,6 +333,8 @@ def type_name(x: Any) -> str:
     """The name of an object's type, or of a class, as PyTorch writes it."""
     if isinstance(x, type):
         return x.__qualname__ if x.__module__ == "builtins" else f"{x.__module__}.{x.__qualname__}"
+    if hasattr(type(x), "requires_grad") and not hasattr(x, "_a"):
+        return "a tensor of PyTorch itself: pass functrace.torch.from_numpy(x.numpy())"
     return "numpy." * (type(x).__module__ == "numpy") + type(x).__name__
 
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from functrace.errors import trim
+from functrace.errors import UnsupportedError, trim
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
@@ -54,7 +54,8 @@ def _overriding(args: Iterable[Any]) -> list[Any]:
     for x in args:
         for y in x if type(x) in (list, tuple) else (x,):
             cls = type(y)
-            if cls is Tensor or not hasattr(cls, "__torch_function__") or cls.__module__.startswith("torch.nn") or cls in found:
+            ours = cls is Tensor or cls.__module__ == "torch" or cls.__module__.startswith("torch.nn")  # or PyTorch's, refused later
+            if ours or not hasattr(cls, "__torch_function__") or cls in found:
                 continue
             place = next((k for k, other in enumerate(found) if issubclass(cls, other)), len(found))
             found.insert(place, cls)
@@ -89,6 +90,12 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def default(cls: type[Any], func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     """The operation itself, its results turned into tensors of a class, if that is one of all the types."""
+    names = getattr(func, "__globals__", None)
+    if names is None or names["__name__"].partition(".")[0] == "torch":  # not of this library: it was given tensors of both
+        raise UnsupportedError(
+            f"{getattr(func, '__name__', func)} of PyTorch was given a tensor of functrace.torch.\n"
+            "  Make the tensors one library's: from_numpy(x.numpy()), PyTorch's or functrace.torch's."
+        )
     if not all(issubclass(cls, other) for other in types):
         return NotImplemented
     return _turned(_disabled_torch_function_impl(func, (), args, kwargs), cls)

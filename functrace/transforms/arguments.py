@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, bare
+from functrace.locks import is_tensor
 
 Key = int | str
 Argnums = int | Sequence[int] | None
@@ -18,6 +19,12 @@ Argnames = str | Sequence[str] | None
 def name_of(f: Any) -> str:
     """What to call a function in messages."""
     return getattr(f, "__name__", None) or type(f).__name__
+
+
+def made_name(f: Any) -> str:
+    """What to call a function by itself: `grad(loss)`, where `name_of` says `loss`."""
+    made = str(getattr(f, "__qualname__", ""))
+    return made if "(" in made else name_of(f)
 
 
 def check_tuples(what: str, f: Any, primals: Any, tangents: Any) -> None:
@@ -40,8 +47,16 @@ def as_output(what: str, x: Any) -> Any:
         return x
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray(x)[()]
-    remedy = "Return x.numpy()" if callable(getattr(x, "numpy", None)) else "Results are arrays, numbers, or pytrees of them"
+    remedy = "Return x.numpy()" if is_tensor(x) else "Results are arrays, numbers, or pytrees of them"
     raise errors.CallError(f"{what}: the function returned a {type(x).__name__}.\n  {remedy}; has_aux=True carries others out.")
+
+
+def refuse_tensors(what: object, leaves: Iterable[Any], remedy: str) -> None:
+    """Raise if there is a tensor among what a function of arrays is given or returns."""
+    for x in leaves:
+        if is_tensor(x):
+            kind = type(x).__name__
+            raise errors.InputTypeError(f"{what}: a {kind} keeps a history of its own, which functions of arrays don't see.\n  {remedy}")
 
 
 def signature(f: Any) -> Any:
@@ -57,6 +72,11 @@ def parameters(f: Any) -> list[Any] | None:
         return [*signature(f).parameters.values()]
     except (TypeError, ValueError):
         return None
+
+
+def all_names(f: Any) -> list[str]:
+    """The names of all its arguments."""
+    return [p.name for p in parameters(f) or ()]
 
 
 def positional(f: Any, needed: bool = False) -> list[str]:
@@ -88,7 +108,7 @@ def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
         if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in known):
             raise errors.ArgnumsError(
                 f"{what}({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
-                f"not take; its parameters are {[p.name for p in known]}.\n  Correct the name."
+                f"not take; its parameters are {all_names(f)}.\n  Correct the name."
             )
 
 
@@ -109,26 +129,28 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
         if -len(args) <= k < len(args):
             keys.append(int(k) % len(args))
             continue
-        parameters = positional(f)
-        if 0 <= k < len(parameters) and parameters[k] in kwargs:
-            keys.append(parameters[k])
+        places = positional(f)
+        if 0 <= k < len(places) and places[k] in kwargs:
+            keys.append(places[k])
             continue
+        only = [name for name in all_names(f) if name in kwargs and name not in places]
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnums={argnums} names argument {k}, but the call has {len(args)} positional argument(s)"
             f"{f' and the keywords {sorted(kwargs)}' if kwargs else ''}.\n"
-            f"  Positions count from 0; the function's parameters are {parameters}."
+            f"  Positions count from 0; the function's parameters are {all_names(f)}"
+            f"{f', of which {only[0]!r} has no position: use argnames={only[0]!r}' if only else ''}."
         )
     for name in names:
         if name in kwargs:
             keys.append(name)
             continue
-        parameters = positional(f)
-        if name in parameters[: len(args)]:
-            keys.append(parameters.index(name))
+        places = positional(f)
+        if name in places[: len(args)]:
+            keys.append(places.index(name))
             continue
         raise errors.ArgnumsError(
             f"{what}({name_of(f)}): argnames={argnames!r} names {name!r}, which the call does not pass; the function's parameters are "
-            f"{parameters}.\n  Correct the name, or pass the argument."
+            f"{all_names(f)}.\n  Correct the name, or pass the argument."
         )
     if len(set(keys)) != len(keys):
         raise errors.ArgnumsError(f"{what}({name_of(f)}): argnums={argnums}, argnames={argnames} name an argument twice.")
@@ -143,7 +165,7 @@ def label(f: Any, key: Key) -> str:
     return f"argument {key} ({parameters[key]!r})" if key < len(parameters) else f"argument {key}"
 
 
-def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
+def differentiable(what: str, f: Any, key: Key, leaf: Any, treedef: tree.TreeDef) -> Any:
     """A leaf as something to differentiate; None for an integer leaf of a container, which gets a zero gradient.
 
     A Python number is taken as float64 (complex128); an integer array as the argument itself is refused.
@@ -164,19 +186,23 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, alone: bool) -> Any:
     elif isinstance(leaf, complex):
         return np.complex128(leaf)
     elif not isinstance(leaf, (bool, int, float, complex)):
-        tensor = callable(getattr(kind, "numpy", None))
         other = "Pass x.numpy(), or use functrace.torch.func, whose functions take tensors."
         number = "Pass np.asarray(x)." if hasattr(kind, "__array__") else "Pass float(x)." if hasattr(kind, "__float__") else ""
-        remedy = other if tensor else number or "Pass it as another argument, or register its class with functrace.tree.register."
+        usual = "Pass it as another argument, or register its class with functrace.tree.register."
+        if any(hasattr(cls, "__dataclass_fields__") for cls, _, _ in treedef.nodes):
+            usual = "Mark what is not to vary in the dataclass: field(metadata={'static': True})."
+        remedy = other if is_tensor(leaf) else number or usual
         raise errors.InputTypeError(
-            f"{what}({name_of(f)}): {label(f, key)} {'is' if alone else 'holds'} a {kind.__name__}, which is not an array or a number.\n"
-            f"  {remedy}"
+            f"{what}({name_of(f)}): {label(f, key)} {'is' if treedef.alone else 'holds'} a {kind.__name__}, which is not an array or a "
+            f"number.\n  {remedy}"
         )
-    if not alone:
+    if not treedef.alone:
         return None
+    frame = errors.user_frame()
+    solver = frame is not None and str(frame.f_globals.get("__name__")).startswith("scipy.")
     raise errors.IntegerInputError(
         f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf if isinstance(leaf, Tracer) else np.asarray(leaf))}; integers and "
-        f"booleans have no derivative.\n  Pass x.astype(float)."
+        f"booleans have no derivative.\n  {'Start SciPy from floats, 1.0 for 1.' if solver else 'Pass x.astype(float).'}"
     )
 
 
@@ -201,7 +227,7 @@ class Flat:
             self.wholes = [self.inputs]
             return
         if not keys and not args and set(positional(f, needed=True)) - kwargs.keys():
-            errors.check_call("jvp(f, (x,), (v,))" if what == "jvp" else f"{what}(f, x), not {what}(f)(x)", args=())
+            errors.check_call(f"{what}(f, (x,), (v,))" if what in ("jvp", "hvp") else f"{what}(f, x), not {what}(f)(x)", args=())
         self.inputs, self.treedefs, self.wholes, self.places = [], [], [], []
         for key in keys:
             whole = args[key] if isinstance(key, int) else kwargs[key]
@@ -217,7 +243,7 @@ class Flat:
             places: list[int | None] = []
             for leaf in leaves:
                 usual = type(leaf) is np.ndarray and leaf.dtype.kind in "fc"
-                x = leaf if usual else differentiable(what, f, key, leaf, alone)
+                x = leaf if usual else differentiable(what, f, key, leaf, treedef)
                 places.append(None if x is None else len(self.inputs))
                 if x is not None:
                     self.inputs.append(x)

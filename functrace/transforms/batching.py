@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from functrace.ops.create import lift
 from functrace.pool import owned
 from functrace.transforms.arguments import label, name_of
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 def _told(structure: Any, shapes: list[Any]) -> str:
     return f"an array of shape {shapes[0]}" if structure.alone else f"{structure!r} of shapes {shapes}"
 
 
-# Whether the results of a batch that do not depend on it are asked for: of a call that is one operation all do.
+# Whether results that do not depend on the batch are wanted unbatched (`out_axes=None`).
+# A call recorded as one operation batches all its results.
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
@@ -151,14 +149,14 @@ def _axes(what: str, axes: Any, given: Any) -> list[Any]:
     return out
 
 
-@errors.boundary
+@errors.transform
 def vmap(
-    f: Callable[P, R],
+    f: Callable[..., Any],
     in_axes: Any = 0,
     out_axes: Any = 0,
     *,
     axis_size: int | None = None,
-) -> Callable[P, R]:
+) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
     Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take. So it is
@@ -236,28 +234,34 @@ def vmap(
     return mapped
 
 
-def _place(f: Any, given: Any, k: int) -> str:
-    """Which argument leaf `k` of `(args, kwargs)` is, or is in: `argument 0 ('params')['w']`."""
+def _place(f: Any, given: Any, k: int) -> tuple[str, str]:
+    """Which argument leaf `k` of `(args, kwargs)` is, or is in, `argument 0 ('params')['w']`; and how to leave out one without in_axes."""
     path = tree.paths(given)[k]
     key, _, rest = path[4:].partition("]")
-    return label(f, int(key) if path[1] == "0" else key.strip("'")) + rest
+    if path[1] == "0":
+        return label(f, int(key)) + rest, ""
+    name = key.strip("'")
+    remedy = f"Keywords are batched, too. Bind one that is the same for all examples: vmap(functools.partial(f, {name}=...))."
+    return label(f, name) + rest, remedy
 
 
-def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | None, place: Callable[[int], str]) -> int:
+def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | None, place: Callable[[int], tuple[str, str]]) -> int:
     for k, (x, a) in enumerate(zip(leaves, axes)):
         if a is None:
             continue
         if not -x.ndim <= a < x.ndim:
-            where, same = place(k), "Give in_axes=None for an argument that is the same for all examples."
+            where, bind = place(k)
+            same = bind or "Give in_axes=None for an argument that is the same for all examples."
             raise errors.BatchError(
                 f"{what}: in_axes asks for axis {a} of {where}, which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
                 f"  {'A list of numbers is a container of them: pass np.array(...). ' * where.endswith(']')}{same}"
             )
         if size is not None and x.shape[a] != size:
+            where, bind = place(k)
             raise errors.BatchError(
-                f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of {place(k)}, "
+                f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of {where}, "
                 f"which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
-                "  Give in_axes the axis of each argument, None where it is the same for all examples."
+                f"  {bind or 'Give in_axes the axis of each argument, None where it is the same for all examples.'}"
             )
         size = x.shape[a]
     if size is None:

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@errors.boundary
+@errors.transform
 def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 

@@ -60,7 +60,7 @@ def scan(
         xs: a pytree of arrays, each step getting their next slice along axis 0; None if there are none.
         length: number of steps, needed where `xs` is None.
         reverse: go from the last slice to the first. Results stay at the places of their slices.
-        unroll: True records every step by itself; any other number says nothing here, where steps are not compiled one by one.
+        unroll: True records each step on its own. Other values have no effect: steps are not compiled one by one.
         checkpoint_every: keep the carry of every k-th step only, and compute the steps between again in the reverse replay.
 
     Returns:
@@ -219,9 +219,15 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
     sizes = {len(x) if x.shape else -1 for x in seqs} | ({length} if length is not None else set())
     if len(sizes) != 1 or -1 in sizes:
         found = ", ".join([errors.describe(x) for x in seqs]) or "no arrays"
+        option, given, remedy = ", or length=", f" and length={length}", "Without an array of the steps in xs, give length="
+        if what == "map":
+            option, given, remedy = "", "", "Pass an array of the steps"
+        if -1 in sizes:
+            remedy = "A number has no steps, and a list of numbers is a container of them: pass np.array(...)"
+        elif len(sizes) > 1:
+            remedy = "Cut the arrays to one length, or pad them"
         raise errors.ControlFlowError(
-            f"{what}: the number of steps is the length of axis 0 of each array in xs, or length=; got xs of {found} and length={length}.\n"
-            f"  {'Cut the arrays to one length, or pad them.' if len(sizes) > 1 else 'Without an array of the steps in xs, give length=.'}"
+            f"{what}: the number of steps is the length of axis 0 of each array in xs{option}; got xs of {found}{given}.\n  {remedy}."
         )
     return sizes.pop()
 

@@ -119,8 +119,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
 
     def record() -> list[Program]:
         structures.clear()
-        with np.errstate(all="ignore"):
-            return [every_way(flat(k), leaves, what, [number(x) for x in targets]) for k in range(len(branches))]
+        return [every_way(flat(k), leaves, what, [number(x) for x in targets]) for k in range(len(branches))]
 
     try:
         programs = record()

@@ -9,22 +9,22 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.locks import is_tensor
 from functrace.ops.blank import apart
 from functrace.ops.create import as_numpy
 from functrace.transforms.control_program import NUMBERS, number
+
+_NUMERIC = (Tracer, np.ndarray, np.generic, *NUMBERS)
 
 
 def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool]]:
     """Leaves as arrays, the structure, and which were Python's numbers: those take the dtype that they meet."""
     leaves, treedef = tree.flatten(given)
     for x in leaves:
-        if not isinstance(x, (Tracer, np.ndarray, np.generic, *NUMBERS)):
-            raise errors.InputTypeError(
-                f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n"
-                "  Close over it, or register its class with functrace.tree.register."
-            )
-    arrays = [as_numpy(x) for x in leaves]
-    return arrays, treedef, [number(x) is not None for x in leaves]
+        if not isinstance(x, _NUMERIC):
+            remedy = "Take its numbers, x.numpy()" if is_tensor(x) else "Close over it, or register its class with functrace.tree.register"
+            raise errors.InputTypeError(f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  {remedy}.")
+    return [as_numpy(x) for x in leaves], treedef, [number(x) is not None for x in leaves]
 
 
 def own(xs: Sequence[Any]) -> list[Any]:
@@ -60,13 +60,12 @@ class Carry:
 
     def check(self, new: Any) -> list[Any]:
         """The leaves of a step's new carry."""
-        leaves, treedef = tree.flatten(new)
+        leaves, treedef, _ = arrays(self.what, "the carry that the body returns", new)
         if treedef != self.treedef:
             raise errors.ControlFlowError(
                 f"{self.what}: the body must return a carry like the one it is given, {self.treedef!r}, but returned {treedef!r}.\n"
                 f"  {'Does it end without a return statement?' if new is None else 'Return as many parts as it takes.'}"
             )
-        leaves = [as_numpy(x) for x in leaves]
         for old, x, weak, name in zip(self.leaves, leaves, self.weak, self.names):
             if x.shape != old.shape or x.dtype != old.dtype and not (weak and np.can_cast(old.dtype, x.dtype, "same_kind")):
                 raise errors.ControlFlowError(

@@ -289,9 +289,8 @@ def recorded(
     """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them.
 
     `numbers` are the types of those that stand for Python's numbers. What the functions in `reads` close over stays as it was; if it
-    did not by itself, the program is one that `looked`. With `ways` its `if`s go these ways, and the program of an `if` beyond them
-    is that of its condition; `fork` is what the example has for it. With a `flag` it may hope, and tells as its last result whether all
-    was as it should be.
+    did not by itself, the program is one that `looked`. `ways` answers the first `if`s; at one more, recording stops and the program
+    computes its condition (`fork`: the example's answer). With `flag` the last output says whether what was hoped for held.
     """
     hopes: list[Tracer] = []
     trace, closed = Recorder(what, ways, hopes if flag and hopeful.get() else None), closed_over(reads)

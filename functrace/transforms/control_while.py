@@ -116,7 +116,7 @@ def _hopeful(function: Any, test: Program, body: Program, state: list[Any]) -> l
     return unflagged(body, out)
 
 
-_SAMPLE = 1000  # steps, from which on an example need not end: its branch may be another
+_SAMPLE = 1000  # steps after which recording stops running an example: it may be on a branch that is not its own, and never end
 
 
 class WhileCall(Call):

@@ -1,4 +1,4 @@
-"""Rules by hand: `custom_vjp`, `custom_jvp` and `stop_gradient`.
+"""Rules by hand: `custom_vjp` and `custom_jvp`.
 
 Each puts a whole function on the tape as one entry. The other mode is the transpose of the rule given, so a `custom_vjp`
 works under `jvp`, and a `custom_jvp` under `grad`.
@@ -18,8 +18,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
-from functrace.ops.kinds import undeclared_constant
-from functrace.transforms.arguments import label, listed, name_of, or_zeros, signature, zeros_like
+from functrace.transforms.arguments import label, listed, name_of, or_zeros, refuse_tensors, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, number, reading, same
 from functrace.transforms.masks import ruled, transposed
@@ -28,19 +27,6 @@ from functrace.transforms.wrapped import Wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
-
-_stop = undeclared_constant("stop_gradient", lambda x: x)
-
-
-def stop_gradient(x: T) -> T:
-    """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is.
-
-    >>> import functrace as ft
-    >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
-    np.float64(3.0)
-    """
-    return tree.map(lambda leaf: _stop(leaf) if isinstance(leaf, Tracer) else leaf, x)  # type: ignore[no-any-return]
 
 
 def _newest(leaves: Sequence[Any]) -> Any:
@@ -67,8 +53,10 @@ def _unwritten(what: str, function: Any, f: Any) -> Any:
                 raise
             refused = error
         if refused or any(x.below is not value or x.slot != slot for x, value, slot in before):
+            given = "buffer source" in str(refused)  # what Cython says of an array that it can't write to, though it may not want to
             raise errors.CustomRuleError(
-                f"{what} {name_of(function)!r} writes to its argument, which the caller still has.\n  Write to a copy: x = x.copy()."
+                f"{what} {name_of(function)!r} {'gives compiled code' if given else 'writes to'} its argument, which the caller still has"
+                f"{' and which is read-only' * given}.\n  {'Give it' if given else 'Write to'} a copy: x = x.copy()."
             ) from refused
         return out
 
@@ -113,6 +101,8 @@ class Call:
         self.read: Any = None  # what the user's functions read when it was recorded as a part of a body
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
+        if self.by_hand:
+            refuse_tensors(self, leaves, "Write its rule as a torch.autograd.Function.")
         given, leaves = leaves, [*map(plain, leaves)]
         trace = _newest(leaves)
         if trace is None:
@@ -134,6 +124,7 @@ class Call:
         else:
             out, residuals = self.forward(shown, mine)
         ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
+        refuse_tensors(self, ys, "Return x.numpy().")
         if self.lends:  # and may be given them back, or a part of them
             lenders = {id(v): x for v, x in zip(shown, values)}
             ys = [lenders.get(id(y), y) for y in ys]

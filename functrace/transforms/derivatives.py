@@ -204,14 +204,18 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     >>> ft.jvp(np.sin, (0.0,), (2.0,))
     (np.float64(0.0), np.float64(2.0))
     """
-    check_tuples("jvp", f, primals, tangents)
-    flat = Flat("jvp", f, primals, kwargs, range(len(primals)))
-    run = Run("jvp", flat, has_aux, AT_ONCE)
+    return _jvp("jvp", f, primals, tangents, has_aux, kwargs)
+
+
+def _jvp(what: str, f: Any, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, kwargs: dict[str, Any]) -> Any:
+    check_tuples(what, f, primals, tangents)
+    flat = Flat(what, f, primals, kwargs, range(len(primals)))
+    run = Run(what, flat, has_aux, AT_ONCE)
     out = (run.result(), _push(run, tangents))
     return (*out, run.aux) if has_aux else out
 
 
-@errors.boundary
+@errors.transform
 def value_and_grad(
     f: Callable[P, R],
     argnums: Argnums = None,
@@ -234,12 +238,12 @@ def value_and_grad(
 def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
     valued = what == "value_and_grad"
 
-    @errors.wraps(f, "grad")
+    @errors.wraps(f, what)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        keys, several = resolve("grad", f, args, kwargs, argnums, argnames)
-        flat = Flat("grad", f, args, kwargs, keys)
-        run = Run("grad", flat, has_aux, AT_ONCE)
-        seed = _scalar_seed(f, run, flat, holomorphic)
+        keys, several = resolve(what, f, args, kwargs, argnums, argnames)
+        flat = Flat(what, f, args, kwargs, keys)
+        run = Run(what, flat, has_aux, AT_ONCE)
+        seed = _scalar_seed(what, f, run, flat, holomorphic)
         grads: Any = flat.rebuild(run.pull([seed], consume=True))
         grads = tuple(grads) if several else grads[0]
         if valued:
@@ -250,27 +254,28 @@ def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
     return gradient
 
 
-def _scalar_seed(f: Any, run: Run, flat: Flat, holomorphic: bool) -> Any:
+def _scalar_seed(what: str, f: Any, run: Run, flat: Flat, holomorphic: bool) -> Any:
     if not run.treedef.alone or run.out[0].shape != ():
         several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
         found = errors.describe(run.out[0]) if run.treedef.alone else several
         raise errors.NonScalarOutputError(
-            f"grad({name_of(f)}): the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
+            f"{what}({name_of(f)}): the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
             "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
             "extra results."
         )
     dtype = run.out[0].dtype
     if dtype.kind == "c" and not holomorphic:
         raise errors.NonScalarOutputError(
-            f"grad({name_of(f)}): the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
+            f"{what}({name_of(f)}): the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
             "  Take its real part or absolute value, or pass holomorphic=True if the function is."
         )
     if holomorphic and (dtype.kind != "c" or any(x.dtype.kind != "c" for x in flat.inputs)):
-        raise errors.InputTypeError(f"grad({name_of(f)}) with holomorphic=True needs complex inputs and output, got an output of {dtype}.")
+        needs = "with holomorphic=True needs complex inputs and output"
+        raise errors.InputTypeError(f"{what}({name_of(f)}) {needs}, got an output of {dtype}.")
     return dtype.type(1) if dtype.kind in "fc" else np.float64(1)  # an integer is a constant: no input reaches it
 
 
-@errors.boundary
+@errors.transform
 def grad(
     f: Callable[P, Any],
     argnums: Argnums = None,
@@ -370,7 +375,7 @@ def _check_complex(what: str, f: Any, flat: Flat, run: Run, holomorphic: bool, m
         )
 
 
-@errors.boundary
+@errors.transform
 def jacrev(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -398,7 +403,7 @@ def jacrev(
     return _jacobian("jacrev", f, argnums, argnames, has_aux, holomorphic, "reverse")
 
 
-@errors.boundary
+@errors.transform
 def jacfwd(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -413,7 +418,7 @@ def jacfwd(
     return _jacobian("jacfwd", f, argnums, argnames, has_aux, holomorphic, "forward")
 
 
-@errors.boundary
+@errors.transform
 def jacobian(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -427,7 +432,7 @@ def jacobian(
     return _jacobian("jacobian", f, argnums, argnames, has_aux, holomorphic, "auto")
 
 
-@errors.boundary
+@errors.transform
 def hessian(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -441,7 +446,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    first = jacrev(f, argnums, has_aux, argnames=argnames, holomorphic=holomorphic)
+    first = _jacobian("hessian", f, argnums, argnames, has_aux, holomorphic, "reverse")
     return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
 
 
@@ -465,6 +470,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     >>> ft.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
+    errors.check_call("hvp(f, (x,), (v,))", f)
     check_tuples("hvp", f, primals, tangents)
-    several = len(primals) > 1
-    return jvp(grad(f, tuple(range(len(primals))) if several else 0), primals, tangents, **kwargs)[1]
+    argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
+    return _jvp("hvp", _gradient("hvp", f, argnums, None, False, False), primals, tangents, False, kwargs)[1]

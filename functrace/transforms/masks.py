@@ -60,8 +60,6 @@ class MaskTrace(Trace):
         ans = bind(primitive, tuple(values), params)
         if primitive.constant:
             return ans
-        if primitive.multi:
-            return tuple([self.tracer(x, np.ones(np.shape(x), bool)) for x in ans])
         if primitive.elementwise:
             live: Any = False
             for m in lives:
@@ -69,8 +67,12 @@ class MaskTrace(Trace):
             live = live if np.shape(live) == ans.shape else np.broadcast_to(live, ans.shape)
             return self.tracer(number(np.where(live, ans, np.zeros((), ans.dtype))), live)
         if primitive.linear:
-            return self.tracer(ans, bind(primitive, tuple([a if m is None else _marks(m) for a, m in zip(args, lives)]), params) != 0)
-        return self.tracer(ans, np.ones(ans.shape, bool))
+            others: Any = np.ones_like if primitive.linear == "each" else lambda a: a  # any numbers, or zero
+            marks = [others(a) if m is None else _marks(m) for a, m in zip(args, lives)]
+            return self.tracer(ans, bind(primitive, tuple(marks), params) != 0)
+        some = any(m is not None and m.any() for m in lives)
+        results = [self.tracer(x, np.full(np.shape(x), some)) for x in (ans if primitive.multi else (ans,))]
+        return tuple(results) if primitive.multi else results[0]
 
 
 def _marks(live: Any) -> Any:
@@ -79,8 +81,8 @@ def _marks(live: Any) -> Any:
 
 
 def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
-    """The results of a call's rule. One by hand gets no masks: they are live all over. To one of ours the cotangents of `likes` that
-    there are none of are live nowhere, and what depends on no mask is none.
+    """The results of a call's rule. One by hand gets no masks: they are live all over. Our own rules see a missing cotangent as zeros
+    that are live nowhere; a result that carries no mask becomes None.
     """
     trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
     if trace is None:
@@ -100,7 +102,8 @@ def masked(xs: Sequence[Any]) -> bool:
     return any(isinstance(x, MaskTracer) for x in xs)
 
 
-def _finite(results: Sequence[Any]) -> bool:
+def finite(results: Sequence[Any]) -> bool:
+    """Whether all numbers of a derivative are finite; where a program is recorded they will have to be."""
     found: Any = None  # of values that a program has, asked for once
     for x in results:
         if type(x) is np.ndarray and x.flags.c_contiguous:
@@ -153,11 +156,11 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
         if wanted.get():
             return _masked(replay, tape, seeds)
         out = replay(tape, seeds, consumed) if consumed else replay(tape, seeds)
-        if _finite(out):
+        if finite(out):
             return out
         if not consumed:
             out = _masked(replay, tape, seeds)
-            if _finite(out):
+            if finite(out):
                 return out
         token = wanted.set(True)
         try:

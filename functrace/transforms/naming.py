@@ -17,8 +17,15 @@ from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import Tracer
+from functrace.transforms import masks
 
-REPLAYS = {pullback.__code__: "reverse replay", pushforward.__code__: "forward replay"}  # frames of ours that are worth a name
+CHECK = "whether the derivative is finite"
+REPLAYS = {  # frames of ours that are worth a name
+    pullback.__code__: "reverse replay",
+    pushforward.__code__: "forward replay",
+    masks.finite.__code__: CHECK,
+    masks.met.__code__: CHECK,
+}
 
 
 class Call(NamedTuple):
@@ -191,6 +198,12 @@ def line_text(tape: Tape, row: int) -> str:
     """The user's line of an entry, where it was kept."""
     lines = tape.frames
     return lines.text(row) if isinstance(lines, Lines) else errors.line_of(*lines[row]) if row < len(lines) else ""
+
+
+def checks(tape: Tape) -> set[int]:
+    """The rows of a tape that nobody wrote, and no result needs: those that look whether a derivative is finite."""
+    lines = tape.frames
+    return {row for row, replay in enumerate(lines.replay) if replay == CHECK} if isinstance(lines, Lines) else set()
 
 
 def fresh(name: str, taken: dict[str, int]) -> str:

@@ -17,8 +17,8 @@ from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
 from functrace.ops.methods import repeats
-from functrace.transforms.arguments import name_of, parameters
-from functrace.transforms.naming import Lines, line_text
+from functrace.transforms.arguments import made_name, name_of, parameters, refuse_tensors
+from functrace.transforms.naming import Lines, checks, line_text
 
 P = ParamSpec("P")
 
@@ -180,15 +180,18 @@ class ProgramTrace(TapeTrace):
 def taped(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "trace") -> Tape:
     """The tape of a call, to be read. Array and number leaves of the arguments are its inputs."""
     leaves, treedef = tree.called(args, kwargs)
+    refuse_tensors(f"{what}({name_of(f)})", leaves, "functrace.draw(f(x)) draws the history of a tensor that requires grad.")
     places = [
         k for k, x in enumerate(leaves) if isinstance(x, (Tracer, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
     ]
 
     def run(*inputs: Any) -> list[Any]:
         positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
-        return [np.array(x) if isinstance(x, np.ndarray) else x for x in tree.leaves(f(*positional, **keywords))]
+        outputs = tree.leaves(f(*positional, **keywords))
+        refuse_tensors(f"{what}({name_of(f)})", outputs, "Return x.numpy().")
+        return [np.array(x) if isinstance(x, np.ndarray) else x for x in outputs]
 
-    tape = record(run, [as_numpy(leaves[k]) for k in places], f"{what}({name_of(f)})", ProgramTrace)
+    tape = record(run, [as_numpy(leaves[k]) for k in places], f"{what}({made_name(f)})", ProgramTrace)
     names = argument_names(f, args, kwargs)
     tape.names = [names[k] for k in places]
     return tape
@@ -209,11 +212,14 @@ def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def rows(tape: Tape, which: Sequence[int], names: dict[int, str]) -> Iterator[tuple[str, Any, str, str]]:
-    """Of those entries of a tape: name, result, the op with its operands as text, and the user's line if it was kept.
+    """Of those entries of a tape that are no checks: name, result, the op with its operands as text, and the user's line if it was kept.
 
     Operands stand by name, constants in full if they are short, parameters as keywords.
     """
+    hidden = checks(tape)
     for row in which:
+        if row in hidden:
+            continue
         primitive, out, slots, args, ans, params = tape.entries[row]
         operands = [names[s] if s >= 0 else constant_text(a) for s, a in zip(slots, args)]
         if primitive.name == "call":
@@ -238,15 +244,25 @@ def parameter_names(primitive: Primitive, count: int) -> list[str]:
 
 
 def constant_text(x: Any) -> str:
-    """A constant or parameter, in full if it is short by nature."""
+    """A constant or parameter, in full if it is short."""
     x = value(x)
-    if isinstance(x, np.dtype):
+    if isinstance(x, np.ndarray) and 0 < x.size <= FEW:
+        return numbers_text(x)
+    if isinstance(x, (np.dtype, np.generic)):
         return str(x)
     if isinstance(x, tuple) and all(isinstance(item, _SHORT) for item in x):
         return repr(x)
-    if isinstance(x, _SHORT) or (hasattr(x, "dtype") and x.shape == ()) or hasattr(x, "function"):
+    if isinstance(x, _SHORT) or hasattr(x, "function"):
         return repr(x)
     return errors.describe(x) if hasattr(x, "dtype") else "..."
+
+
+FEW = 6  # elements of an array that are shown
+
+
+def numbers_text(x: Any) -> str:
+    """The elements of an array, on a line."""
+    return np.array2string(x, precision=4, separator=", ", max_line_width=10**6).replace("\n", "")
 
 
 _SHORT = (int, float, complex, bool, str, slice, type(None), type(...), np.dtype, np.generic)

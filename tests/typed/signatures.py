@@ -19,6 +19,9 @@ assert_type(ft.value_and_grad(loss)(1.0, 2.0), tuple[float, Any])
 assert_type(ft.value_and_grad(loss)(1.0, x=2.0, scale=3.0), tuple[float, Any])
 assert_type(ft.checkpoint(loss)(1.0, 2.0), float)
 assert_type(ft.stop_gradient(1.0), float)
+assert_type(ft.vmap(loss, (None, 0))(1.0, np.ones(3))[0], Any)  # of arrays where the function is of numbers
+assert_type(ft.optim.adam(0.1), ft.optim.GradientTransformation)
+assert_type(ft.torch.ones(2), ft.torch.Tensor)
 
 jitted = ft.jit(loss)
 assert_type(jitted(1.0, 2.0, scale=3.0), float)
@@ -61,7 +64,6 @@ assert_type(ft.trace(loss)(1.0, 2.0).draw().svg, str)
 
 def never_called() -> None:
     """Arguments are checked: each line with a comment must be an error, or its comment is one."""
-    assert_type(ft.vmap(loss, (None, 0))(1.0, 2.0), float)
     ft.grad(loss)("1", 2.0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     ft.grad(loss)(1.0, 2.0, sclae=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     ft.value_and_grad(loss)(1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -11,7 +11,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, chosen, value
+from functrace.torch._contact import Tracer, chosen, in_floats, value
 from functrace.torch._curves import in_blocks, logistic
 from functrace.torch._nodes import Like, Op
 from functrace.torch._reduce import grid
@@ -84,7 +84,13 @@ def _bce_logits_y(g: Any, _r: Any, x: Any, _y: Any, weight: Any, pos_weight: Any
     return _share(g, d, weight, x.size, reduction)
 
 
-_BCE_LOGITS = Op("BinaryCrossEntropyWithLogits", _bce_logits, [_bce_logits_x, _bce_logits_y], "DivBackward1", frees=True)
+_BCE_LOGITS = Op(
+    "BinaryCrossEntropyWithLogits",
+    in_floats(_bce_logits),
+    [in_floats(_bce_logits_x, 2), in_floats(_bce_logits_y, 2)],
+    "DivBackward1",
+    frees=True,
+)
 
 
 def binary_cross_entropy_with_logits(
@@ -124,7 +130,7 @@ def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str)
     return _share(g, d, weight, p.size, reduction)
 
 
-_BCE = Op("BinaryCrossEntropy", _bce, [_unbce, _unbce_target], "Div", frees=True)
+_BCE = Op("BinaryCrossEntropy", in_floats(_bce), [in_floats(_unbce, 2), in_floats(_unbce_target, 2)], "Div", frees=True)
 
 
 def binary_cross_entropy(
@@ -159,7 +165,7 @@ def pair_loss(node: str, each: Any, slope: Any) -> Op:
     def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
         return first(g, None, y, x, reduction, *more)
 
-    return Op(node, fun, [first, second], node + "Backward", frees=True)
+    return Op(node, in_floats(fun), [in_floats(first, 2), in_floats(second, 2)], node + "Backward", frees=True)
 
 
 def _apart(node: str, loss: Any, slope: Any) -> Op:
@@ -297,6 +303,7 @@ def _all_count(x: Any, target: Any, weight: Any, ignore: int | None) -> bool:
     return ignore is None and weight is None and type(x) in (np.ndarray, Like) and x.ndim == 2 and type(target) is np.ndarray
 
 
+@in_floats
 def _nll(x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> Any:
     if _all_count(x, target, weight, ignore):
         loss = -x[np.arange(len(target)), target]

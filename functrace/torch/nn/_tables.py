@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
-from functrace.torch._contact import GETITEM, Tracer, alike, index_add, read, value
+from functrace.torch._contact import GETITEM, Tracer, alike, in_floats, index_add, read, value
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn import _losses
@@ -76,6 +76,7 @@ def embedding(
     return _EMBEDDING(weight, (input,), (None if padding_idx is None else padding_idx % rows,))
 
 
+@in_floats
 def _bagged(weight: Any, samples: Any, index: Any, bag: Any, n: int, mode: str) -> Any:
     rows = weight[index] if samples is None else weight[index] * samples[:, None]
     if mode == "max":

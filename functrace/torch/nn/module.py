@@ -80,8 +80,8 @@ class Module(Pickled, Hooked):
             trim(error)
             raise
 
-    # parts
     def __getattr__(self, name: str) -> Any:
+        """A parameter, a buffer or a submodule."""
         parts = self.__dict__
         for kind in _KINDS.values():
             if name in parts.get(kind, ()):

@@ -161,7 +161,7 @@ class LBFGS(Optimizer):
 
         def at(t: Any) -> tuple[float, Array]:
             self._move(t, d)
-            f, g = float(evaluate()), self._gradient()
+            f, g = number(evaluate()), self._gradient()
             for p, a in zip(self._params, start):
                 p._a[...] = a
             return f, g
@@ -186,7 +186,7 @@ class LBFGS(Optimizer):
                 return closure()
 
         first = evaluate()
-        loss, evaluations = float(first), 1
+        loss, evaluations = number(first), 1
         s["func_evals"] += 1
         g = self._gradient()
         if np.abs(g).max() <= o["tolerance_grad"]:
@@ -215,7 +215,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(t, d)
                 if iterations != o["max_iter"]:
-                    loss, g, calls = float(evaluate()), self._gradient(), 1
+                    loss, g, calls = number(evaluate()), self._gradient(), 1
             evaluations += calls
             s["func_evals"] += calls
             if (

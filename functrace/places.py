@@ -1,0 +1,96 @@
+"""Where in the user's program something happens: frames, and lines as messages, tapes and pictures name them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+_PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
+_LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is Python's own, or an installed package's."""
+    return file.startswith(_LIBRARY) or "-packages" in file
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is SciPy's or Python's own."""
+    return f"-packages{os.sep}scipy{os.sep}" in file or file.startswith("<frozen") or file.startswith(_LIBRARY) and "-packages" not in file
+
+
+class _UserFiles(dict[str, bool]):
+    """Whether a source file lies outside functrace, what it compiled, and NumPy (numpy/random/mtrand.pyx, too); remembered, as it is
+    asked for every value made.
+    """
+
+    def __missing__(self, filename: str) -> bool:
+        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of ", "numpy/"))
+        return answer
+
+
+is_user_file = _UserFiles()
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside functrace, or None."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and not is_user_file[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return frame
+
+
+def user_place(depth: int) -> tuple[CodeType | None, int]:
+    """The user's code object and the position in it, `depth` frames up or more; (None, 0) where there is none."""
+    frame = user_frame(depth + 1)
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def line_of(code: CodeType | None, lasti: int) -> str:
+    """`file.py:12, in f` for a bytecode position of the user's, or the empty string."""
+    if code is None or not is_user_file[code.co_filename]:
+        return ""
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= lasti < end and number is not None:
+            line = number
+    return f"{_called(code.co_filename)}:{line}, in {code.co_name}"
+
+
+def _called(file: str) -> str:
+    """A file by its name; what a notebook compiled as it does, `Cell In[3]`, by which `linecache` finds it then, too."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", bool)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    cell = named(file) if named else None
+    if cell is None:
+        return file
+    import linecache
+
+    name = " ".join(cell)
+    linecache.cache[name] = (0, None, linecache.getlines(file), name)
+    return name
+
+
+def own_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from this one on, that is not ours, nor that of a library which calls us, SciPy or Python's own."""
+    while frame is not None and (not is_user_file[frame.f_code.co_filename] or is_library(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame
+
+
+def user_line(depth: int = 2) -> str:
+    """`file.py:12, in f` for the innermost frame of the user's own code; where there is none, for that of a library."""
+    frame = own_frame(sys._getframe(depth)) or user_frame(depth)
+    return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
+
+
+def level() -> int:
+    """The `stacklevel` with which its caller, a function of ours, warns of the user's line."""
+    count, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and not is_user_file[frame.f_code.co_filename]:
+        count, frame = count + 1, frame.f_back
+    return count
