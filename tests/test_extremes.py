@@ -4,6 +4,7 @@ The oracles are closed forms and asymptotic series, most of them evaluated in ex
 """
 
 import tracemalloc
+import warnings
 from fractions import Fraction
 from math import pi
 
@@ -408,3 +409,16 @@ def test_ties_of_half_precision_are_counted_in_single(f):
     x = np.ones(70_000, np.float16)
     np.testing.assert_array_equal(ft.grad(f)(x), np.full(len(x), 1 / len(x), np.float16))
     assert ft.jvp(f, (x,), (x,))[1] == 1
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 2)])
+def test_std_of_nothing_has_an_empty_gradient(shape):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, of the mean of nothing
+        assert ft.vjp(np.std, np.zeros(shape))[1](1.0)[0].shape == shape
+
+
+@pytest.mark.parametrize("std", [np.std, np.nanstd])
+def test_equal_elements_deviate_from_a_mean_that_is_given(std):
+    gradient = ft.grad(lambda x: std(x, mean=np.array([0.0]), where=np.array([True, True])))(np.array([2.0, 2.0]))
+    np.testing.assert_allclose(gradient, [0.5, 0.5])

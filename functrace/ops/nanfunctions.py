@@ -101,7 +101,7 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepd
 
 
 def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any) -> Any:
-    """The variance, and the mean with `keepdims`."""
+    """The variance; and what tells where it is one of equal elements, measured from their own mean."""
     ddof = degrees(ddof, correction)
     a = _inexact(a, dtype)
     if a.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind != "c" and mean is ABSENT:  # NumPy measures from a real mean
@@ -110,8 +110,11 @@ def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: A
         a = as_float(a, dtype)
     filled, chosen = _filled(as_float(a), where, 0.0)
     mean = None if mean is ABSENT else lift(mean).astype(filled.dtype)
-    total, n, _ = squares(filled, axis, kept(keepdims), chosen, mean)
-    flat = all_equal(filled, axis, kept(keepdims), chosen)
+    total, n = squares(filled, axis, kept(keepdims), chosen, mean)
+
+    def flat() -> Any:
+        return all_equal(filled, axis, kept(keepdims), chosen) if mean is None else np.False_
+
     few = n <= ddof
     if not np.any(value(few)):
         return over(total, n - ddof), flat
@@ -151,7 +154,8 @@ def nanstd(
     mean: Any = ABSENT, correction: Any = ABSENT,
 ) -> Any:  # fmt: skip
     """`np.nanstd`; the derivative at NaN entries is zero, and so it is where all others are equal."""
-    return typed(root(*_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), dtype)
+    variance, flat = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return typed(root(variance, flat()), dtype)
 
 
 @implements(

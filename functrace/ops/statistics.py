@@ -86,7 +86,7 @@ def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
     """1 / std, and 0 where it is zero but for rounding."""
     centre = mean(x, axis, keepdims=True)
     deviation = expand(ans, axis, x.ndim, keepdims)
-    zero = (deviation == 0) | (np.max(x, axis=axis, keepdims=True) == np.min(x, axis=axis, keepdims=True))
+    zero = (deviation == 0) | all_equal(x, axis, True, True)
     return ratio(1, deviation, zero).astype(deviation.dtype), x - centre
 
 
@@ -109,9 +109,9 @@ std_: Any = general(
 )
 
 
-def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) -> tuple[Any, Any, Any]:
+def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) -> tuple[Any, Any]:
     """The sum of squared distances from a given or their own mean of the elements that `where` (an array, maybe batched, or True)
-    chooses, how many they are, and the mean.
+    chooses, and how many they are.
     """
     if where is True:
         n: Any = count_of(a.shape, axis)
@@ -126,7 +126,7 @@ def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) ->
     if where is not True:
         total = np.where(where, total, np.zeros((), total.dtype))
         n = n if keepdims else reshape(n, _reduced(a.shape, axis))
-    return np.sum(total, axis=axis, keepdims=keepdims), n, mean
+    return np.sum(total, axis=axis, keepdims=keepdims), n
 
 
 def _reduced(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
@@ -169,14 +169,16 @@ def _measured(a: Any, axis: Axis, dtype: Any, where: Any, centre: Any) -> tuple[
     return a, mean(a.astype(dtype), axis, keepdims=True, where=where) if centre is ABSENT else centre
 
 
-def _spread(op: Any, of: Any, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, centre: Any) -> Any:
-    """The variance or the deviation: by the op, or, where it can't, `of` the variance and the mean."""
+def _spread(op: Any, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, centre: Any) -> Any:
+    """The variance or the deviation: by the op, or, where it can't, from the squares."""
     a, centre = _measured(a, axis, dtype, where, centre)
     if where is True and centre is ABSENT and not isinstance(ddof, Tracer):
         return typed(op(a, axis, ddof, keepdims), dtype)
-    total, n, _ = squares(a, axis, keepdims, where, None if centre is ABSENT else operand(centre))
-    flat = all_equal(a, axis, keepdims, where) if centre is ABSENT else np.False_
-    return typed(of(over(total, np.maximum(n - ddof, 0)), flat), dtype)
+    total, n = squares(a, axis, keepdims, where, None if centre is ABSENT else operand(centre))
+    spread = over(total, np.maximum(n - ddof, 0))
+    if op is std_:
+        spread = root(spread, all_equal(a, axis, keepdims, where) if centre is ABSENT else np.False_)
+    return typed(spread, dtype)
 
 
 _MEAN = np.array([[0.1], [0.2], [0.3]])
@@ -190,7 +192,7 @@ def var(
     mean: Any = ABSENT, correction: Any = ABSENT,
 ) -> Any:  # fmt: skip
     """`np.var`; of complex values the mean square distance, real."""
-    return _spread(var_, lambda variance, _mean: variance, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
+    return _spread(var_, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
 
 
 @implements(np.std, _SPREADS, note="zero subgradient where the deviation is 0")
@@ -199,7 +201,7 @@ def std(
     mean: Any = ABSENT, correction: Any = ABSENT,
 ) -> Any:  # fmt: skip
     """`np.std`; its derivative is 0 where all elements are equal."""
-    return _spread(std_, root, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
+    return _spread(std_, a, axis, dtype, degrees(ddof, correction), kept(keepdims), where, mean)
 
 
 # products
