@@ -5,7 +5,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.compile.layout import LONG, SHORT, empty, laid, tall
+from functrace.compile.layout import LONG, SHORT, close, empty, laid, narrow, tall
 
 
 def rodrigues(r, p):
@@ -96,3 +96,44 @@ def test_few_long_rows_run_in_blocks_of_all_elements(shape, order):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
             assert found.shape == wanted.shape
     assert "loop0" in jitted.show() and jitted.cache_info()["hits"] == 2
+
+
+def differences(x, y):
+    return x[:, None, :] - y[None, :, :]
+
+
+CENTRES = np.random.default_rng(9).normal(size=(300, 3))
+PAIRS = {
+    "kernel": lambda x, y: fnp.sum(fnp.exp(-fnp.sum(differences(x, y) ** 2, -1))),
+    "constants": lambda x, y: fnp.sum(1 / (1 + fnp.sum(differences(x, CENTRES) ** 2 * y[0], -1))),
+    "weights": lambda x, y: fnp.sum(fnp.tanh(differences(x, y) * fnp.linspace(0.0, 1, 300 * 3).reshape(300, 3))),
+    "forces": lambda x, y: fnp.sum(fnp.sum(differences(x, y) / (fnp.sum(differences(x, y) ** 2, -1, keepdims=True) + 1), 1) ** 3),
+    "extremes": lambda x, y: fnp.sum(fnp.max(fnp.abs(differences(x, y)), -1) * fnp.min(fnp.sin(differences(x, y)), (1, 2))[:, None]),
+    "chosen": lambda x, y: fnp.sum(fnp.where(differences(x, y) > 0, differences(x, y) ** 3, y[None])),
+    "over all": lambda x, y: fnp.sum(fnp.sum(differences(x, y) ** 3, 0) * y),
+    "reshaped": lambda x, y: fnp.sum(fnp.sum(fnp.reshape(differences(x, y) ** 2, (-1, 900)), 0) ** 2),
+    "returned": lambda x, y: fnp.sum(differences(x, y) ** 2, -1),
+    "returned whole": lambda x, y: fnp.exp(differences(x, y)) * 2,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_points_with_few_coordinates(name, dtype):
+    """In arrays of (n, m, 3) NumPy's loops are along m, if nothing outside of a block sees them."""
+    rng, pair = np.random.default_rng(1), PAIRS[name]
+    for n in (40, 90):
+        x, y = rng.normal(size=(n, 3)).astype(dtype), rng.normal(size=(300, 3)).astype(dtype)
+        f = pair if "returned" in name else ft.value_and_grad(pair, (0, 1))
+        jitted = ft.jit(f)
+        for case in ((x, y), (x, y), (np.asfortranarray(x), y[::-1])):
+            for a, b in zip(ft.tree.leaves(f(*case)), ft.tree.leaves(jitted(*case))):
+                np.testing.assert_allclose(b, a, rtol=1e-10 if dtype == np.float64 else 1e-3, atol=1e-10 if dtype == np.float64 else 1e-3)
+                assert a.dtype == b.dtype and (not np.ndim(b) or b.flags.c_contiguous)
+
+
+def test_what_is_narrow():
+    assert narrow((300, 3)) and narrow((5, 300, SHORT))
+    assert not any(map(narrow, [(300,), (300, 1), (SHORT, 3), (300, SHORT + 1), (0, 3), (300, 0), ()]))
+    x = close(np.arange(12.0).reshape(2, 3, 2))
+    assert x.strides == (48, 8, 24) and x.ravel().tolist() == list(range(12))

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace import threads
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import empty, tall
+from functrace.compile.layout import apart, close, narrow, tall
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, targets
@@ -20,12 +20,14 @@ BLOCK_SHARED = 1 << 19  # bytes of an array's block on several threads: they tak
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
 
 
-def staggered(specs: Sequence[tuple[tuple[int, ...], Any]], turned: bool) -> list[Any]:
-    """Arrays in one piece of memory, none of which begins at the same place in a page as another: such are slow to use together.
+Axes = tuple[int, ...]
 
-    If `turned`, their first axis is innermost.
+
+def staggered(specs: Sequence[tuple[tuple[int, ...], Any, Axes]]) -> list[Any]:
+    """Arrays in one piece of memory, each with its axes in an order of its own, none of which begins at the same place in a page as
+    another: such are slow to use together.
     """
-    sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in specs]
+    sizes = [dtype.itemsize * math.prod(shape) for shape, dtype, _ in specs]
     starts, end = [], 0
     for k, size in enumerate(sizes):
         end += -end % 4096 + 704 * (k + 1) % 4096
@@ -33,9 +35,9 @@ def staggered(specs: Sequence[tuple[tuple[int, ...], Any]], turned: bool) -> lis
         end += size
     memory = np.empty(end, np.uint8)
     made = []
-    for start, size, (shape, dtype) in zip(starts, sizes, specs):
+    for start, size, (shape, dtype, order) in zip(starts, sizes, specs):
         flat = memory[start : start + size].view(dtype)
-        made.append(empty(shape, dtype, lambda shape, _, x=flat: x.reshape(shape)) if turned else flat.reshape(shape))
+        made.append(flat.reshape([shape[a] for a in order]).transpose(np.argsort(order)))
     return made
 
 
@@ -49,13 +51,16 @@ class Loop:
         self.inputs = list(dict.fromkeys(a for i in group.instructions for a in i.args if a not in inside and a >= 0))
         self.outputs = [v for v in made if v in group.made]
         self.parts = [i for i in group.instructions if i.out in group.parts and i.out in made]
+        moved = {a for i in group.instructions if i.primitive.name in MOVES for a in (*i.args, i.out)}
+        self.apart = not group.flat and apart(group.instructions, self.kinds, {*self.inputs, *self.outputs, *moved})
+        self.copied: set[int] = set()  # inputs that are as narrow arrays are
         self.source = Source()
         self.lines: list[str] = []
         self.names: dict[int, str] = {}  # of values made in the block
         self.cut: dict[int, str] = {}  # of the block's rows of what comes from outside
         self.last: dict[int, int] = {}  # the instruction that reads a value, or a view of it, for the last time
         self.shows: dict[int, int] = {}  # of a view: whose memory it shows
-        self.scratch: list[tuple[tuple[int, ...], Any]] = []
+        self.scratch: list[tuple[tuple[int, ...], Any, Axes]] = []
         self.owned: dict[int, int] = {}  # the scratch array that a value is in
         self.free: dict[Any, list[int]] = {}
         self.opened: dict[int, str] = {}  # the block's rows of outputs
@@ -64,8 +69,9 @@ class Loop:
         self.size = max(1, size)
         total = group.length * self.size
         shared = BLOCK_SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
-        mean = sum(self.row(i.out) for i in group.instructions) / len(group.instructions)
-        self.parallel = mean >= self.size / 2 and (total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK)
+        rows = [self.row(i.out) for i in group.instructions]
+        wide = sum(n * n for n in rows) >= sum(rows) * self.size / 2  # of the elements most are in operations as large as the block
+        self.parallel = wide and (total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK)
         block = shared if self.parallel and threads.count() > 1 else BLOCK
         self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
@@ -146,6 +152,10 @@ class Loop:
         kind = self.kinds[a]
         whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
         if not self.group.is_row(a, kind, ndim):
+            if self.apart and narrow(kind.shape):
+                if a < 0:
+                    return self.source.name(close(self.program.constant(a)))
+                self.copied.add(self.inputs.index(a))
             return f"{whole}.reshape(-1)" if self.group.flat and len(kind.shape) > 1 else whole
         if a not in self.cut:
             self.cut[a] = f"a{len(self.cut)}"
@@ -171,7 +181,8 @@ class Loop:
                 self._write(f"{self.opened[home]} = w{self.outputs.index(home)}[lo:hi]")
             self.names[v] = self.opened[home]
             return self.names[v]
-        key = (self._shape(v), kind.dtype)
+        shape = self._shape(v)
+        key = shape, kind.dtype, self._order(shape)
         if free := self.free.get(key):
             self.owned[v] = free.pop()
         else:
@@ -179,6 +190,13 @@ class Loop:
             self.scratch.append(key)
         self.names[v] = f"s{self.owned[v]}"
         return self.names[v]
+
+    def _order(self, shape: tuple[int, ...]) -> Axes:
+        """The axes of a scratch array, the innermost last."""
+        axes = tuple(range(len(shape)))
+        if self.turned:
+            return (*axes[1:], 0)
+        return (*axes[:-2], axes[-1], axes[-2]) if self.apart and len(axes) > 2 and narrow(shape) else axes
 
     def share(self, v: int, k: int) -> bool:
         """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
@@ -230,15 +248,16 @@ class Loop:
         return f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})"
 
     def _loop(self, block: Callable[..., Any]) -> Callable[..., Any]:
-        rows, length, count, scratch_specs, turned = self.rows, self.group.length, self.count, self.scratch, self.turned
+        rows, length, count, scratch_specs = self.rows, self.group.length, self.count, self.scratch
         inputs_n, flat = len(self.inputs), self.group.flat
         shape = self.group.shape
         parts = [(() if flat else self.kinds[i.out].shape, self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
         parallel = self.parallel
+        copied = self.copied
         sets: list[list[Any]] = []
 
         def run(*arrays: Any) -> Any:
-            ins: Any = arrays[:inputs_n]
+            ins: Any = [close(x) if k in copied else x for k, x in enumerate(arrays[:inputs_n])] if copied else arrays[:inputs_n]
             outs: Any = arrays[inputs_n:]
             if flat and len(shape) != 1:
                 ins = [x.reshape(-1) if isinstance(x, np.ndarray) and x.shape == shape else x for x in ins]
@@ -251,7 +270,7 @@ class Loop:
                 try:
                     scratch = sets.pop()
                 except IndexError:
-                    scratch = staggered(scratch_specs, turned)
+                    scratch = staggered(scratch_specs)
                 try:
                     block(b, lo, hi, scratch if hi - lo == rows else [s[: hi - lo] for s in scratch], ins, outs, pieces)
                 finally:

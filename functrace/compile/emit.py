@@ -20,9 +20,9 @@ from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
-from functrace.ops.index import is_basic, whole_rows
+from functrace.ops.index import axis_taken, distinct, is_basic, set_in
 from functrace.ops.rows import checksum, short, summed
-from functrace.pool import total
+from functrace.pool import total, zeros
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
@@ -337,8 +337,13 @@ class Executable:
         name, params = i.primitive.name, i.params
         if name == "getitem":
             kind = self.program.kinds[i.args[0]]
-            whole = kind is not None and whole_rows(kind.shape, params[0])
-            return f"{args[0]}.take({self.source.name(params[0])}, 0)" if whole else f"{args[0]}[{self.source.name(params[0])}]"
+            axis = None if kind is None else axis_taken(kind.shape, params[0])
+            if axis is None:
+                return f"{args[0]}[{self.source.name(params[0])}]"
+            return f"{args[0]}.take({self.source.name(params[0][-1] if axis else params[0])}, {axis})"
+        if name == "placed" and out is not None and not is_basic(params[0]) and distinct(params[1], params[0]):
+            made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
+            return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
         if name == "reshape":
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":

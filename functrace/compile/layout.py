@@ -1,22 +1,25 @@
-"""How the arrays of a batch lie in memory: with the batch innermost, where an example has few elements.
+"""How the arrays of a batch lie in memory: with a long axis innermost, where examples or rows have few elements.
 
 NumPy's loops run along the innermost axis. In a batch of short vectors, say (1000, 3), that axis has three elements, and to start
 a loop for three of them costs more than the arithmetic, wherever shapes differ or a short axis is summed over. With the batch
 innermost in memory (the axes stay as they are) the same operations run along a thousand elements. A program that has such
 operations keeps its buffers so; what it gives to the caller lies as usual.
+
+In differences of all pairs of points, say (500, 1000, 3), blocks are made of the first axis, and the second is put innermost: in
+the arrays of a block, if none such comes in or goes out, which it would do in another order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.compile.fuse import REDUCTIONS, axes_of
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import Program
+from functrace.compile.program import Instruction, Program
 
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
@@ -25,6 +28,35 @@ SHORT = 24  # elements of an example up to which
 def tall(shape: Sequence[int]) -> bool:
     """Whether an array of this shape is a long batch of short examples."""
     return len(shape) > 1 and shape[0] >= LONG and 1 < math.prod(shape[1:]) <= SHORT
+
+
+def narrow(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape ends in many short rows."""
+    return len(shape) > 1 and 1 < shape[-1] <= SHORT < shape[-2]
+
+
+def apart(instructions: Sequence[Instruction], kinds: dict[int, Any], ends: Collection[int]) -> bool:
+    """Whether some of these instructions have NumPy start a loop for each row of narrow arrays of three axes or more, which with the
+    second from the end innermost it does not. No such array is among `ends`, what comes from outside or is made for it.
+    """
+    deep = [v for v in ends if len(kinds[v].shape) > 2 and kinds[v].shape[0] > 1]
+    return not any(narrow(kinds[v].shape) for v in deep) and any(_restarts(i, kinds) for i in instructions)
+
+
+def _restarts(i: Instruction, kinds: dict[int, Any]) -> bool:
+    whole = kinds[i.args[0] if i.primitive.name in REDUCTIONS else i.out].shape
+    if len(whole) < 3 or not narrow(whole):
+        return False
+    if i.primitive.name in REDUCTIONS:
+        axes = axes_of(i.params[0], len(whole))
+        return len(whole) - 2 in axes and len(whole) - 1 not in axes
+    ends = [(1, 1, *kinds[a].shape)[-2:] for a in i.args]
+    return any((rows == 1) != (row == 1) for rows, row in ends)
+
+
+def close(x: Any) -> Any:
+    """An array, copied with the second axis from the end innermost."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empty) -> Any:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from functrace.compile import layout
-from functrace.compile.passes import ADD, GETITEM, TRANSPOSE, dead, rewritten
-from functrace.compile.program import Instruction, Program
+from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, rewritten, turned
+from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import add_in, index_add, is_basic, set_in
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
+_FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of one, and of all, at most
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
@@ -83,9 +84,9 @@ def merged(program: Program) -> Program:
         if by.primitive.name == "placed" and is_basic(by.params[0]):
             return "parts", [(by.args[0], by.params[0])]
         if by.primitive.name == "matmul":
-            left, (x, y, out) = made.get(by.args[0]), [kinds[v] for v in (*by.args, by.out)]
-            if left is not None and left.primitive is TRANSPOSE and left.params[0] == (1, 0) and x and y and out and len(y.shape) == 2:
-                return ("pairs", [(left.args[0], by.args[1])]) if x.size + y.size <= max(out.size, _COPIED) else None
+            left, (x, y, out) = turned(program, by.args[0], made), [kinds[v] for v in (*by.args, by.out)]
+            if left is not None and x and y and out and len(y.shape) == 2 and x.size + y.size <= max(out.size, _COPIED):
+                return "pairs", [(left, by.args[1])]
         return None
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
@@ -104,6 +105,68 @@ def merged(program: Program) -> Program:
         return Instruction(PARTS, i.out, i.args, _covering(*i.params)) if i.primitive is PARTS else None
 
     return rewritten(dead(rewritten(program, rule)), complete)
+
+
+def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int | None, int] | None:
+    """Of which array a value is a row, and the number of the row; of a constant, None and its own number."""
+    by = made.get(a)
+    if a < 0:
+        return None, a
+    if by is None or by.primitive is not GETITEM or (kind := program.kinds[by.args[0]]) is None:
+        return None
+    (k,) = by.params[0] if isinstance(by.params[0], tuple) and len(by.params[0]) == 1 else by.params
+    return (by.args[0], k % kind.shape[0]) if type(k) is int else None
+
+
+def stacked(program: Program) -> Program:
+    """With one product for those of many rows of an array, or of many constants, with the same matrix: what a loop does with its
+    inputs need not wait for the step before.
+    """
+    if not program.has("matmul"):
+        return program
+    kinds = program.kinds
+    groups: dict[Any, dict[int, int]] = {}  # for each array, or None of constants, and matrix: of which row each product is
+    made: dict[int, Instruction] = {}
+    for i in program.instructions:
+        made[i.out] = i
+        if i.primitive.name != "matmul" or not all(program.is_array(v) for v in (*i.args, i.out)):
+            continue
+        x, y, out = (kinds[v] for v in (*i.args, i.out))
+        second = len(x.shape) == 2 and len(y.shape) == 1  # whether the row is the second factor
+        if not (second or len(y.shape) == 2 and len(x.shape) <= 2) or not x.dtype == y.dtype == out.dtype or not 0 < out.size <= _EACH:
+            continue
+        row, matrix = i.args[second], i.args[not second]
+        if (source := _row_of(program, row, made)) is not None:
+            groups.setdefault((source[0], matrix, second, kinds[row].shape), {})[i.out] = source[1]
+    joined: dict[int, Any] = {}
+    for (array, matrix, second, shape), rows in groups.items():
+        count = len(rows) if array is None else kinds[array].shape[0]
+        if len(rows) >= max(_FEW, count // 2) and count * kinds[next(iter(rows))].size <= _ALL:
+            if array is None:
+                array = program.const(np.stack([program.constant(k) for k in rows.values()]))
+                rows = {v: n for n, v in enumerate(rows)}
+            joined.update(dict.fromkeys(rows, (array, matrix, second, shape, rows)))
+    done: dict[int, int] = {}
+
+    def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
+        if i.out not in joined:
+            return None
+        source, matrix, second, shape, rows = joined[i.out]
+        steps: list[Instruction] = []
+
+        def value(primitive: Primitive, shape: tuple[int, ...], args: tuple[int, ...], *params: Any) -> int:
+            steps.append(Instruction(primitive, program.value(Kind(shape, kinds[i.out].dtype)), args, params))
+            return steps[-1].out
+
+        if i.out not in done:
+            whole, flat = (kinds[source].shape[0], *kinds[i.out].shape), (kinds[source].size // shape[-1], shape[-1])
+            source = value(RESHAPE, flat, (source,), flat) if len(shape) == 2 else source
+            matrix = value(TRANSPOSE, kinds[matrix].shape[::-1], (matrix,), (1, 0)) if second else matrix
+            product = value(i.primitive, (flat[0], kinds[matrix].shape[1]), (source, matrix))
+            done.update(dict.fromkeys(rows, value(RESHAPE, whole, (product,), whole)))
+        return *steps, Instruction(GETITEM, i.out, (done[i.out],), (rows[i.out],))
+
+    return rewritten(program, rule) if joined else program
 
 
 def gathered(program: Program) -> Program:

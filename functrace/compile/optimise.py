@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functrace.compile.merge import gathered, merged, reads_first
+from functrace.compile.merge import gathered, merged, reads_first, stacked
 from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
@@ -15,6 +15,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     sink,
     algebra,
     common,
+    stacked,
     regroup,
     merged,
     gathered,

@@ -6,6 +6,7 @@ They may be applied in any order, alone or together; `PASSES` is the order in wh
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -174,14 +175,37 @@ def _holds(program: Program, k: int) -> bool:
     return k < 0 and isinstance(x := program.constant(k), (np.ndarray, np.generic)) and x.dtype.kind in "biufc" and bool(x.all())
 
 
-def moves(program: Program) -> Program:
-    """With one reshape, transpose or broadcast for several in a row, and none that changes nothing."""
-    kinds = program.kinds
+def turned(program: Program, v: int, made: dict[int, Instruction]) -> int | None:
+    """The transpose of a matrix, if it costs nothing."""
+    if v < 0:
+        x = program.constant(v)
+        return program.const(x.T) if isinstance(x, np.ndarray) and x.ndim == 2 else None
+    by = made.get(v)
+    return by.args[0] if by is not None and by.primitive is TRANSPOSE and by.params[0] == (1, 0) else None
 
-    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | int | None:
+
+def moves(program: Program) -> Program:
+    """With one reshape, transpose or broadcast for several in a row, and none that changes nothing; (x.T @ y).T is y.T @ x."""
+    kinds = program.kinds
+    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+
+    def swapped(product: Instruction, out: int, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        x, y = product.args
+        kind, left = kinds[y], turned(program, x, made)
+        if left is None or kind is None or len(kind.shape) != 2:
+            return None
+        if (right := turned(program, y, made)) is not None:
+            return (Instruction(product.primitive, out, (right, left), ()),)
+        right = program.value(Kind(kind.shape[::-1], kind.dtype))
+        return Instruction(TRANSPOSE, right, (y,), ((1, 0),)), Instruction(product.primitive, out, (right, left), ())
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | tuple[Instruction, ...] | int | None:
         if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
             return None
         before = made.get(i.args[0])
+        product = before is not None and before.primitive.name == "matmul" and uses[before.out] == 1
+        if before is not None and product and i.primitive is TRANSPOSE and i.params[0] == (1, 0):
+            return swapped(before, i.out, made)
         if before is not None and before.primitive is i.primitive is not BROADCAST:
             params = i.params if i.primitive is RESHAPE else (tuple(before.params[0][a] for a in i.params[0]),)
             i = Instruction(i.primitive, i.out, before.args, params)
@@ -287,6 +311,20 @@ def regroup(program: Program) -> Program:
             if not inexact:
                 exact.add(a)
 
+    def together(a: int, b: int, whole: Kind) -> int | tuple[Instruction, ...]:
+        """The product of two factors, the value of a constant or the instruction that makes it; () if it is not to be made."""
+        x, y = kinds[a], kinds[b]
+        if x is None or y is None or not max(x.size, y.size) < whole.size or whole.dtype.itemsize < 4:
+            return ()
+        if not all(k.dtype == whole.dtype or n < 0 and type(program.constant(n)) in (int, float) for n, k in ((a, x), (b, y))):
+            return ()
+        joint = Kind(np.broadcast_shapes(x.shape, y.shape), whole.dtype)
+        if joint.size >= whole.size or not any(n < 0 and _moderate(program.constant(n)) for n in (a, b)):
+            return ()
+        if joint.shape:
+            return (Instruction(MULTIPLY, program.value(joint), (a, b), ()),)
+        return program.const(np.asarray(program.constant(a) * program.constant(b), whole.dtype)) if a < 0 and b < 0 else ()
+
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         if i.primitive is not MULTIPLY or i.out in exact:
             return None
@@ -294,15 +332,20 @@ def regroup(program: Program) -> Program:
             by, whole = made.get(p), kinds[p]
             if by is None or by.primitive is not MULTIPLY or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
                 continue
+            spread: list[Instruction] = []  # what makes the other factor of a small one
+            while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST):
+                spread.insert(0, last)
+                c = last.args[0]
             for large, small in (by.args, by.args[::-1]):
-                a, b = kinds[small], kinds[c]
-                if a is None or b is None or NUMBER in (a.form, b.form) or not max(a.size, b.size) < whole.size == kinds[large].size:
+                if kinds[large] != whole or spread and (kinds[small] is None or kinds[small].shape):
                     continue
-                joint = Kind(np.broadcast_shapes(a.shape, b.shape), whole.dtype)
-                moderate = any(k < 0 and _moderate(program.constant(k)) for k in (small, c))
-                if moderate and joint.size < whole.size and a.dtype == b.dtype == whole.dtype and joint.shape:
-                    both = program.value(joint)
-                    return Instruction(MULTIPLY, both, (small, c), ()), Instruction(MULTIPLY, i.out, (large, both), ())
+                if both := together(small, c, whole):
+                    steps = [] if isinstance(both, int) else [*both]
+                    factor = both if isinstance(both, int) else both[0].out
+                    for step in spread:
+                        steps.append(Instruction(step.primitive, program.value(kinds[step.out]), (factor,), step.params))
+                        factor = steps[-1].out
+                    return *steps, Instruction(MULTIPLY, i.out, (large, factor), ())
         return None
 
     return rewritten(program, rule)

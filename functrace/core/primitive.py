@@ -24,12 +24,13 @@ Rule = Callable[..., Any]
 
 
 class Aval:
-    """What the tape keeps of a large value that no rule looks into: its shape and dtype."""
+    """What the tape keeps of a large value that no rule looks into: its shape and dtype, and how it lies in memory."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "shape", "strides")
 
     def __init__(self, x: Any) -> None:
         self.shape: tuple[int, ...] = x.shape
+        self.strides = getattr(x, "strides", None)
         self.dtype: Any = x.dtype
 
     @property

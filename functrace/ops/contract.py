@@ -31,12 +31,20 @@ def _swap(x: Any) -> Any:
     return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
 
 
+def _laid(x: Any, y: Any, like: Any) -> Any:
+    """x @ y, which lies in memory as `like` does: what was transposed is transposed back, and then is contiguous."""
+    strides = getattr(like, "strides", None)
+    if strides is not None and len(strides) == x.ndim == y.ndim == 2 and strides[0] < strides[1]:
+        return np.matmul(y.T, x.T).T
+    return np.matmul(x, y)
+
+
 def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:
     if y.ndim == 1:
         return np.multiply(g[..., None], y)
     if len(_x.shape) == 1:
         return np.matmul(y, g) if y.ndim == 2 else np.matmul(y, g[..., None])[..., 0]
-    return np.matmul(g, _swap(y))
+    return _laid(g, _swap(y), _x)
 
 
 def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
@@ -46,7 +54,7 @@ def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
         x, g = np.reshape(x, (-1, x.shape[-1])), np.reshape(g, (-1, *_y.shape[1:]))
     if len(_y.shape) == 1:
         return np.matmul(g, x) if x.ndim == 2 else np.matmul(_swap(x), g[..., None])[..., 0]
-    return np.matmul(_swap(x), g)
+    return _laid(_swap(x), g, _y)
 
 
 def _thin(c: Any, x: Any, g: Any) -> bool:

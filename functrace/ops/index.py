@@ -70,6 +70,21 @@ def batch_in_front(index: Index) -> tuple[Index, int]:
     return inside, len(np.broadcast_shapes(*shapes))
 
 
+def axis_taken(shape: tuple[int, ...], index: Index) -> int | None:
+    """The axis along which NumPy's `take` reads for an index, where that is faster, or leaves in C order what the index leaves turned."""
+    whole = type(index) is tuple and len(index) > 1 and all(type(p) is slice and p == slice(None) for p in index[:-1])
+    if whole and _of_rows(index[-1]) is not None:
+        return len(index) - 1 if index[-1].ndim > 1 else None
+    return 0 if whole_rows(shape, index) else None
+
+
+def distinct(shape: tuple[int, ...], index: Index) -> bool:
+    """Whether an index reads no element twice."""
+    counts = np.zeros(shape, np.intp)
+    np.add.at(counts, index, 1)
+    return bool(counts.max(initial=0) <= 1)
+
+
 def whole_rows(shape: tuple[int, ...], index: Index) -> bool:
     """Whether so many rows of a matrix are read that NumPy's `take`, which copies a row at once, is several times as fast."""
     return type(index) is np.ndarray and len(shape) == 2 and index.dtype.kind == "i" and index.size >= max(_SMALL, shape[0])

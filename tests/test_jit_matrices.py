@@ -1,0 +1,133 @@
+"""Products of matrices in compiled programs, and how gradients of them lie in memory."""
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.compile import merge, optimise, passes
+from functrace.compile.capture import capture
+
+RNG = np.random.default_rng(0)
+
+
+def captured(function, *args):
+    return capture(lambda *xs: ft.tree.leaves(function(*xs)), args, "a test").program
+
+
+def names_of(program):
+    return [i.primitive.name for i in program.instructions]
+
+
+def replays(function, *args, rtol=1e-12):
+    """The optimised program, which does what the function does."""
+    program = optimise.optimise(captured(function, *args))
+    for a, b in zip(program(*args), ft.tree.leaves(function(*args))):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+    jitted = ft.jit(function)
+    for moved in (args, [np.asarray(a) * 1.25 for a in args]):
+        for _ in range(2):
+            for a, b in zip(ft.tree.leaves(jitted(*moved)), ft.tree.leaves(function(*moved))):
+                np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+    return program
+
+
+@pytest.mark.parametrize("rows", [5, 400])
+def test_the_gradient_of_a_transposed_matrix_lies_as_the_matrix(rows):
+    """Past the size from which on the tape keeps no values that no rule reads, too."""
+    x, w = RNG.normal(size=(rows, 30)), RNG.normal(size=(20, 30))
+    for f, like in ((lambda w: np.sum(np.tanh(x @ w.T)), w), (lambda w: np.sum(np.tanh(w.T @ x.T[:20])), w)):
+        g = ft.grad(f)(like)
+        assert g.flags.c_contiguous
+        np.testing.assert_allclose(g, ft.grad(lambda w, f=f: f(w * 1.0))(like), rtol=1e-12)
+    assert ft.grad(lambda w: np.sum(np.tanh(x @ w)))(np.asfortranarray(w.T)).flags.f_contiguous
+
+
+def test_a_transposed_matrix_meets_a_stack_of_matrices():
+    a, b = RNG.normal(size=(3, 2)), RNG.normal(size=(4, 3, 5))
+    for f in (lambda a, b: np.sum(np.sin(a @ b)), lambda a, b: np.sum(np.sin(np.swapaxes(b, 1, 2) @ a.T))):
+        for x, y in zip(ft.grad(f, (0, 1))(a.T, b), ft.grad(f, (0, 1))(a.T.copy(), b)):
+            np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("const", [True, False])
+def test_moves_transposes_the_factors_and_not_the_product(const):
+    x, w = RNG.normal(size=(6, 4)), RNG.normal(size=(3, 4))
+
+    def f(w, y):
+        return ft.grad(lambda w: np.sum(np.tanh((x if const else y) @ w.T)))(w)
+
+    program = replays(f, w, x)
+    last = [i for i in program.instructions if i.primitive.name == "matmul"][-1]
+    assert program.kinds[last.out].shape == (3, 4)
+    assert names_of(passes.moves(captured(lambda x: np.reshape(x[:, :0].T @ x, (1, 0)), np.ones((2, 0))))).count("reshape") == 1
+
+
+def test_a_square_under_a_product_is_one_multiplication():
+    x, t = RNG.normal(size=(40, 3)), RNG.normal(size=40)
+    program = replays(ft.grad(lambda w: np.mean((x @ w - t) ** 2)), RNG.normal(size=3))
+    assert names_of(program).count("multiply") == 1
+    q = RNG.normal(size=(6, 3))
+    program = replays(ft.grad(lambda q: np.sum(np.log(np.sum(np.reshape((x @ q.T) ** 2, (-1, 2, 3)), axis=2)))), q)
+    assert [program.kinds[i.out].shape for i in program.instructions if i.primitive.name == "multiply"].count((40, 6)) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_factors_that_would_leave_the_range_stay_apart(scale):
+    x, t = RNG.normal(size=(40, 3)) / scale, np.zeros(40)
+    w = RNG.normal(size=3)
+    f = ft.grad(lambda w: np.sum(scale * ((x @ w - t) * scale) ** 2) / scale)
+    np.testing.assert_allclose(ft.jit(f)(w), f(w), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "left"), [((), True), ((), False), ((2,), False)], ids=["matrix first", "matrix second", "matrices"])
+@pytest.mark.parametrize("const", [True, False], ids=["constants", "rows of an argument"])
+def test_products_of_the_inputs_of_a_loop_are_one(rows, left, const):
+    args = w, u, data = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 4)), RNG.normal(size=(12, *rows, 5))
+
+    def f(w, u, xs):
+        h = np.zeros((*rows, 4))
+        for x in data if const else xs:
+            h = np.tanh((w @ x if left else x @ w.T) + h @ u)
+        return np.sum(h)
+
+    assert names_of(captured(f, *args)).count("matmul") == 24
+    assert names_of(replays(f, *args)).count("matmul") == 13
+    replays(ft.grad(f, (0, 1)), *args)
+
+
+def test_rows_are_joined_whichever_are_read_and_in_what_order():
+    w, xs = RNG.normal(size=(5, 4)), RNG.normal(size=(12, 5))
+    program = replays(lambda w, xs: [np.sin(xs[k] @ w) for k in (-1, 3, 0, 7, 7, 5, 2, -3, 4)], w, xs)
+    assert names_of(program).count("matmul") == 1
+    assert names_of(replays(lambda w, xs: [np.sin(xs[k] @ w) for k in range(3)], w, xs)).count("matmul") == 3  # too few to be worth it
+    mixed = replays(lambda w, xs: [np.sin(xs[k] @ w) for k in range(12)], w.astype(np.float32), xs)
+    assert names_of(mixed).count("matmul") == 12  # NumPy converts the matrix for each
+
+
+def test_merged_sums_the_products_of_constants():
+    data = RNG.normal(size=(6, 5, 3))
+
+    def f(w):
+        h = np.ones((5, 3))
+        for x in data:
+            h = np.tanh(x @ w + h)
+        return h.sum()
+
+    program = replays(ft.grad(f), RNG.normal(size=(3, 3)))
+    assert names_of(program).count("sum_of_products") == 1
+    assert len(merge.merged(program).instructions) == len(program.instructions)
+
+
+def test_an_index_of_two_axes_behind_the_first_leaves_rows():
+    index = np.array([[0, 2, -1], [1, 1, 3]])
+    x = RNG.normal(size=(4, 5))
+    replays(lambda x: np.reshape(x[:, index], (8, 3)) * 2, x)
+    jitted = ft.jit(lambda x: x[:, index])
+    assert jitted(x).shape == jitted(x).shape == (4, 2, 3) and jitted(x).flags.c_contiguous
+    replays(ft.grad(lambda x: np.sum(np.sin(x[:, index]) ** 2)), x)
+
+
+@pytest.mark.parametrize("index", [np.array([3, 0, 2]), np.array([3, 0, 3]), np.triu_indices(4), np.array([1, -3]), np.zeros(0, int)])
+def test_the_gradient_of_what_an_index_reads_once_or_twice(index):
+    x = RNG.normal(size=(4, 4))
+    replays(ft.grad(lambda x: np.sum(np.sin(x[index]) * np.cos(x[index]))), x)
