@@ -131,3 +131,11 @@ def test_an_index_of_two_axes_behind_the_first_leaves_rows():
 def test_the_gradient_of_what_an_index_reads_once_or_twice(index):
     x = RNG.normal(size=(4, 4))
     replays(ft.grad(lambda x: np.sum(np.sin(x[index]) * np.cos(x[index]))), x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 900])
+def test_what_is_rolled(n):
+    x = RNG.normal(size=(n, 3))
+    for shift, axis in ((1, 0), (-7, 0), (4, 1), ((1, 2), (0, 1)), (2, None)):
+        replays(lambda x, s=shift, a=axis: np.roll(np.sin(x), s, a) * 2, x)
+        replays(ft.grad(lambda x, s=shift, a=axis: np.sum(np.roll(x, s, a) * x)), x)

@@ -29,11 +29,12 @@ VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", 
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
     "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose "
-    "repeat convolve convolve_within on_diagonal extended shares".split()
+    "repeat roll convolve convolve_within on_diagonal extended shares".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
 HELD = 1 << 16  # bytes from which on an array that nothing reads any more is let go at once, not when its name is taken
+ROLLED = 1 << 11  # elements up to which an index is faster than two slices
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&", "bitwise_or": "|"}
@@ -344,6 +345,9 @@ class Executable:
         if name == "placed" and out is not None and not is_basic(params[0]) and distinct(params[1], params[0]):
             made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
             return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
+        if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
+            places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
+            return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
         if name == "reshape":
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":

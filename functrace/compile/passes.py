@@ -251,7 +251,13 @@ def sink(program: Program) -> Program:
 
 
 def _splat(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.size > 0 and x.strides == (0,) * x.ndim
+    """Whether an array has one element again and again, to the bit."""
+    if not isinstance(x, np.ndarray) or x.size == 0 or x.dtype.kind not in "fcbui":
+        return False
+    if x.strides == (0,) * x.ndim:
+        return True
+    first, last = x[(0,) * x.ndim].tobytes(), x[(-1,) * x.ndim].tobytes()
+    return first == last and bool((np.ascontiguousarray(x).view(np.uint8).reshape(-1, x.itemsize) == np.frombuffer(first, np.uint8)).all())
 
 
 def scalars(program: Program) -> Program:

@@ -21,7 +21,7 @@ from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.registry import Sample, each, implements, normal, one
 from functrace.ops.shape import along
-from functrace.pool import zeros
+from functrace.pool import empty, zeros
 
 _X = one(2, 3)
 
@@ -169,9 +169,11 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
     """`np.roll` of tuples, no axis negative, without its general preparation."""
     for s, a in zip(shift, axis):
-        k = -s % (x.shape[a] or 1)
-        x = np.concatenate([x[along(a, slice(k, None))], x[along(a, slice(k))]], a)
-    return x
+        k, out = s % (x.shape[a] or 1), empty(x.shape, x.dtype)
+        old, new = (x.swapaxes(0, a), out.swapaxes(0, a)) if a else (x, out)
+        new[k:], new[:k] = old[: len(old) - k], old[len(old) - k :]
+        x = out
+    return x if shift else x.copy()
 
 
 _roll: Any = linear(
