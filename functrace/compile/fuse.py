@@ -20,6 +20,9 @@ BLOCK = 1 << 15  # elements of a block on one thread
 WINDOW = 64  # instructions put off until a group is closed
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
+_BACKWARDS = frozenset(
+    ("arctan2", "power")
+)  # whose last bit is another where NumPy goes along a negative stride: in short blocks
 _CASTS = frozenset(("astype", "astype_constant", "broadcast_to"))
 
 
@@ -98,15 +101,21 @@ def fuse(program: Program) -> list[Instruction | Group]:
         return list(program.instructions)
     done: list[Instruction | Group] = []
     uses = Counter([*program.outputs, *(a for i in program.instructions for a in i.args)])
+    reverse = {i.out for i in program.instructions if i.primitive.name == "getitem" and _reverses(i.params[0])}
+    alone = {i.out for i in program.instructions if i.primitive.name in _BACKWARDS and not reverse.isdisjoint(i.args)}
     todo = deque(program.instructions)
     while todo:
-        before, group = _next_group(todo, kinds)
+        before, group = _next_group(todo, kinds, alone)
         done += before
         if group is not None:
             views = _views(group, program, uses)
             done += [group] if len(group.instructions) > 1 else group.instructions
             done += views
     return done
+
+
+def _reverses(index: Any) -> bool:
+    return any(isinstance(p, slice) and isinstance(p.step, int) and p.step < 0 for p in (index if isinstance(index, tuple) else (index,)))
 
 
 def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instruction]:
@@ -140,8 +149,8 @@ def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     return group if group.accepts(i, kinds) else None
 
 
-def _next_group(todo: deque[Instruction], kinds: dict[int, Any]) -> tuple[list[Any], Group | None]:
-    """What runs before the first group, and the group; both are taken from `todo`."""
+def _next_group(todo: deque[Instruction], kinds: dict[int, Any], alone: set[int]) -> tuple[list[Any], Group | None]:
+    """What runs before the first group, and the group; both are taken from `todo`. Those of `alone` are in none."""
     before: list[Any] = []
     group: Group | None = None
     after: list[Instruction] = []
@@ -149,14 +158,14 @@ def _next_group(todo: deque[Instruction], kinds: dict[int, Any]) -> tuple[list[A
     while todo and len(after) < WINDOW:
         i = todo.popleft()
         if group is None:
-            group = _starts(i, kinds) if fusable(i, kinds) else None
+            group = _starts(i, kinds) if i.out not in alone and fusable(i, kinds) else None
             if group is None:
                 before.append(i)
             else:
                 group.add(i, kinds)
             continue
         depends = any(a in late or a in group.parts for a in i.args)
-        if not depends and fusable(i, kinds) and group.accepts(i, kinds):
+        if not depends and i.out not in alone and fusable(i, kinds) and group.accepts(i, kinds):
             group.add(i, kinds)
         elif depends or any(a in group.made for a in i.args):
             after.append(i)
