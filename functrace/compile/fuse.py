@@ -20,9 +20,7 @@ BLOCK = 1 << 15  # elements of a block on one thread
 WINDOW = 64  # instructions put off until a group is closed
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
-_BACKWARDS = frozenset(
-    ("arctan2", "power")
-)  # whose last bit is another where NumPy goes along a negative stride: in short blocks
+_BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
 _CASTS = frozenset(("astype", "astype_constant", "broadcast_to"))
 
 
