@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import bundle, chain, elementwise, gmm, hessian, lstm, mlp
+from benchmarks import bundle, chain, elementwise, gmm, hessian, lstm, mlp, pairs
 from benchmarks.harness import EAGER, HAND, JIT, OURS, Build, Target, Workload, jax, namespace
 from benchmarks.numpy_style import logsumexp_of
 
@@ -204,6 +204,12 @@ again(
     [Target("NumPy by hand", 1.0), Target("JAX jit", 1.0), Target("PyTorch, torch.func.hessian", 0.5)],
     jitted(lambda ft, fnp, p: ft.hessian(lambda w: hessian.loss(fnp, p, w)), lambda p: (p.w,)),
     (*PEERS, "PyTorch, torch.func.hessian"),
+)
+again(
+    pairs.pairs,
+    ("1000 x 1000",),
+    [Target("NumPy by hand", 0.4), Target("JAX jit", 1.0), Target("PyTorch", 0.5)],
+    jitted(lambda ft, fnp, p: ft.grad(lambda x, y: pairs.energy(fnp, x, y), (0, 1)), lambda p: (p.x, p.y)),
 )
 
 

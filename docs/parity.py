@@ -105,6 +105,8 @@ DIFFERENCES = (
     ("`addbmm_` that would change the tensor's shape", "raises; PyTorch gives it the new shape", "no other operation in place does"),
     ("`pinv` with `rtol` or `atol`, where singular values that are not zero are left out", "the gradient is the derivative; PyTorch's "
      "takes them for zero", "finite differences agree with ours"),
+    ("`cosine_similarity` of vectors shorter than `eps`", "the gradient is the derivative; PyTorch's takes the norm that it replaces for "
+     "the one that counts", "finite differences agree with ours"),
     ("`ctc_loss` of what is not a `log_softmax`", "the gradient is the derivative; PyTorch's is that of `ctc_loss` after `log_softmax`",
      "after `log_softmax` they are equal"),
     ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "

@@ -260,3 +260,27 @@ def test_the_branches_of_an_if_are_drawn_inside_the_loop():
     (loop,) = [b for b in ft.draw(f).graph.boxes if b.inner]
     (choice,) = [b for b in loop.inner[0].boxes if b.inner]
     assert [[b.text[0] for b in g.boxes if b.kind == "op"] for g in choice.inner] == [["cos"], ["sin"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda _, c: c * 0.5 + 1 if c else c - 3,  # of a number, 0.5 too is true
+        lambda _, c: c + 1 if np.floor(c).astype(int) else c - 0.25,
+        lambda _, c: (c and 0.5 * c) + 1,
+        lambda _, c: c + 1 if any([c, c - 0.5]) else c - 1,
+        lambda _, c: c * 0.5 + 1 if np.allclose(np.stack([c, c]), np.abs(c)) else c - 3,
+    ],
+)
+def test_the_truth_of_a_number_is_pythons(body):
+    def by_python(c):
+        for k in range(3):
+            c = body(k, c)
+        return c
+
+    looped = lambda c: ft.fori_loop(0, 3, body, c)
+    xs = np.array([0.5, 0.0, -1.0, 0.9, -0.5, 2.0])
+    wanted, slopes = (np.stack([f(x) for x in xs]) for f in (by_python, ft.grad(by_python)))
+    for run in (ft.vmap(looped), ft.jit(ft.vmap(looped)), lambda xs: np.stack([ft.jit(looped)(x) for x in xs])):
+        np.testing.assert_allclose(run(xs), wanted, rtol=1e-14)
+    np.testing.assert_allclose(ft.vmap(ft.grad(looped))(xs), slopes, rtol=1e-14)

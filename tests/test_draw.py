@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from functrace.drawing.folding import fold
 from functrace.drawing.graph import Box, Graph
 from functrace.drawing.layout import place
 from functrace.drawing.svg import clean, columns, short, size_of
-from functrace.transforms.naming import checks
+from functrace.transforms.naming import checks, names_of
 from tests.helpers import here
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -727,6 +728,32 @@ def test_nothing_is_held_when_the_trace_is_over():
     finally:
         gc.enable()
     assert tape.frames.base is None
+
+
+def test_values_have_the_users_names_and_lambdas_are_calls_but_comprehensions_are_not():
+    def f(x):
+        parts = [e * 2 for e in x]
+        triple = lambda t: t * 3
+        box, table = SimpleNamespace(inner=SimpleNamespace()), {}
+        box.inner.y = triple(parts[0])
+        table["k"] = box.inner.y + 1
+        q, r = np.linalg.qr(np.reshape(table["k"], (1, 1)))
+        last = q @ r
+        return last
+
+    tape = ft.trace(f)(np.ones(2))
+    names = [name for name in names_of(tape).values() if name[0] != "%"]
+    assert names == ["x", "box.inner.y", "table['k']", "q", "r", "last"]
+    assert [(call.name, call.parent) for call in tape.frames.calls] == [("f", -1), ("<lambda>", 0)]
+    assert [tape.frames.call[k] for k in (0, 4, -1)] == [0, 1, 0]
+
+
+def test_what_numpys_own_function_did_has_the_line_of_the_trace():
+    tape = ft.trace(ft.grad(np.tanh))(1.0)
+    lines = [tape.frames.text(k) for k in range(len(tape.frames))]
+    here = f"in {sys._getframe().f_code.co_name}"
+    assert lines[0].endswith(here) and all(line.endswith(f"{here}, reverse replay") for line in lines[1:4])
+    assert ft.trace(np.tanh)(1.0).frames.call == [-1] and names_of(ft.trace(np.tanh)(1.0)) == {0: "x", 1: "%1"}
 
 
 # Tensors

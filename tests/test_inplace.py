@@ -313,6 +313,20 @@ def test_scalars_are_immutable():
         ft.grad(lambda x: x.__setitem__(0, 1.0) or x)(3.0)
 
 
+def test_an_array_without_axes_stays_an_array_however_often_it_is_written_to():
+    def f(x):
+        y, row = x, x.reshape(1)
+        y += 1.0
+        y *= x
+        row -= 2.0
+        np.add(y, y, out=y)
+        return x * 1.0  # 2 ((x + 1)^2 - 2)
+
+    for run in (f, ft.jit(f), lambda x: ft.value_and_grad(f)(x)[0]):
+        assert run(np.array(2.0)) == 14.0
+    assert ft.grad(f)(np.array(2.0)) == ft.jit(ft.grad(f))(np.array(2.0)) == 12.0
+
+
 def test_second_order_through_writes():
     def f(x):
         y = x * 1.0

@@ -812,6 +812,7 @@ def test_a_sequence_times_a_traced_integer_is_repeated(f, integer):
 
 def test_a_list_times_a_batched_integer_is_repeated():
     assert np.array_equal(ft.vmap(lambda n: len([0.0] * n) * 1.0)(np.array([1, 2, 3])), [1.0, 2.0, 3.0])
+    assert np.array_equal(ft.vmap(lambda n: len("ab" * n) * 1.0)(np.array([1, 2, 3])), [2.0, 4.0, 6.0])
 
 
 def test_a_function_that_returns_a_function_is_right_the_first_time():

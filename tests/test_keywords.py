@@ -303,6 +303,8 @@ X, Y = np.random.default_rng(7).normal(size=(2, 8))
     [
         (lambda s, x, **kw: s.f_oneway(x, Y, **kw), {"equal_var": False}),
         (lambda s, x, **kw: s.ttest_ind(x, Y, **kw), {"keepdims": True}),
+        (lambda s, x, **kw: s.ttest_rel(x, Y, **kw), {"keepdims": True}),
+        (lambda s, x, **kw: s.ttest_1samp(x, 0.3, **kw), {"keepdims": True}),
         (lambda s, x, **kw: s.ttest_ind(x, Y, **kw), {"trim": 0.2}),
         (lambda s, x, **kw: s.linregress(x, Y, **kw), {"nan_policy": "omit"}),
         (lambda s, x, **kw: s.jarque_bera(x, **kw), {"keepdims": True}),

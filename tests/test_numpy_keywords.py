@@ -634,3 +634,18 @@ def test_the_places_of_quantiles_are_found_once(monkeypatch):
     want = g(Y)
     monkeypatch.setattr(np, "quantile", None)  # traced values find ours by name
     same(ft.grad(lambda x: fnp.quantile(x, 0.371))(Y), want)
+
+
+def test_conditions_of_rows_choose_rows_in_piecewise():
+    functions = [lambda v: 2 * v, 5.0, lambda v: -v]
+    x = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0], [7.0, 8.0, -9.0]])
+    f = lambda x: np.piecewise(x, [x[:, 0] > 2, x[:, 0] < -2], functions)
+    g = lambda x: np.piecewise(x[:1], [x[:, 0] > 2], functions[:2])
+    for run in (
+        ft.jit,
+        lambda f: lambda x: ft.vmap(f)(np.stack([x, -x]))[0],
+        lambda f: lambda x: ft.scan(lambda c, e: (c, f(e)), 0, x[None])[1][0],
+    ):
+        assert np.array_equal(run(f)(x), f(x))
+        with pytest.raises(IndexError, match="size of axis is 1 but size of corresponding boolean axis is 3"):
+            run(g)(x)

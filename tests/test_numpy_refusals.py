@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ CASES = {
     "reshape to a broken length": (np.reshape, X, (2.5, 3)),
     "tile by a broken number": (np.tile, X, 2.5),
     "a broken power of a matrix": (np.linalg.matrix_power, np.eye(2), 2.5),
+    "round of a complex number": (lambda x: round(x[0]), LINE + 1j),
     "diagonal beside a broken number": (np.diagonal, X, 0.5),
     "transpose by an axis twice": (np.transpose, X, (0, 0)),
     "no such axis": (np.cumsum, np.float64(2.0), 1),
@@ -108,6 +111,24 @@ def test_a_batch_of_vectors_is_no_matrix(name: str) -> None:
     for rows, many in ((x, ft.vmap(f)), (np.stack([x, x]), ft.vmap(ft.vmap(f))), (x, ft.jit(ft.vmap(f))), (x, ft.jacfwd(ft.vmap(f)))):
         with pytest.raises(np.linalg.LinAlgError):
             many(rows)
+
+
+@pytest.mark.parametrize("f", [np.linalg.cholesky, np.linalg.eigvalsh, lambda a: np.linalg.matrix_power(a, 2)])
+@pytest.mark.parametrize("x", [np.ones(3), np.ones((3, 2))])
+def test_what_is_no_square_matrix_is_refused_in_numpys_words(f: Any, x: Any) -> None:
+    with pytest.raises(np.linalg.LinAlgError) as plain:
+        f(x)
+    with pytest.raises(np.linalg.LinAlgError, match=str(plain.value)):
+        ft.vjp(f, x)
+
+
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((3, 2), (2,)), ((2, 2), (2, 2, 2)), ((1, 2, 2), (2,))])
+def test_what_is_no_system_is_refused_in_numpys_words(shapes: Any) -> None:
+    a, b = map(np.ones, shapes)
+    with pytest.raises(np.linalg.LinAlgError) as plain:
+        np.linalg.lstsq(a, b)
+    with pytest.raises(np.linalg.LinAlgError, match=str(plain.value)):
+        ft.vjp(np.linalg.lstsq, a, b)
 
 
 def test_a_batch_of_numbers_is_no_vector() -> None:

@@ -11,7 +11,7 @@ from functrace import pool
 from functrace.ops import rows
 
 SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (50_000, 15), (9000, 2), (200_000, 2)]
-COMPARED = [(4000, 16), (20_000, 25), (300, 10)]
+COMPARED = [(4000, 16), (20_000, 25), (300, 10), (3000, 33), (20_000, 64)]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -193,6 +193,13 @@ def test_a_moment_that_cannot_be_summed_raises(stats):
     assert np.isnan(ft.grad(lambda b: stats.pareto.mean(b))(0.8))  # it is infinite
 
 
+def test_an_infinite_moment_is_infinite(stats):
+    assert ft.vjp(lambda s: stats.levy.moment(2, scale=s), 1.5)[0] == np.inf
+    assert ft.vjp(lambda s: stats.halfcauchy.moment(2, 0.0, s), 0.7)[0] == np.inf
+    assert np.isclose(ft.grad(lambda m: stats.norm.moment(2, m, 1.5))(0.0), 0.0)
+    assert np.isclose(ft.grad(lambda m: stats.gamma.moment(2, 1.7, m, 1.5))(0.0), 2 * 1.7 * 1.5)
+
+
 def test_a_spread_or_a_slope_of_zero_in_an_image_has_the_derivative_zero():
     from functrace.scipy import ndimage
 

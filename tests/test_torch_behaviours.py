@@ -81,6 +81,34 @@ def test_what_scripts_import_is_there(tmp_path):
     assert done.stdout == "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\ntorch.distributed\n"
 
 
+def test_mixed_precision_is_refused_where_it_would_be_and_told_of_where_it_is_not():
+    for make in (lambda **enabled: torch.autocast("cpu", **enabled), lambda **enabled: torch.amp.GradScaler("cpu", **enabled)):
+        with pytest.raises(NotImplementedError, match="enabled=False"):
+            make()
+        make(enabled=False)
+    told = {torch.autocast: "device_type of 'cuda', but CUDA is not available", torch.amp.GradScaler: "CUDA is not available"}
+    for make, text in told.items():
+        with pytest.warns(UserWarning, match=text):
+            make("cuda")
+        make("cuda", enabled=False)
+    with pytest.warns(UserWarning, match="of 'cuda'"):
+        assert torch.cuda.amp.autocast(True).device == "cuda"
+    assert torch.cuda.amp.autocast(False).device == "cuda"
+
+
+def test_measurements_are_means_of_runs_in_fitting_units():
+    from functrace.torch.utils.benchmark import Measurement, Timer
+
+    clock, runs = iter(range(10**6)), []
+    timer = Timer("runs.append(1)", globals={"runs": runs}, timer=lambda: next(clock))  # each timing takes a second
+    found = timer.timeit(500)
+    assert (found.raw_times, found.times, found.mean, found.median) == ([1], [1 / 500], 1 / 500, 1 / 500)
+    assert len(runs) == 505 and "\nruns.append(1)\n  2.00 ms\n  1 measurements, 500 runs" in repr(found)  # 5 before, to warm up
+    assert timer.blocked_autorange(min_run_time=3.0).raw_times == [1, 1, 1]
+    for seconds, text in ((2.0, "2.00 s"), (1.0, "1.00 s"), (3e-6, "3.00 us"), (5e-9, "5.00 ns"), (1e-10, "0.10 ns")):
+        assert f"\n  {text}\n" in repr(Measurement(1, [seconds], "pass"))
+
+
 def test_another_shape_for_the_array_is_not_one_for_the_tensor():
     a = np.arange(6.0)
     t = torch.from_numpy(a)

@@ -7,6 +7,7 @@ import math
 import pytest
 
 import functrace.torch as torch
+from functrace import errors
 from functrace.torch import nn
 
 
@@ -104,6 +105,14 @@ def nested(x):
     return (lambda t: SEEN.append(1) or t * 2)(x)
 
 
+note = SEEN.append
+
+
+def noted(x):
+    note(1)
+    return x * 2
+
+
 def kept(x, seen=SEEN):
     seen.append(1)
     return x * 2
@@ -120,6 +129,7 @@ def wide(x):
         (seen, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
         (nested, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
         (kept, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
+        (noted, torch.ones(1), lambda _: (len(SEEN), SEEN.clear())[0]),
         (wide, torch.ones(1), lambda _: (torch.get_default_dtype(), set_default(torch.float32))[0]),
         (lambda xs: xs.append(xs[0]) or xs[0] * 2, [torch.ones(1)], len),
         (lambda xs: xs.reverse() or xs[0] * 2, [torch.ones(1), torch.zeros(1)], lambda xs: xs[0].item()),
@@ -209,6 +219,51 @@ def test_results_that_are_no_tensors():
         assert compiled(torch.ones(2))[1:] == (torch.float32, 2)
 
 
+def test_numbers_and_texts_beside_tensors_stay_what_they_are():
+    compiled = torch.compile(lambda x: (x * 2, len(x), 0.5 if x.sum() > 0 else True, "text"))
+    for x in (torch.ones(2), -torch.ones(2), torch.ones(2)):
+        out = compiled(x)
+        assert [type(part) for part in out] == [torch.Tensor, int, float if x[0] > 0 else bool, str]
+        assert torch.equal(out[0], x * 2) and out[1] == 2 and out[3] == "text"
+    assert None not in compiled.programs.values()
+
+
+def test_results_that_are_views_of_each_other_are_so_in_each_call():
+    def pair(x):
+        y = x * 2
+        return y, y[0]
+
+    compiled = torch.compile(pair)
+    for _ in range(3):
+        whole, part = compiled(torch.ones(2))
+        part.add_(1)
+        assert whole.tolist() == [3, 2]
+
+
+TOTAL, ROW = torch.zeros(1), torch.zeros(2)
+
+
+def totalled(x):
+    TOTAL.add_(x.sum())
+    return x * 2
+
+
+def filled(x):
+    ROW[0] += 1
+    return x * 2
+
+
+def test_tensors_outside_are_written_at_each_call():
+    compiled = torch.compile(totalled)
+    for k in range(3):
+        assert compiled(torch.ones(1)).item() == 2 and TOTAL == k + 1
+    compiled = torch.compile(filled)
+    with pytest.warns(errors.JitWarning, match=r"jit\(filled\) runs without"):
+        compiled(torch.ones(1))
+    for k in range(3):
+        assert compiled(torch.ones(1)).item() == 2 and ROW[0] == k + 2
+
+
 class Marked(torch.Tensor):
     pass
 
@@ -248,6 +303,7 @@ def test_as_a_decorator_with_options():
         return x * 2
 
     assert double(torch.ones(1)) == 2 and not torch.compiler.is_compiling()
+    assert torch.compiler.disable(double) is double is torch.compiler.disable(recursive=False)(double)
 
 
 @pytest.mark.parametrize("what", [3, None, "text"])

@@ -5,9 +5,8 @@ import pytest
 
 import functrace.torch as torch
 from functrace.ops.choice import chosen
-from functrace.torch import _engine, _moves, _nodes
+from functrace.torch import _along, _engine, _moves, _nodes
 from functrace.torch._contact import vjp
-from functrace.torch._reduce import put_in_order
 from functrace.torch.nn import _attention, _compositions
 
 
@@ -29,8 +28,112 @@ def test_topk_of_long_lines_is_the_start_of_the_order(kind, largest):
     a = np.round(a, 1) if kind == "ties" else np.where(a > 2.5, np.nan, a) if kind == "nan" else a
     for k, x in ((1, a), (0, np.ascontiguousarray(a.T))):
         found = torch.from_numpy(x).topk(5, k, largest)
-        for y, z in zip(found, put_in_order(x, k, largest)):
+        for y, z in zip(found, _along.put_in_order(x, k, largest)):
             np.testing.assert_array_equal(y.numpy(), np.take(z, range(5), k))
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("kind", ["distinct", "ties", "nan", "integers"])
+def test_many_elements_are_put_in_order_as_few_are(kind, descending):
+    a = np.random.default_rng(0).normal(size=(70, 60)).astype(np.float32)
+    a = np.round(a, 1) * -1 if kind != "distinct" else a
+    a = np.where(a > 1.5, np.nan, a) if kind == "nan" else (a * 10).astype(int) if kind == "integers" else a
+    for x in (a, a.T):
+        for k in (0, 1):
+            values, order = _along.put_in_order(x, k, descending)
+            lines, found = np.moveaxis(x, k, -1), np.moveaxis(order, k, -1)
+            for line, want in zip(lines, found):
+                np.testing.assert_array_equal(_along.put_in_order(line, 0, descending)[1], want)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, order, k))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_places_are_counted_through_an_array_as_an_index_names_them(k, dtype):
+    rng = np.random.default_rng(0)
+    x, index = rng.normal(size=(20, 21, 22)), rng.integers(0, 20, (18, 19, 20)).astype(dtype)
+    key = _along.key_along(index, k)
+    assert index.size >= _along.MANY
+    np.testing.assert_array_equal(_along.taken(x, index, k), x[key])
+    g, want = rng.normal(size=index.shape), np.zeros(x.shape)
+    np.add.at(want, key, g)
+    np.testing.assert_allclose(_along.untaken(g, None, x, index, k), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("widths", [(2, 1), (1, 0, 2, 3), (-1, 2, 1, -2), (0, 0, 0, 2)])
+def test_borders_are_those_of_an_index_and_go_back_to_where_they_came_from(mode, widths):
+    x = torch.arange(60.0).reshape(3, 4, 5).requires_grad_()
+    key = []
+    for n, lo, hi in zip(x.shape[::-1], widths[::2], widths[1::2]):
+        k = np.arange(-lo, n + hi)
+        if mode == "circular":
+            start, end = max(-lo, 0), n - max(-hi, 0)  # what is cut off is not seen on the other side
+            key.insert(0, start + (k - start) % (end - start))
+        else:
+            key.insert(0, np.clip(k, 0, n - 1) if mode == "replicate" else n - 1 - abs(n - 1 - abs(k)))
+    out = torch.nn.functional.pad(x, widths, mode)
+    want = x[(..., *(torch.from_numpy(i).reshape(-1, *(1,) * (len(key) - 1 - j)) for j, i in enumerate(key)))]
+    assert torch.equal(out, want)
+    weights = torch.randn(out.shape).requires_grad_()
+    (found,) = torch.autograd.grad(out, x, weights, create_graph=True)
+    assert torch.allclose(found, torch.autograd.grad(want, x, weights)[0])
+    (back,) = torch.autograd.grad(found, weights, x.detach())
+    assert torch.equal(back, out)
+
+
+def test_what_padding_would_show_of_nothing_is_refused():
+    for mode, text in (("replicate", "non-zero dimensions"), ("circular", "wrapping around more than once")):
+        with pytest.raises(RuntimeError, match=text):
+            torch.nn.functional.pad(torch.zeros(2, 0), (2, 2), mode)
+    with pytest.raises(RuntimeError, match="#6.*at dimension 1"):
+        torch.nn.functional.pad(torch.zeros(1, 2, 3), (1, 1, 2, 0), "reflect")
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        torch.nn.functional.pad(torch.zeros(1, 3), (2, -2), "circular")
+
+
+def test_distances_made_column_by_column_are_those_of_the_norm():
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.randn(2, 5, 3, dtype=torch.float64)
+    y[0, 2] = x[4]
+    x.requires_grad_(), y.requires_grad_()
+    weights = torch.randn(2, 7, 5, dtype=torch.float64)
+    found, want = torch.cdist(x, y), (x[:, None] - y[:, None]).norm(dim=-1)
+    assert torch.allclose(found, want)
+    for a, b in zip(*(torch.autograd.grad(d, (x, y), weights, create_graph=True) for d in (found, want))):
+        assert torch.allclose(a, b) and a.isfinite().all()
+    assert not torch.autograd.grad(torch.cdist(x[4:5], y[0, 2:3]).sum(), x)[0].any()
+
+
+@pytest.mark.parametrize("times", [2, (3, 1), (5, 4)])
+def test_the_nearest_of_a_whole_scale_are_each_so_many_times(times):
+    x = torch.randn(2, 3, 4, 4, requires_grad=True)
+    rows, columns = (times, times) if isinstance(times, int) else times
+    for mode in ("nearest", "nearest-exact"):
+        found = torch.nn.functional.interpolate(x, scale_factor=times, mode=mode)
+        want = x.repeat_interleave(rows, 2).repeat_interleave(columns, 3)
+        weights = torch.randn(found.shape)
+        assert torch.equal(found, want)
+        assert torch.allclose(*(torch.autograd.grad(y, x, weights)[0] for y in (found, want)), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 5000])
+def test_a_clamp_lets_nan_and_the_sign_of_zero_through_as_pytorch_does(n):
+    x = torch.tensor([np.nan, -0.0, 0.0, 2.0, -2.0] * (n // 5))
+    for low, high, ends in ((0, None, [2, 0]), (None, 0, [0, -2]), (0, 1, [1, 0])):
+        y = x.clamp(low, high)[:5].numpy()
+        assert np.isnan(y[0]) and np.signbit(y[1:3]).tolist() == [True, False] and y[3:].tolist() == ends
+
+
+def test_a_view_that_is_read_after_a_write_goes_back_to_its_own_part():
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    y = x * 1
+    column, windows = y[:, 1], y.unfold(1, 2, 1)  # of which the second names elements twice
+    y[:, 1] += 2
+    y[0] *= 3
+    (found,) = torch.autograd.grad((column * column).sum() + windows.sum(), x)
+    want = np.tile([1.0, 2.0, 2.0, 1.0], (3, 1)) * [[3.0], [1.0], [1.0]]
+    want[:, 1] += 2 * column.detach().numpy() * [3, 1, 1]
+    assert found.tolist() == want.tolist()
 
 
 @pytest.mark.parametrize(
@@ -419,9 +522,16 @@ def test_the_weights_of_a_resampling_are_shared_and_cannot_be_written():
     assert maps[0] is ups[1].grad_fn.saved[2][0][0] and not maps[0].flags.writeable
 
 
-@pytest.mark.parametrize("write", [torch.Tensor.index_add, torch.Tensor.index_copy, lambda x, _, i, v: x.index_put((i,), v)])
-def test_rows_that_do_not_fit_are_refused_with_both_shapes(write):
-    with pytest.raises(RuntimeError, match=r"of shape \[2, 3\] cannot be broadcast to indexing result of shape \[2, 2\]"):
+@pytest.mark.parametrize(
+    ("write", "shapes"),
+    [
+        (torch.Tensor.index_add, r"self.shape = \[3, 2\] source.shape = \[2, 3\]"),
+        (torch.Tensor.index_copy, "Destination slice shape: 2 at dimension 0 and source slice shape: 3 at dimension 0"),
+        (lambda x, _, i, v: x.index_put((i,), v), r"of shape \[2, 3\] cannot be broadcast to indexing result of shape \[2, 2\]"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_with_both_shapes(write, shapes):
+    with pytest.raises(RuntimeError, match=shapes):
         write(torch.zeros(3, 2, requires_grad=True), 0, ROWS, torch.zeros(2, 3))
 
 

@@ -124,6 +124,8 @@ _SOURCE = {
     "diagonal": "np.diagonal({0}, {p}, -2, -1)",
     "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
     "fix": "np.trunc({0})",
+    "are_regular": "(np.linalg.cond({0}, 1) < np.finfo({0}.dtype).eps ** -0.5) & (abs(np.linalg.det({0})) >= np.finfo({0}.dtype).tiny)"
+    " & (abs(np.linalg.det({0})) < np.inf)",
     "are_singular": "np.isinf(np.linalg.cond({0}, 1))",
     "isin": "np.isin({0}, {1}, {p}, {q}, kind={r})",
     "nanargmax": "np.nanargmax({0}, {p}, keepdims={q})",
@@ -227,7 +229,8 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         return f"{out} = {args[0]}.conjugate()"
     if name.startswith("operator."):
         word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round", "real": "np.real", "imag": "np.imag"}.get(name[9:])
-        return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {args[0]} {_PYTHON[name[9:]]} {args[1]}"
+        left = f"({args[0]})" if args[0][0] == "-" else args[0]  # the base of a power
+        return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {left} {_PYTHON[name[9:]]} {args[1]}"
     if name == "call":
         raise errors.UnsupportedError(f"to_python: {i.params[0]} has no form in NumPy source.\n  {OPEN} written.")
     try:

@@ -157,14 +157,21 @@ def _hermitian_ones(x: Any) -> Any:
 _are_hermitian = undeclared_constant("are_hermitian", _hermitian_ones)  # an op: a program decides anew, and looks at no matrix
 
 
+def check_square(x: Any) -> None:
+    """Raise NumPy's errors unless an array is a stack of square matrices."""
+    if x.ndim < 2:
+        raise np.linalg.LinAlgError(f"{x.ndim}-dimensional array given. Array must be at least two-dimensional")
+    if x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+
+
 def hermitian(x: Any, lower: bool) -> Any:
     """`x` for a function that reads one triangle of it.
 
     Where the value is Hermitian, so is taken to be the argument, and the gradient is Hermitian too, as in JAX and PyTorch. Where it
     is not, the derivative is with respect to the triangle that is read. Under a Hermitian parametrisation both are the same.
     """
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    check_square(x)
     return mirror(x, _are_hermitian(x), lower) if x.dtype.kind in "fc" else x
 
 

@@ -120,11 +120,13 @@ def _of_rows(index: Index) -> Any:
 
 def _places(shape: tuple[int, ...], index: Index) -> Any:
     """Where what an index reads lies in the flat array."""
-    at, row = _of_rows(index), shape[1:]
-    if at is None:
+    parts: Any = index if type(index) is tuple else (index,)
+    plain = len(parts) <= len(shape) and all(isinstance(p, np.ndarray) and p.dtype.kind == "i" for p in parts)
+    if not plain or len(parts) > 1 and not all(p.size and p.min() >= 0 and p.max() < n for p, n in zip(parts, shape)):
         return np.arange(math.prod(shape)).reshape(shape)[index]
-    width = math.prod(row)
-    return at.astype(np.intp).reshape(*at.shape, *(1,) * len(row)) * width + np.arange(width).reshape(row)
+    row = shape[len(parts) :]
+    at: Any = sum(p.astype(np.intp) * math.prod(shape[k + 1 :]) for k, p in enumerate(parts))
+    return at.reshape(*at.shape, *(1,) * len(row)) + np.arange(math.prod(row)).reshape(row)
 
 
 def _counted(buffer: Any, g: Any, index: Index) -> bool:
@@ -143,7 +145,7 @@ def _counted(buffer: Any, g: Any, index: Index) -> bool:
     return True
 
 
-_SMALL = 256
+_SMALL, _MANY = 256, 1 << 10
 
 
 def _is_mask(index: Index) -> bool:
@@ -337,9 +339,6 @@ def selected(chosen: Any, t: Any) -> Any:
     return t * chosen
 
 
-_MANY = 1 << 10
-
-
 def _masked(x: Any) -> bool:
     """Whether a value, or one that it is traced over, carries a mask."""
     while isinstance(x, Tracer):
@@ -452,11 +451,11 @@ def kept(key: Index) -> Index:
         )
     if not isinstance(key, tuple):
         return key if isinstance(key, Tracer) else _positions(key)
-    return tuple(_positions(p) if isinstance(p, (list, np.ndarray)) else p for p in key)
+    return tuple(_positions(p) if isinstance(p, (list, tuple, range, np.ndarray)) else p for p in key)
 
 
 def _positions(key: Any) -> Any:
-    return np.array(key, np.intp if isinstance(key, list) and not np.size(key) else None)
+    return np.array(key, np.intp if not (isinstance(key, np.ndarray) or np.size(key)) else None)
 
 
 def decided(mask: Any) -> Any:
@@ -491,7 +490,7 @@ def holes(parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
     template, arrays = [], []
     for p in parts:
         found: list[Any] = [p] if isinstance(p, Tracer) else []
-        if isinstance(p, (list, np.ndarray)) and np.ndim(p):
+        if isinstance(p, (list, tuple, range, np.ndarray)) and np.ndim(p):
             a = _positions(p)
             found = list(np.nonzero(a)) if a.dtype == bool else [a]
         template.extend([HOLE] * len(found) or [p])

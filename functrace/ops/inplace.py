@@ -208,6 +208,8 @@ def write(x: Tracer, new: Any) -> None:
     if type(x) is Blank and x.below.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
         x.below[...] = plain(new)
         return
+    if not x.shape and scalar(new):
+        new = updated(x, (), new, "set")  # an array without axes stays one, which the next write reaches
     chain = [(x, new)]
     while shared(chain[-1][0]):
         base, how, params = chain[-1][0].parent

@@ -20,7 +20,7 @@ from functrace.ops.contract import matmul
 from functrace.ops.create import lift, number, typed
 from functrace.ops.decompositions import _svd, inverse_op, svd, svdvals
 from functrace.ops.functions import ABSENT
-from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
+from functrace.ops.gauge import adjoint, check_square, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
@@ -253,7 +253,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     a, b = lift(a), lift(b)
     dtype = np.result_type(*(x.dtype if x.dtype.kind in "fc" else float for x in (a, b)))
     a, b = typed(a, dtype), typed(b, dtype)
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        raise np.linalg.LinAlgError(f"{a.ndim if a.ndim != 2 else b.ndim}-dimensional array given. Array must be two-dimensional")
     m, n = a.shape
+    if m != len(b):
+        raise np.linalg.LinAlgError("Incompatible dimensions")
     eps = float(np.finfo(dtype).eps)
     rcond = eps * max(m, n) if rcond is None else eps if rcond == -1 else rcond
     s = svdvals(a)
@@ -293,8 +297,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 def matrix_power(a: Any, n: Any) -> Any:
     """`np.linalg.matrix_power`, by repeated squaring."""
     a, n = lift(a), operator.index(n)
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    check_square(a)
     if n < 0:
         a, n = _inv(a), -n
     if n == 0:

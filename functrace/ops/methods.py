@@ -35,7 +35,7 @@ def repeats(x: Tracer) -> bool:
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def reflected(self: Any, other: Any) -> Any:
         try:
-            if isinstance(other, (list, tuple)):
+            if isinstance(other, (list, tuple, str, bytes)):
                 if op is e.multiply and repeats(self):
                     return NotImplemented
                 other = lift(other)
@@ -134,8 +134,9 @@ def _transposed(self: Any) -> Any:
 
 
 def _round(self: Any, ndigits: Any = None) -> Any:
-    if self.shape or not scalar(self):
-        raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    if self.shape or not scalar(self) or self.dtype.kind == "c":
+        of = "ndarray" if self.shape or not scalar(self) else self.dtype.name
+        raise TypeError(f"type numpy.{of} doesn't define __round__ method")
     return int(np.round(self)) if ndigits is None else np.round(self, ndigits)
 
 

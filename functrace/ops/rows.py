@@ -11,7 +11,8 @@ import numpy as np
 from functrace.pool import empty, ones
 
 _add: Any = np.add.reduce
-_ADDED, _COMPARED = {"f": 16, "d": 16}, {"f": 33, "d": 26}  # NumPy takes longer to compare the elements of a row than to add them
+_ADDED, _COMPARED = 16, 65  # NumPy takes longer to compare the elements of a row than to add them
+_FOLDED = 33  # length of rows from which on their halves are compared first
 _BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
 _ALONE = 8192  # elements up to which BLAS stays on one thread
@@ -23,12 +24,12 @@ def short(x: Any, axis: Any, compared: bool = False) -> bool:
     """
     shape, char = x.shape, x.dtype.char
     ndim = len(shape)
-    if axis is None or ndim < 2 or char not in _ADDED or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
+    if axis is None or ndim < 2 or char not in "fd" or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
         return False
     n, worth = shape[-1], 1 if compared else 2
     if isinstance(x, np.ndarray) and x.strides[-1] not in (0, x.itemsize):  # NumPy goes along the other axes
         return False
-    return 1 < n < (_COMPARED if compared else _ADDED)[char] and x.size >= worth * n * (100 + 12 * n)  # type: ignore[no-any-return]
+    return 1 < n < (_COMPARED if compared else _ADDED) and x.size >= worth * n * (100 + 12 * n)  # type: ignore[no-any-return]
 
 
 def _by_columns(columns: Callable[[Any, Any], object], x: Any, keepdims: bool, out: Any = None) -> Any:
@@ -70,6 +71,8 @@ def extreme(ufunc: Any, x: Any, keepdims: bool, out: Any = None) -> Any:
     """The maximum or minimum of the columns."""
 
     def columns(x: Any, best: Any) -> None:
+        if (n := x.shape[-1]) >= _FOLDED:
+            x = ufunc(x[..., : -(-n // 2)], x[..., n // 2 :])
         ufunc(x[..., 0], x[..., 1], out=best)
         for k in range(2, x.shape[-1]):
             ufunc(best, x[..., k], out=best)

@@ -216,6 +216,9 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     result = np.zeros(x.shape, x.dtype)
     for condition, function in zip(conditions, funclist):
         if isinstance(condition, Tracer) or not x.shape:
+            mask = np.broadcast_to(False, condition.shape)
+            np.broadcast_to(False, x.shape)[mask]  # NumPy's error, unless it is a mask of x, or of its rows
+            condition = np.reshape(condition, condition.shape + (1,) * (x.ndim - condition.ndim))
             result = np.where(condition, function(x, *args, **kw) if callable(function) else function, result).astype(x.dtype)
         elif condition.any():
             part = function(index(x, condition), *args, **kw) if callable(function) else function

@@ -14,7 +14,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import holds_tracer
 from functrace.scipy._linalg_systems import solve_banded
-from functrace.scipy._shared import double, one_of
+from functrace.scipy._shared import double, one_of, real
 from functrace.transforms.derivatives import jvp
 
 
@@ -41,7 +41,7 @@ def place(x: Any, at: Any) -> tuple[Any, Any]:
 
 def _knots(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     axis = normalize_axis_index(axis, lift(y).ndim)
-    x, y = double(x), np.moveaxis(double(y), axis, 0)
+    x, y = real(x, "scipy.interpolate"), np.moveaxis(double(y), axis, 0)
     if x.ndim != 1 or x.shape[0] != y.shape[0]:
         raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
     if bool(np.any(x[1:] <= x[:-1])):
@@ -59,6 +59,7 @@ class _Interpolant(metaclass=_Class):
 
     axis = 0
     extrapolate: Any = True
+    _of_real = True  # points: of complex ones SciPy takes the real part
     _ends: tuple[Any, Any]
     _made: tuple[Any, Any]
     _at: Any  # (x, nu): the values at a line of points
@@ -71,7 +72,7 @@ class _Interpolant(metaclass=_Class):
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         if nu < 0:
             raise ValueError(f"{type(self).__name__}: the order of the derivative, {nu}, cannot be negative")
-        x = double(x)
+        x = real(x, type(self).__name__) if self._of_real else double(x)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         low, high = self._ends
         flat = np.reshape(x, -1)
@@ -308,7 +309,10 @@ class Akima1DInterpolator(CubicHermiteSpline):
 class BarycentricInterpolator(_Interpolant):
     """`scipy.interpolate.BarycentricInterpolator`: the polynomial through the points, by Lagrange's formula, safe at the points."""
 
-    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+    _of_real = False
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0, *, wi: Any = None, rng: Any = None) -> None:
+        refuse("BarycentricInterpolator", wi=(wi, None))
         self.axis = normalize_axis_index(axis, lift(yi).ndim)
         self.xi, self.yi = double(xi), np.moveaxis(double(yi), self.axis, 0)
         self._ends = self.xi[0], self.xi[-1]
@@ -329,6 +333,10 @@ class BarycentricInterpolator(_Interpolant):
     def derivative(self, x: Any, der: int = 1) -> Any:
         """The derivative at points."""
         return self(x, der)
+
+    def orders(self, x: Any, der: Any) -> Any:
+        """The derivative of an order, or of several."""
+        return np.stack([self(x, n) for n in der]) if np.ndim(der) else self(x, der)
 
 
 class KroghInterpolator(BarycentricInterpolator):

@@ -193,7 +193,10 @@ def _chosen(w: Any, v: Any, by_index: Any, by_value: Any, vectors: bool) -> Any:
     if by_index is not None:
         part = slice(int(by_index[0]), int(by_index[1]) + 1)
     elif by_value is not None:
-        part = slice(int(np.sum(w <= by_value[0])), int(np.sum(w <= by_value[1])))
+        first, last = (np.sum(w <= value, axis=-1) for value in by_value)
+        if np.ptp(first) or np.ptp(last):
+            refuse("eigh of matrices with different numbers of such values", subset_by_value=(by_value, None))
+        part = slice(int(np.max(first)), int(np.max(last)))
     else:
         part = slice(None)
     return (w[..., part], v[..., part]) if vectors else w[..., part]
@@ -243,7 +246,7 @@ def eigh(
 
 
 def _same_sign(ours: Any, theirs: Any) -> Any:
-    return np.where(np.sum(np.real(np.conj(ours) * theirs), axis=0) < 0, -1.0, 1.0).astype(np.real(ours).dtype)
+    return np.where(np.sum(np.real(np.conj(ours) * theirs), axis=-2, keepdims=True) < 0, -1.0, 1.0).astype(np.real(ours).dtype)
 
 
 @declared("eigvalsh", *_HERMITIAN, _apart(3, 3), _apart(3, 3, lower=False, subset_by_index=[0, 1]))

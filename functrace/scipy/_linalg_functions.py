@@ -34,7 +34,7 @@ def _function(name: str, fun: Any) -> Any:
     op: Any = general(
         f"scipy.linalg.{name}",
         fun,
-        lambda g, _ans, x, *params: fit(_derivative(op, transposed(double(x)), double(g), *params), x),
+        lambda g, _ans, x, *params: fit(transposed(_derivative(op, double(x), transposed(double(g)), *params)), x),
         jvps=(lambda t, ans, x, *params: _derivative(op, double(x), double(t), *params).astype(ans.dtype),),
         stacks=2,
     )
@@ -169,9 +169,14 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 # matrix equations
 
 
+def _solved_sylvester(*matrices: Any) -> Any:
+    dtype = np.result_type(*matrices)  # SciPy mistakes the Schur form of a real matrix beside complex ones
+    return _scipy.solve_sylvester(*(x.astype(dtype, copy=False) for x in matrices))
+
+
 _sylvester: Any = general(
     "scipy.linalg.solve_sylvester",  # A X + X B = Q
-    _scipy.solve_sylvester,
+    _solved_sylvester,
     lambda g, ans, a, b, _q: -_sylvester(transposed(a), transposed(b), g) @ transposed(ans),
     lambda g, ans, a, b, _q: -transposed(ans) @ _sylvester(transposed(a), transposed(b), g),
     lambda g, _ans, a, b, _q: _sylvester(transposed(a), transposed(b), g),
@@ -281,8 +286,8 @@ def _monic(name: str, a: Any) -> Any:
 
 @declared("toeplitz", each((3,)), each((3,), (4,)))
 def toeplitz(c: Any, r: Any = None) -> Any:
-    c = lift(c)
-    return _arranged("toeplitz", (c, conj(c) if r is None else lift(r)))
+    c = np.atleast_1d(lift(c))
+    return _arranged("toeplitz", (c, conj(c) if r is None else np.atleast_1d(lift(r))))
 
 
 @declared("hankel", each((3,)), each((3,), (4,)))
@@ -310,10 +315,12 @@ def fiedler(a: Any) -> Any:
 @declared("block_diag", each((2, 2), (1, 3)), each((2,), (2, 1), ()))
 def block_diag(*arrs: Any) -> Any:
     blocks = [np.atleast_2d(lift(a)) for a in arrs or ([],)]
+    stack = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
+    blocks = [np.broadcast_to(b, (*stack, *b.shape[-2:])) if b.shape[:-2] != stack else b for b in blocks]
     width = sum(b.shape[-1] for b in blocks)
     rows, start = [], 0
     for b in blocks:
-        left, right = np.zeros((b.shape[-2], start), b.dtype), np.zeros((b.shape[-2], width - start - b.shape[-1]), b.dtype)
+        left, right = (np.zeros((*b.shape[:-1], n), b.dtype) for n in (start, width - start - b.shape[-1]))
         rows.append(np.concatenate([left, b, right], axis=-1))
         start += b.shape[-1]
     return np.concatenate(rows, axis=-2)

@@ -16,6 +16,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
 from functrace.ops.kinds import general
 from functrace.ops.linalg import regular
+from functrace.ops.norms import norm as _norm
 from functrace.ops.registry import Sample, each
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import bound, choice, declarer, double, single
@@ -102,7 +103,7 @@ _SOLVERS = {char: getattr(lapack, f"{prefix}trtrs") for char, prefix in zip("fdF
 def _solved(a: Any, b: Any, lower: bool, unit: bool) -> Any:
     """`scipy.linalg.solve_triangular` for a matrix b, straight from LAPACK: of small matrices a fifth of the time."""
     solver = _SOLVERS.get(np.result_type(a, b).char)
-    if solver is None or not b.size or a.shape != (len(b), len(b)):
+    if solver is None or not b.size or b.ndim != 2 or a.shape != (len(b), len(b)):
         return _scipy.solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False)
     turned = not a.flags.f_contiguous  # as LAPACK reads it, the transpose
     x, info = solver(a.T if turned else a, b, lower=lower != turned, trans=turned, unitdiag=unit)
@@ -209,7 +210,7 @@ def det(a: Any, **_unused: Any) -> Any:
     each((3, 2), axis=1),
 )
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_unused: Any) -> Any:
-    return np.linalg.norm(lift(a), ord, axis, keepdims)
+    return _norm(lift(a), ord, axis, keepdims)  # NumPy's own would compare a traced order with 1 and 2
 
 
 @declared("lstsq", each((4, 2), (4,)), each((4, 2), (4, 3)), each((2, 3), (2,)), core=(2, 2), note="the derivative at constant rank")
@@ -225,10 +226,11 @@ def lstsq(a: Any, b: Any, cond: Any = None, lapack_driver: Any = None, **_unused
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, **_unused: Any) -> Any:
     a = _array(a)
     s = np.linalg.svdvals(a)
-    rtol = max(a.shape) * np.finfo(s.dtype).eps if rtol is None and not atol else rtol or 0.0
-    threshold = (0.0 if atol is None else atol) + np.max(s, initial=0.0) * rtol
-    out = np.linalg.pinv(a, rcond=threshold / np.max(s, initial=np.finfo(s.dtype).tiny))
-    return (out, np.sum(s > threshold)) if return_rank else out
+    largest = np.max(s, axis=-1, initial=0.0)
+    rtol = max(a.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None and not atol else rtol or 0.0
+    threshold = (0.0 if atol is None else atol) + largest * rtol
+    out = np.linalg.pinv(a, rcond=threshold / np.maximum(largest, np.finfo(s.dtype).tiny))
+    return (out, np.sum(s > np.expand_dims(threshold, -1), axis=-1)) if return_rank else out
 
 
 @declared("pinvh", _definite(3), _definite(3, lower=False))

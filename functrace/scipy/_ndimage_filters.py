@@ -10,10 +10,11 @@ import numpy as np
 import scipy.ndimage as _scipy
 from numpy.lib.array_utils import normalize_axis_index
 
+from functrace import errors
 from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Sample, each, one
+from functrace.ops.registry import Sample, each, found, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import along, choice, declarer, only_first, root
 from functrace.scipy._signal_products import flip, product
@@ -22,7 +23,7 @@ _declared = declarer(_scipy)
 
 
 _MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
-_pad: Any = np.pad
+_pad: Any = found("pad").function  # of a traced `cval` too
 _PADS = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge",
     "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
@@ -61,13 +62,24 @@ def _along(name: str, x: Any, axis: int, mode: str, cval: Any, reach: int, given
     else:
         continued = _pad(x, [(reach * (k == axis),) * 2 for k in range(x.ndim)], mode=beyond)
         out = along(continued, axis, *odd(*pair("constant")))[(slice(None),) * axis + (slice(reach, reach + x.shape[axis]),)]
-    if cval == 0:
+    if type(cval) in (int, float) and cval == 0:  # a traced 0 has a derivative
         return out
-    return out + own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=cval, **given)
+    return out + cval * own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=1.0, **given)
 
 
 def _no_output(name: str, output: Any) -> None:
     refuse(name, output=(output, None))
+
+
+def image(name: str, input: Any) -> Any:
+    """An image of floats. Of another SciPy's result is rounded to whole numbers."""
+    x = lift(input)
+    if x.dtype.kind not in "fc":
+        raise errors.UnsupportedError(
+            f"{name}: of {errors.describe(x)} SciPy's result is {x.dtype} too, rounded, which has no derivative.\n"
+            f"  At {errors.user_line()}.\n  Pass image.astype(float)."
+        )
+    return x
 
 
 @_declared(
@@ -84,7 +96,7 @@ def gaussian_filter1d(
     only_first("gaussian_filter1d", sigma, truncate)
     named = {"sigma": sigma, "order": order, "truncate": truncate, "radius": radius}
     reach = int(truncate * sigma + 0.5) if radius is None else radius
-    return _along("gaussian_filter1d", as_float(input), axis, mode, cval, reach, named, sign=-1 if order % 2 else 1)
+    return _along("gaussian_filter1d", image("gaussian_filter1d", input), axis, mode, cval, reach, named, sign=-1 if order % 2 else 1)
 
 
 @_declared("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
@@ -94,13 +106,14 @@ def uniform_filter1d(
     _no_output("uniform_filter1d", output)
     mirrored = None if size % 2 == 1 and not origin else {"origin": -origin - (size + 1) % 2}
     named = {"size": size, "origin": origin}
-    return _along("uniform_filter1d", as_float(input), axis, mode, cval, size // 2 + abs(origin), named, mirrored)
+    return _along("uniform_filter1d", image("uniform_filter1d", input), axis, mode, cval, size // 2 + abs(origin), named, mirrored)
 
 
 @_declared("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2))
 def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
+    refuse("spline_filter1d", output=(output, np.float64))
     x = lift(input)
     x = x.astype(np.complex128 if x.dtype.kind == "c" else float)
     f: Any = lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)
@@ -120,6 +133,7 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
 
 @_declared("spline_filter", one(4, 5), one(4, 5, order=2, mode="reflect"))
 def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
+    refuse("spline_filter", output=(output, np.float64))
     x = lift(input)
     for axis in range(x.ndim):
         x = spline_filter1d(x, order, axis, mode=mode)
@@ -137,7 +151,7 @@ def gaussian_filter(
     radius: Any = None, axes: Any = None,
 ) -> Any:  # fmt: skip
     _no_output("gaussian_filter", output)
-    x = as_float(input)
+    x = image("gaussian_filter", input)
     axes = _all_axes(x, axes)
     for axis, s, n, m, r in zip(axes, *(_each(v, axes) for v in (sigma, order, mode, radius))):
         if s > 1e-15:
@@ -150,7 +164,7 @@ def uniform_filter(
     input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
     _no_output("uniform_filter", output)
-    x = as_float(input)
+    x = image("uniform_filter", input)
     axes = _all_axes(x, axes)
     for axis, n, m, o in zip(axes, *(_each(v, axes) for v in (size, mode, origin))):
         x = uniform_filter1d(x, int(n), axis, None, m, cval, o) if n > 1 else x
@@ -160,7 +174,7 @@ def uniform_filter(
 def _edge_filter(name: str, smooth: list[float]) -> Any:
     def function(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
         _no_output(name, output)
-        x = as_float(input)
+        x = image(name, input)
         axis = normalize_axis_index(axis, x.ndim)
         modes = _each(mode, range(x.ndim))
         out = _along("correlate1d", x, axis, modes[axis], cval, 1, {"weights": [-1, 0, 1]}, sign=-1)
@@ -182,7 +196,7 @@ def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) ->
 @_declared("laplace", *(one(4, 5, mode=m) for m in _MODES))
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     _no_output("laplace", output)
-    x = as_float(input)
+    x = image("laplace", input)
     return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, 1, {"weights": [1, -2, 1]}))
 
 
@@ -191,7 +205,7 @@ def gaussian_laplace(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
 ) -> Any:
     refuse("gaussian_laplace", output=(output, None), axes=(axes, None))
-    x = as_float(input)
+    x = image("gaussian_laplace", input)
     return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 2, 0), None, m, cval, **kwargs))
 
 
@@ -200,7 +214,7 @@ def gaussian_gradient_magnitude(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
 ) -> Any:
     refuse("gaussian_gradient_magnitude", output=(output, None), axes=(axes, None))
-    x = as_float(input)
+    x = image("gaussian_gradient_magnitude", input)
     return root(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
 
 
@@ -240,7 +254,7 @@ def correlate(
 ) -> Any:
     """`scipy.ndimage.correlate`; the weights may be traced too."""
     refuse("correlate", output=(output, None), axes=(axes, None))
-    return _correlated(as_float(input), as_float(weights), mode, cval, origin)
+    return _correlated(image("correlate", input), as_float(weights), mode, cval, origin)
 
 
 @_declared("convolve", *_KERNELS)
@@ -251,7 +265,7 @@ def convolve(
     refuse("convolve", output=(output, None), axes=(axes, None))
     w = as_float(weights)
     origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
-    return _correlated(as_float(input), flip(w), mode, cval, origins)
+    return _correlated(image("convolve", input), flip(w), mode, cval, origins)
 
 
 def _on(x: Any, axis: int, value: Any, elsewhere: int) -> list[Any]:
@@ -263,7 +277,7 @@ def _line(function: Callable[..., Any]) -> Callable[..., Any]:
     def along_axis(
         input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
     ) -> Any:
-        x, w = as_float(input), as_float(weights)
+        x, w = lift(input), as_float(weights)
         return function(x, np.reshape(w, _on(x, axis, w.shape[0], 1)), output, mode, cval, _on(x, axis, origin, 0))
 
     return along_axis
@@ -308,7 +322,7 @@ def _window_filter(name: str, pick: Callable[..., Any], *samples: Sample) -> Any
         size, footprint = (*args, *(size, footprint)[len(args) :])
         if size is None and footprint is None:
             raise RuntimeError("no footprint or filter size provided")
-        return pick(_windows(as_float(input), size, footprint, mode, cval, origin), parameter)
+        return pick(_windows(lift(input), size, footprint, mode, cval, origin), parameter)
 
     return _declared(name, *(samples or (_SPREAD, _CROSS, _VALID)))(function)
 
@@ -335,7 +349,7 @@ percentile_filter = _window_filter("percentile_filter", _percentile, Sample(_SPR
 def _extreme_along(name: str, pick: Callable[..., Any]) -> None:
     def function(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
         _no_output(name, output)
-        x = as_float(input)
+        x = lift(input)
         return pick(_windows(x, _on(x, axis, size, 1), None, mode, cval, _on(x, axis, origin, 0)), axis=-1)
 
     _declared(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.signal as _scipy
 
 from functrace.ops.functions import refuse
-from functrace.ops.registry import Sample
+from functrace.ops.registry import Sample, holds_tracer
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import declarer, real, with_axes
+from functrace.scipy._shared import declarer, real, single, with_axes
 
 _declared = declarer(_scipy)
 _TWO_PI = 2 * np.pi
@@ -23,10 +23,15 @@ def _line(x: Any) -> Any:
     return with_axes(np.atleast_1d(as_float(x)), 1)
 
 
-def _frequencies(w: Any, whole: bool, fs: float) -> tuple[Any, Any]:
-    """Those that SciPy answers, and where they lie on the unit circle."""
-    w = _scipy.freqz([1.0], 1, w, whole, fs=fs)[0]
-    return w, np.exp(_TWO_PI * 1j / fs * w)
+def frequencies(own: Any, w: Any, fs: Any) -> tuple[Any, Any, Any]:
+    """Those that SciPy answers, where they lie on the unit circle, and the answer's dtype. `own(w, fs)`: SciPy's, of a plain filter."""
+    if not holds_tracer([w, fs]):
+        w, answer = own(w, fs)
+        return w, np.exp(_TWO_PI * 1j / fs * np.asarray(w, float)), answer.dtype
+    w = np.atleast_1d(as_float(w)) if np.ndim(w) else w
+    turns, answer = own(np.zeros(1, w.dtype) if np.ndim(w) else w, 1.0)
+    turns = w.astype(turns.dtype) / fs if np.ndim(w) else turns
+    return turns * fs, np.exp(_TWO_PI * 1j * turns), answer.dtype
 
 
 @_declared("tf2zpk", _TF)
@@ -61,9 +66,9 @@ def freqz_sos(sos: Any, worN: Any = 512, whole: bool = False, fs: float = _TWO_P
     sos = second_orders(sos)
     if not sos.shape[0]:
         raise ValueError("Cannot compute frequencies with no sections")
-    w, z = _frequencies(worN, whole, fs)
+    w, z, dtype = frequencies(lambda w, fs: _scipy.freqz_sos(np.ones((1, 6), sos.dtype), w, whole, fs), worN, fs)
     powers = z ** np.array([[0], [-1], [-2]])
-    return w, np.prod((sos[:, :3] @ powers) / (sos[:, 3:] @ powers), axis=0)
+    return w, np.prod((sos[:, :3] @ powers) / (sos[:, 3:] @ powers), axis=0).astype(dtype)
 
 
 _declared("sosfreqz")(lambda *args, **kwargs: freqz_sos(*args, **kwargs))
@@ -71,16 +76,18 @@ _declared("sosfreqz")(lambda *args, **kwargs: freqz_sos(*args, **kwargs))
 
 @_declared("freqz_zpk", Sample(lambda rng: (np.array([0.3, -0.7]), np.array([-0.4, 0.3, 0.2]), 1.5), _AT, (0, 1, 2)))
 def freqz_zpk(z: Any, p: Any, k: Any, worN: Any = 512, whole: bool = False, fs: float = _TWO_PI) -> Any:
-    w, at = _frequencies(worN, whole, fs)
-    over, under = (np.prod(at[:, None] - _line(x), axis=-1) for x in (z, p))
-    return w, k * over / under
+    z, p = single(_line(z)), single(_line(p))
+    none = np.zeros(1, np.result_type(z.dtype, p.dtype))
+    w, at, dtype = frequencies(lambda w, fs: _scipy.freqz_zpk(none, none, 1.0, w, whole, fs), worN, fs)
+    over, under = (np.prod(at[:, None] - x, axis=-1) for x in (z, p))
+    return w, (k * over / under).astype(dtype)
 
 
 @_declared("group_delay", Sample(lambda rng: ((rng.normal(size=3), np.array([2.0, 0.5, 0.3])),), {"w": _AT["worN"]}))
 def group_delay(system: Any, w: Any = 512, whole: bool = False, fs: float = _TWO_PI) -> Any:
     """`scipy.signal.group_delay`, where the response is not 0."""
     b, a = map(_line, system)
-    w, at = _frequencies(w, whole, fs)
+    w, at, _ = frequencies(lambda w, fs: _scipy.freqz([1.0], 1, w, whole, fs=fs), w, fs)
     c = np.convolve(b, np.conj(a[::-1]))
     powers = at[:, None] ** -np.arange(c.shape[0])
     return w, np.real((powers @ (c * np.arange(c.shape[0]))) / (powers @ c)) - a.shape[0] + 1

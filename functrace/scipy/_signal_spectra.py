@@ -6,7 +6,7 @@ signal of zeros.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,23 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import along, named
+from functrace.scipy._shared import along, named, only_first, real
 from functrace.scipy._signal_linear import pad_first, pad_last
 from functrace.transforms.arguments import zeros_like
 
-_spectral = functools.partial(named, _scipy)
+
+def _spectral(name: str, *samples: Sample) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`named` of a function of signals, in which all else is constant."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(**given: Any) -> Any:
+            only_first(name, *(v for k, v in given.items() if k not in ("x", "y", "Zxx")), which="the signal")
+            return function(**given)
+
+        call.__doc__ = function.__doc__
+        return named(_scipy, name, *samples)(call)
+
+    return enter
 
 
 def _segments(
@@ -31,7 +43,7 @@ def _segments(
         refuse("a spectrum", detrend=(detrend, None))
     if isinstance(window, (str, tuple)):
         window = _scipy.get_window(window, min(int(nperseg or 256), x.shape[-1]))
-    window = np.asarray(window).astype(x.real.dtype)
+    window = real(window, "the window").astype(x.real.dtype)
     n = window.shape[0]
     step = n - (n // 2 if noverlap is None else int(noverlap))
     starts = np.arange(0, x.shape[-1] - n + 1, step)

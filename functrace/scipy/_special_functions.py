@@ -230,17 +230,17 @@ op("gdtrib", *inverse("gdtr", 1, 0, None, 2), domain=(POSITIVE, _P, POSITIVE))
 op("gdtrix", *inverse("gdtr", 2, 0, 1, None), domain=(POSITIVE, POSITIVE, _P))
 
 
-# Poisson, binomial and negative binomial distributions: SciPy rounds the counts, but its inverses in them do not
+# Poisson, binomial and negative binomial distributions: SciPy takes the whole parts of counts, but its inverses in them do not
 def _discrete(name: str, of: str, other: str, inner: Map, *partials: Any) -> None:
     """The distribution function, its complement, and its inverse in the last argument."""
     count = len(partials)
-    floored = lambda k, *rest: inner(np.floor(k), *rest)
+    floored = lambda k, *rest: inner(np.floor(k), *map(np.trunc, rest[:-1]), *rest[-1:])
     counts, domain = (INTEGER,) * (count - 1), ((1, 3), (4, 6))[: count - 1]
     last = POSITIVE if count == 2 else _P
     op(name, *counts, _through(of, floored, *partials)[-1], domain=(*domain, last))
     op(f"{name}c", *counts, _through(other, floored, *partials)[-1], domain=(*domain, last))
-    MAPS[name] = _through(of, inner, *partials)
     op(f"{name}i", *counts, inverse(name, count - 1, *range(count - 1), None)[-1], domain=(*domain, _P))
+    MAPS[name] = _through(of, inner, *partials)
 
 
 _one = ((0, 1.0),), ((1, 1.0),), ((2, 1.0),)
@@ -425,5 +425,5 @@ def _smirnov(n: Any, d: Any) -> Any:
     return np.sum(np.where(inside, terms, 0), axis=-1)
 
 
-op("smirnov", INTEGER, lambda t, _ans, n, d: t * _smirnov(n, d), domain=((2, 3), (0.17, 0.25)))
-op("smirnovi", INTEGER, lambda t, ans, n, _p: t / _smirnov(n, ans), domain=((2, 3), (0.58, 0.66)))
+op("smirnov", INTEGER, lambda t, _ans, n, d: t * _smirnov(np.trunc(n), d), domain=((2, 3), (0.17, 0.25)))
+op("smirnovi", INTEGER, lambda t, ans, n, _p: t / _smirnov(np.trunc(n), ans), domain=((2, 3), (0.58, 0.66)))

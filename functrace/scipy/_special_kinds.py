@@ -102,14 +102,29 @@ def op(
 
 
 def _rules(name: str, maps: Sequence[Map | str]) -> tuple[Map, ...]:
-    return tuple([declined(name, k, m) if isinstance(m, str) else m for k, m in enumerate(maps)])
+    return tuple([declined(name, k, m) if isinstance(m, str) else _widened(m, len(maps)) for k, m in enumerate(maps)])
+
+
+def _wide(x: Any) -> Any:
+    dtype = getattr(x, "dtype", None)
+    return x if dtype is None or dtype.kind not in "biu" or dtype == np.int64 else x.astype(np.int64)
+
+
+def _widened(m: Map, arity: int) -> Map:
+    """A rule that is given whole numbers in 64 bits: those of fewer would wrap around, and have logarithms of few digits."""
+    if arity == 1:
+        return m
+    rule = lambda *values: m(*map(_wide, values))
+    rule.saves = looks_into(m, arity)  # type: ignore[attr-defined]
+    return rule
 
 
 def hidden(name: str, fun: Any, *maps: Map | str, jvps: tuple[Map, ...] | None = None) -> Any:
     """The op that `op` declares, for use in other functions."""
     partials = MAPS[name] = _rules(name, maps)
     pulls = (_fitted(partials[0]),) if len(maps) == 1 else partials
-    return undeclared(f"scipy.special.{name}", fun, *pulls, jvps=tuple(map(_spread, jvps or partials)))
+    pushes = [_widened(m, len(maps)) for m in jvps] if jvps else partials
+    return undeclared(f"scipy.special.{name}", fun, *pulls, jvps=tuple(map(_spread, pushes)))
 
 
 def _fitted(m: Map) -> Map:

@@ -197,5 +197,10 @@ def summary(name: str, law: Law, what: str, order: Any, shapes: Any, loc: Any, s
     if what == "entropy":
         return of("entropy") + np.log(scale)
     if what == "moment":
-        return sum(math.comb(order, k) * loc ** (order - k) * scale**k * (of(str(k)) if k else 1.0) for k in range(order + 1))
+        total: Any = loc**order
+        for k in range(1, order + 1):
+            own = of(str(k))
+            own = np.where((loc == 0) & np.isinf(own), 0.0, own) if k < order else own  # which is taken 0 times
+            total = total + math.comb(order, k) * loc ** (order - k) * scale**k * own
+        return total
     return of(what) + 0.0 * (loc + scale)

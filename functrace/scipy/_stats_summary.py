@@ -17,7 +17,7 @@ from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart, each, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, declarer, named, one_of, root
+from functrace.scipy._shared import by_name, declarer, named, one_of, only_first, root
 
 _declared = declarer(_scipy)
 
@@ -138,7 +138,10 @@ hmean = _declared("hmean", *_several({"axis": None}, _WEIGHTED))(_mean_of("hmean
 def pmean(
     a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
-    mean = gmean if np.ndim(p) == 0 and p == 0 else _mean_of("pmean", lambda x: x**p, lambda y: y ** (1 / p))
+    geometric = np.ndim(p) == 0 and p == 0
+    if geometric:
+        only_first("pmean of order 0", p)
+    mean = gmean if geometric else _mean_of("pmean", lambda x: x**p, lambda y: y ** (1 / p))
     return mean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
 
 

@@ -13,7 +13,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import one_of, root
+from functrace.scipy._shared import one_of, only_first, root
 from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _summary, kstat, kurtosis, skew
 
 
@@ -115,8 +115,9 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> A
 
 
 @_declared("ttest_1samp")
-def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided") -> Any:
+def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **more: Any) -> Any:
     """`scipy.stats.ttest_1samp`: statistic and p-value."""
+    no_more("ttest_1samp", more)
     x, over = _plain(a, axis, "ttest_1samp", nan_policy)
     n = x.shape[over]
     gap = np.squeeze(np.mean(x, axis=over, keepdims=True) - popmean, over)
@@ -124,8 +125,9 @@ def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagat
 
 
 @_declared("ttest_rel")
-def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided") -> Any:
+def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **more: Any) -> Any:
     """`scipy.stats.ttest_rel`: statistic and p-value."""
+    no_more("ttest_rel", more)
     return ttest_1samp(as_float(a) - as_float(b), 0.0, axis, nan_policy, alternative)
 
 
@@ -178,6 +180,7 @@ def power_divergence(
 ) -> Any:
     """`scipy.stats.power_divergence`: statistic and p-value."""
     no_more("power_divergence", more)
+    only_first("power_divergence", lambda_, ddof)
     obs, over = _plain(f_obs, axis, "power_divergence", nan_policy)
     exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else as_float(f_exp)
     if isinstance(lambda_, str):

@@ -110,6 +110,8 @@ def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, no
     if kind not in (1, 2, 3, 4) or norm not in _SWAPPED:
         raise ValueError(f"type {kind} is not one of 1, 2, 3, 4, or norm {norm!r} none of {', '.join(map(repr, _SWAPPED))}")
     x = as_float(single(x))
+    if x.dtype.kind == "c":  # of which SciPy ignores it
+        refuse(f"{own.__name__} of complex numbers", orthogonalize=(orthogonalize, None))
     axis = normalize_axis_index(axis, x.ndim) - x.ndim
     if n is not None:
         if n < 1:

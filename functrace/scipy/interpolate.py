@@ -44,7 +44,7 @@ from functrace.scipy._interpolate_splines import (
     make_smoothing_spline,
     place,
 )
-from functrace.scipy._shared import by_name, declarer, double, late, one_of, root
+from functrace.scipy._shared import by_name, declarer, double, late, one_of, real, root
 
 _declared = declarer(_scipy)
 
@@ -69,12 +69,12 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 
 @_declared("barycentric_interpolate", _LINE)
 def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None) -> Any:
-    return BarycentricInterpolator(xi, yi, axis)(x, der)
+    return BarycentricInterpolator(xi, yi, axis).orders(x, der)
 
 
 @_declared("krogh_interpolate", _LINE)
 def krogh_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
-    return KroghInterpolator(xi, yi, axis)(x, der)
+    return KroghInterpolator(xi, yi, axis).orders(x, der)
 
 
 # FITPACK's splines through all points; those that smooth choose their knots, which jump
@@ -108,9 +108,9 @@ _TCK: Any = lambda rng: (_KNOTS, rng.normal(size=6).tolist(), 3)
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """`scipy.interpolate.splev`, of one function, or of those of a curve."""
     if not isinstance(tck, (tuple, list)):
-        return _beyond(tck, double(x), der, ext)
+        return _beyond(tck, real(x, "splev"), der, ext)
     t, c, k = tck
-    return [splev(x, (t, one, k), der, ext) for one in c] if np.ndim(c[0]) else _beyond(BSpline(t, c, k), double(x), der, ext)
+    return [splev(x, (t, one, k), der, ext) for one in c] if np.ndim(c[0]) else _beyond(BSpline(t, c, k), real(x, "splev"), der, ext)
 
 
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
@@ -149,7 +149,7 @@ class InterpolatedUnivariateSpline(_Interpolant):
         self._ends = self.spline._ends
 
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
-        return _beyond(self.spline, double(x), nu, self.ext if ext is None else ext)
+        return _beyond(self.spline, real(x, "UnivariateSpline"), nu, self.ext if ext is None else ext)
 
     def derivative(self, n: int = 1) -> Any:
         """The derivative, a spline."""
@@ -235,7 +235,7 @@ def interp1d(
     assume_sorted: bool = False,
 ) -> Any:  # fmt: skip
     """`scipy.interpolate.interp1d`: a function of the points; all its kinds."""
-    x, y = double(x), as_float(y)
+    x, y = real(x, "interp1d"), as_float(y)
     axis = normalize_axis_index(axis, y.ndim)
     if not assume_sorted:
         order = np.argsort(x, kind="mergesort")
@@ -415,7 +415,7 @@ class RBFInterpolator:
         return self.kernel(np.sum(gaps * gaps, axis=-1)), np.stack(columns, axis=-1) if columns else np.zeros((x.shape[0], 0))
 
     def __call__(self, x: Any) -> Any:
-        x = double(x)
+        x = real(x, "RBFInterpolator")
         out = np.concatenate(self._parts(x), axis=1) @ self.weights
         return np.reshape(out, (x.shape[0], *self.shape))
 

@@ -26,7 +26,7 @@ from functrace.ops.index import index
 from functrace.ops.registry import Sample, holds_tracer, one
 from functrace.ops.statistics import as_float
 from functrace.scipy import _special_gamma  # noqa: F401
-from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declared, _each, _no_output, _pad, spline_filter
+from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declared, _each, _no_output, _pad, image, spline_filter
 from functrace.scipy._shared import by_name, late, one_of, only_first, root
 
 # interpolation
@@ -115,7 +115,7 @@ def map_coordinates(
     input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True
 ) -> Any:
     _no_output("map_coordinates", output)
-    x, c = as_float(input), lift(coordinates)
+    x, c = image("map_coordinates", input), lift(coordinates)
     if c.shape[:1] != (x.ndim,):
         raise RuntimeError(f"map_coordinates: coordinates of shape {c.shape} for an image of {x.ndim} axes")
     return _interpolated(x, [c[k] for k in range(x.ndim)], order, mode, cval, prefilter).astype(x.dtype)
@@ -135,7 +135,7 @@ def shift(
 ) -> Any:
     """`scipy.ndimage.shift`; the shift may be traced too."""
     _no_output("shift", output)
-    x, s = as_float(input), lift(shift)
+    x, s = image("shift", input), lift(shift)
     if s.ndim and s.shape != (x.ndim,):
         raise RuntimeError(f"shift: sequence argument must have length equal to input rank, got {s.shape[0]} for {x.ndim} axes")
     moved = [g - (s[k] if s.ndim else s) for k, g in enumerate(_grid(x.shape))]
@@ -148,7 +148,7 @@ def zoom(
     grid_mode: bool = False,
 ) -> Any:  # fmt: skip
     _no_output("zoom", output)
-    x = as_float(input)
+    x = image("zoom", input)
     shape = [round(n * z) for n, z in zip(x.shape, _each(zoom, range(x.ndim)))]
     if grid_mode:
         places = [(g + 0.5) * (n / max(m, 1)) - 0.5 for g, n, m in zip(_grid(shape), x.shape, shape)]
@@ -175,7 +175,7 @@ def affine_transform(
 ) -> Any:  # fmt: skip
     """`scipy.ndimage.affine_transform`; matrix and offset may be traced too."""
     _no_output("affine_transform", output)
-    x, matrix, offset = as_float(input), lift(matrix), lift(offset)
+    x, matrix, offset = image("affine_transform", input), lift(matrix), lift(offset)
     n = x.ndim
     if matrix.ndim == 2 and matrix.shape[1] == n + 1:
         matrix, offset = matrix[:n, :n], matrix[:n, n]
@@ -207,7 +207,7 @@ def rotate(
         raise errors.UnsupportedError(
             f"rotate: a traced angle cannot decide the shape of the result.\n  At {errors.user_line()}.\n  Pass reshape=False."
         )
-    x = as_float(input)
+    x = image("rotate", input)
     axes = sorted(normalize_axis_index(a, x.ndim) for a in axes)
     if len(set(axes)) != 2:
         raise ValueError("axes should be different")
@@ -254,7 +254,8 @@ def _mean(x: Any, mask: Any) -> Any:
 
 
 def _variance(x: Any, mask: Any) -> Any:
-    return _mean((x - _mean(x, mask)) ** 2, mask)
+    x = x - _mean(x, mask)
+    return _mean(x * np.conj(x), mask)
 
 
 for _name in ("sum_labels", "sum"):

@@ -19,14 +19,14 @@ from functrace.core.tracer import value
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import batch_by_loop, general
-from functrace.ops.registry import TABLE, Sample, each, given, one
+from functrace.ops.registry import TABLE, Sample, each, found, given, one
 from functrace.ops.statistics import as_float
 from functrace.optimize import opaque
 from functrace.scipy import _signal_spectra, _signal_waves  # noqa: F401
 from functrace.scipy._shared import by_name, choice, declarer, late, matched, named, one_of, only_first, real, single, with_axes
 from functrace.scipy._signal_linear import pad_first, pad_last, resample_poly, upfirdn, zpk2tf
 from functrace.scipy._signal_products import flip, mode_of, product
-from functrace.scipy._signal_responses import second_orders
+from functrace.scipy._signal_responses import frequencies, second_orders
 from functrace.scipy.ndimage import rank_filter
 from functrace.transforms.batching import vmap
 
@@ -47,11 +47,11 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return _correlated(in1, in2, mode, lambda a, v: product(a, v, mode, method))
 
 
-def _correlated(in1: Any, in2: Any, mode: str, convolved: Callable[[Any, Any], Any]) -> Any:
+def _correlated(in1: Any, in2: Any, mode: str, convolved: Callable[[Any, Any], Any], turned: Any = np.conjugate) -> Any:
     """A correlation as a convolution with the mirror image; of the smaller array, as SciPy orders them, where they overlap wholly."""
     a, v = lift(in1), lift(in2)
     if mode == "valid" and all(m <= n for m, n in zip(a.shape, v.shape)) and a.shape != v.shape:
-        return np.conjugate(flip(convolved(v, np.conjugate(flip(a)))))
+        return turned(flip(convolved(v, np.conjugate(flip(a)))))
     return convolved(a, np.conjugate(flip(v)))
 
 
@@ -77,7 +77,6 @@ for _name in ("fftconvolve", "oaconvolve"):
     )
 
 
-_pad: Any = np.pad
 _EDGES = {
     "fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric",
 }  # fmt: skip
@@ -90,9 +89,9 @@ def _plane(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any, start: 
     if mode == "valid":
         return product(a, v, mode, "direct")
     padded, edge = a, choice("boundary", boundary, _EDGES)
-    if edge != "constant" or np.ndim(fillvalue) or fillvalue != 0:
+    if edge != "constant" or type(fillvalue) not in (int, float) or fillvalue != 0:  # a traced 0 has a derivative
         more = {"constant_values": fillvalue} if edge == "constant" else {}
-        padded = _pad(a, [(n - 1, n - 1) for n in v.shape], mode=edge, **more)
+        padded = found("pad").function(a.astype(np.result_type(a.dtype, v.dtype)), [(n - 1, n - 1) for n in v.shape], mode=edge, **more)
     full = mode_of(padded, v, "full" if padded is a else "valid", "direct")
     return full if mode == "full" else full[tuple(slice(start(n), start(n) + m) for m, n in zip(a.shape, v.shape))]
 
@@ -112,7 +111,8 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     "correlate2d", *_MODES[6:8], each((3, 4), (2, 2), mode="valid"), *(each((3, 4), (3, 2), mode="same", boundary=b) for b in _EDGES)
 )
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
-    return _correlated(in1, in2, mode, lambda a, v: _plane(a, v, mode, boundary, fillvalue, lambda n: n // 2))
+    plane: Any = lambda a, v: _plane(a, v, mode, boundary, fillvalue, lambda n: n // 2)
+    return _correlated(in1, in2, mode, plane, lambda x: x)  # where it exchanges them SciPy conjugates the other
 
 
 # recursive filters: 1 / A has rules of its own, B / A is that of a convolution
@@ -292,20 +292,21 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
     "freqz",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
     Sample(lambda rng: (rng.normal(size=(3, 2, 1)).tolist(), rng.normal(size=(2, 4)).tolist()), {"worN": 4}, (0, 1)),
+    Sample(lambda rng: (rng.normal(size=3), 1.0, np.array([0.1, 0.7, 1.3])), wrt=(0, 2)),
 )
 def freqz(
     b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * np.pi, include_nyquist: bool = False
 ) -> Any:
     refuse("freqz", plot=(plot, None))
-    w = _scipy.freqz([1.0], 1, worN, whole, fs=fs, include_nyquist=include_nyquist)[0]
-    z = np.exp(-2j * np.pi * np.asarray(w, float) / fs)
+    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    one_ = np.ones(1, np.result_type(b.dtype, a.dtype))
+    w, z, dtype = frequencies(lambda w, fs: _scipy.freqz(one_, one_, w, whole, None, fs, include_nyquist), worN, fs)
 
     def at(c: Any) -> Any:  # coefficients along the first axis, the others go with the frequencies
-        c = np.atleast_1d(as_float(c))
         c = c if c.ndim > 1 else c[:, None]
-        return np.sum(c * z ** np.reshape(np.arange(c.shape[0]), (-1, *(1,) * (c.ndim - 1))), axis=0)
+        return np.sum(c * z ** -np.reshape(np.arange(c.shape[0]), (-1, *(1,) * (c.ndim - 1))), axis=0)
 
-    return w, at(b) / at(a)
+    return w, (at(b) / at(a)).astype(dtype)
 
 
 @_declared(

@@ -14,10 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import scipy.special as _scipy
+from numpy import ufunc as _ufunc
 
 from functrace.errors import trim as _trim
 from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import found as _found
+from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma  # noqa: F401
 from functrace.scipy import refuse as _refuse
 from functrace.scipy._shared import by_name as _by_name
@@ -38,8 +40,14 @@ _REASONS = {
 REFUSED = _by_name(_REASONS, dir(_scipy))
 
 globals().update(_refuse(_scipy, REFUSED))
-globals().update({name.removeprefix("scipy.special."): d.function for name, d in _TABLE.items() if name.startswith("scipy.special.")})
-globals().update(sinc=_found("sinc").function, digamma=_TABLE["scipy.special.psi"].function, jn=_TABLE["scipy.special.jv"].function)
+globals().update(
+    {
+        name.removeprefix("scipy.special."): _as_ufunc(d.function, d.theirs) if isinstance(d.theirs, _ufunc) else d.function
+        for name, d in _TABLE.items()
+        if name.startswith("scipy.special.")
+    }
+)
+globals().update(sinc=_found("sinc").function, digamma=globals()["psi"], jn=globals()["jv"])
 
 
 def __getattr__(name: str) -> Any:

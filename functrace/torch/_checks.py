@@ -112,11 +112,14 @@ def _where(condition: Any, input: Any = None, other: Any = None) -> None:
 
 
 @check_of("allclose", "isclose")
-def _close(name: str, input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
+def _close(name: str, input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, *_rest: Any, **_named: Any) -> None:
     if not hasattr(other, "_a"):
         raise bad_argument(name, "other", 2, other)
     if input._a.dtype != other._a.dtype:
         wrong(f"{input.dtype.scalar} did not match {other.dtype.scalar}")
+    for tolerance, found in (("rtol", rtol), ("atol", atol)):
+        if found < 0:
+            wrong(f"{tolerance} must be greater than or equal to zero, but got {found:g}")
     fits(input, other)
 
 
@@ -376,7 +379,9 @@ def _diagonal(_name: str, input: Any, offset: int = 0, dim1: int | None = None, 
 
 
 @check_of("cdist")
-def _cdist(x1: Any, x2: Any, *_rest: Any, **_named: Any) -> None:
+def _cdist(x1: Any, x2: Any, p: float = 2.0, *_rest: Any, **_named: Any) -> None:
+    if p < 0:
+        wrong("cdist only supports non-negative p values")
     if x1._a.shape[-1] != x2._a.shape[-1]:
         wrong(f"X1 and X2 must have the same number of columns. X1: {x1._a.shape[-1]} X2: {x2._a.shape[-1]}")
 

@@ -193,6 +193,7 @@ def _of_arrays(function: Callable[..., Any], leaves: Sequence[Any], places: Sequ
             raise _Impure
         return tree.map(_array, out)
 
+    of_arrays.__name__ = function.__name__  # for warnings
     return of_arrays
 
 

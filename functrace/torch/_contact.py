@@ -18,7 +18,7 @@ from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit as plain_fit
 from functrace.core.tracer import BatchTracer, Tracer
-from functrace.ops import cumulative, index, linalg, shape
+from functrace.ops import cumulative, decompositions, index, linalg, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.arrange import on_diagonal
 from functrace.ops.calculus import sinc_
@@ -36,7 +36,8 @@ from functrace.transforms.batching import spread
 from functrace.transforms.tracing import replaced
 
 __all__ = [
-    "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MATMUL", "PROD", "RESHAPE", "SUM", "TRANSPOSE",
+    "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MATMUL", "MAX", "PROD", "RESHAPE", "SUM", "SVDVALS",
+    "TRANSPOSE",
     "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of",
     "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal",
     "plain_logistic", "planned", "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread",
@@ -53,8 +54,8 @@ def looks(rule: Rule | None, arity: int) -> tuple[bool, ...]:
 
 RESHAPE, TRANSPOSE, BROADCAST, GETITEM = rules(shape.reshape), rules(shape.transpose), rules(shape.broadcast_to), rules(index.getitem)
 INDEX_SET = rules(index.index_set)
-SUM, PROD, MATMUL = rules(reduction.sum_), rules(reduction.prod), rules(matmul)
-DET, INV = rules(linalg._det), rules(linalg._inv)
+SUM, MAX, PROD, MATMUL = rules(reduction.sum_), rules(reduction.max_), rules(reduction.prod), rules(matmul)
+DET, INV, SVDVALS = rules(linalg._det), rules(linalg._inv), rules(decompositions._svdvals)
 CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
 
 

@@ -438,8 +438,8 @@ for _name, _fun in {
 
 
 def _indices(name: str) -> Any:
-    def function(row: int, col: int, offset: int = 0, *, dtype: Any = _dtypes.int64) -> Any:
-        return np.stack(getattr(np, name)(row, offset, col)).astype(dtype.np)
+    def function(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Any:
+        return np.stack(getattr(np, name)(row, offset, col)).astype(numpy_dtype(dtype, _dtypes.int64))
 
     return creates(function)
 

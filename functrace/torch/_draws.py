@@ -121,8 +121,9 @@ def normal(
 ) -> Any:
     """Normal numbers of a mean and standard deviation, numbers or tensors."""
     if size is not None:
-        made = empty(shape_of("normal", (size,)), dtype=dtype, **options)
-        return made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
+        made = empty(shape_of("normal", (size,)), dtype=dtype if out is None else out.dtype, **options)
+        made = made.normal_(mean, std, generator=generator).requires_grad_(requires_grad)
+        return made if out is None else written_to("normal", out, made)
     keywords("normal", options)
     first = mean if isinstance(mean, Tensor) else std
     refuse("normal_", first._a.dtype)
@@ -140,6 +141,7 @@ def normal(
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     """1 with the probability that each element is (or p), else 0."""
+    p = p.item() if isinstance(p, Tensor) else p
     made = empty(tuple(input.shape), dtype=input.dtype).bernoulli_(input if p is None else p, generator=generator)
     return call(_BERNOULLI, (input,), (made._a,))
 
@@ -191,11 +193,13 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
     return source.uniform(x.size, kind) < chance
 
 
-def _integers(x: Any, source: Any, low: Any = None, high: Any = None) -> Any:
+def _integers(x: Any, source: Any, low: Any = None, high: Any = ...) -> Any:
+    digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize] if x.dtype.kind == "f" else 0
     if low is not None:
-        return _below(source, 0, low, x.size) if high is None else _below(source, low, high, x.size)
-    if x.dtype.kind == "f":
-        digits = {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
+        low, high = (0, low) if high is ... else (low, high)
+        largest = 1 << digits if digits else 1 if x.dtype == np.bool_ else int(np.iinfo(x.dtype).max)
+        return _below(source, low, largest + 1 if high is None else high, x.size)
+    if digits:
         return (source.doublewords(x.size) if digits == 53 else source.words(x.size)) % np.uint64((1 << digits) + 1)
     if x.dtype == np.bool_:
         return source.words(x.size) & np.uint64(1)
@@ -261,7 +265,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
     rows = _one(p, "multinomial").reshape(-1, p.shape[-1])
     sums = np.cumsum(rows, axis=1, dtype=p.dtype)
-    drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), -1)
+    drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), num_samples)
     found = [np.searchsorted(s / s[-1], u) for s, u in zip(sums, drawn)]
     return wrap(np.reshape(found, (*p.shape[:-1], num_samples)).astype(np.int64))
 

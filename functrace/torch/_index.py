@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer
@@ -130,7 +132,12 @@ def _as_index(p: Any) -> Any:
         p = p._a
         if p.dtype.kind not in "iub" or p.dtype.char in "bh":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return p.item() if not p.ndim and not isinstance(p, Tracer) else p.view(np.bool_) if p.dtype == np.uint8 else p
+        if p.dtype == np.uint8:  # a mask
+            if p.ndim:
+                text = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+                warnings.warn(text, stacklevel=level())
+            p = p.view(np.bool_)
+        return p.item() if not p.ndim and not isinstance(p, Tracer) else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
         a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
         if a.dtype.kind in "US":
@@ -307,6 +314,9 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                     f"size {x._a.shape[k]} for "
                     f"tensor number {i} in the list."
                 )
+    if len(kept) < len(tensors):  # those of shape (0,) have a dtype, too
+        kind = _dtypes.result_type(*tensors)
+        kept = tensors if n == 1 else [to(x, kind) for x in kept]
     joined = _join("Cat", kept, d)
     return joined if out is None else written_to("cat", out, joined)
 
@@ -342,14 +352,13 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
 
 def _at_least(n: int) -> Callable[..., Any]:
     def function(*tensors: Any) -> Any:
-        if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-            tensors = tuple(tensors[0])
+        alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list))
         out = []
-        for x in tensors:
+        for x in tensors if alone or len(tensors) != 1 else tensors[0]:
             while x._a.ndim < n:
                 x = unsqueeze(x, 0 if x._a.ndim < 2 else -1)
             out.append(x)
-        return out[0] if len(out) == 1 else tuple(out)
+        return out[0] if alone else tuple(out)
 
     return function
 

@@ -1,4 +1,4 @@
-"""What PyTorch asks of indices, masks and shapes: more of the table of `_checks`."""
+"""What PyTorch asks of indices, masks, shapes and numbers: more of the table of `_checks`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,17 @@ def _index(name: str, index: Any, what: str = "int32/int64") -> None:
         wrong(f"{name}(): Expected dtype {what} for index")
 
 
+_most: Any = np.maximum.reduce
+
+
 def _in_range(index: Any, k: int, n: int, kind: type[Exception] = RuntimeError, prefix: str = "", low: int = 0) -> None:
     a = index._a
-    bad: Any = a[(a < low) | (a >= n)] if isinstance(a, np.ndarray) and a.size else ()
-    if len(bad):
-        wrong(f"{prefix}index {bad[0]} is out of bounds for dimension {k} with size {n}", kind)
+    if not isinstance(a, np.ndarray) or not a.size:
+        return
+    most = _most(a if low else a.view(a.dtype.char.upper()), axis=None)  # negative numbers are large ones without their sign
+    if most >= n or low and a.min() < low:
+        bad = a[(a < low) | (a >= n)][0]
+        wrong(f"{prefix}index {bad} is out of bounds for dimension {k} with size {n}", kind)
 
 
 @check_of("gather", "scatter", "scatter_add", "scatter_reduce")
@@ -41,7 +47,7 @@ def _grid(name: str, input: Any, dim: int, index: Any, *rest: Any, **_named: Any
         wrong("scatter(): Expected self.dtype to be equal to src.dtype")
     large = next((j for j, (m, n) in enumerate(zip(i.shape, x.shape)) if j != k and m > n), None) if i.size else None
     if large is None and i.size and rest and hasattr(rest[0], "_a"):
-        large = next((j for j, (m, n) in enumerate(zip(i.shape, rest[0]._a.shape)) if m > n), None)
+        large = next((j for j, (m, n) in enumerate(zip(i.shape, rest[0]._a.shape or (1,))) if m > n), None)
     if large is not None:
         source = f" and to be no larger size than src {list(rest[0]._a.shape)}" if rest and hasattr(rest[0], "_a") else ""
         what = f"Size does not match at dimension {large} expected index" if name == "gather" else "Expected index"
@@ -57,7 +63,9 @@ def _index_select(input: Any, dim: int, index: Any) -> None:
     if i.dtype.kind != "i" or i.dtype.itemsize < 4:
         wrong("index_select(): Expected dtype int32 or int64 for index")
     k = place_of(dim, a.ndim)
-    n = a.shape[k] if k < a.ndim else 1
+    if not a.ndim and i.size != 1:
+        wrong(f"index_select(): Index to scalar can have only 1 value, got {i.size} value(s)")
+    n = 1 if not a.ndim else a.shape[k] if k < a.ndim else 1
     if isinstance(i, np.ndarray) and ((i < 0) | (i >= n)).any():
         if a.ndim == 2 and k and not input._rg:
             wrong(f"INDICES element is out of DATA bounds, id={i[(i < 0) | (i >= n)][0]} axis_dim={n}")
@@ -70,10 +78,53 @@ def _index_write(name: str, input: Any, dim: int, index: Any, source: Any = None
     k = place_of(dim, a.ndim)
     if not 0 <= k < a.ndim:
         return
-    if name == "index_add" and hasattr(source, "_a") and source._a.ndim == a.ndim and i.size != source._a.shape[k]:
-        wrong(f"index_add_(): Number of indices ({i.size}) should be equal to source.size(dim): ({source._a.shape[k]}), for dim: {dim}")
+    if i.ndim > 1:
+        _no_vector(name, index)
+    s = getattr(source, "_a", None)
+    if name == "index_fill":
+        if s is not None and s.ndim:
+            wrong(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {s.ndim} dimension(s).")
+    elif s is not None:
+        _fits_along(name, a, k, i.size, s)
     kind: type[Exception] = RuntimeError if name == "index_add" else IndexError
     _in_range(index, k, a.shape[k], kind, "index_copy_(): " if name == "index_copy" else "", -a.shape[k] if name == "index_fill" else 0)
+
+
+def _no_vector(name: str, index: Any) -> None:
+    n = index._a.ndim
+    if name == "index_fill":
+        wrong("Index has to be a vector/scalar")
+    if name == "index_copy":
+        wrong(f"index_copy_(): Index should have dimension 1 or 0 (got {n})", IndexError)
+    found = f"dim: {n} with type: {index.dtype.scalar} and size: {list(index._a.shape)}"
+    wrong(f"index_add_(): Index is supposed to be a vector, but got {found}", IndexError)
+
+
+def _fits_along(name: str, a: Any, k: int, n: int, s: Any) -> None:
+    """What is written along axis k has a slice for each of n indices, and slices as the tensor has."""
+    if name == "index_add":
+        if s.ndim and k >= s.ndim:
+            wrong(f"index_add_(): Indexing dim {k} is out of bounds of the source tensor with dim {s.ndim}")
+        if n != (s.shape[k] if s.ndim else 1):
+            size = f"({s.shape[k]})" if s.ndim else "(1)"
+            wrong(f"index_add_(): Number of indices ({n}) should be equal to source.size(dim): {size}, for dim: {k}")
+        if s.ndim != a.ndim or (s.shape[:k], s.shape[k + 1 :]) != (a.shape[:k], a.shape[k + 1 :]):
+            shapes = f"self.shape = {list(a.shape)} source.shape = {list(s.shape)}"
+            wrong(f"source tensor shape must match self tensor shape, excluding the specified dimension. Got {shapes}")
+        return
+    if not s.ndim and n != 1:
+        wrong(f"index_copy_(): When source is scalar, index should have one element (got {n})", IndexError)
+    if s.ndim and s.ndim != a.ndim:
+        which = f"Source dimensionality ({s.ndim}), destination dimensionality ({a.ndim})"
+        wrong(f"index_copy_(): When source and destination are not scalars, their dimensionality must match. {which}", IndexError)
+    mine, theirs = (" ".join(map(str, x.shape[:k] + x.shape[k + 1 :])) for x in (a, s))
+    if mine != theirs:
+        wrong(
+            f"index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {mine} at dimension {k} and "
+            f"source slice shape: {theirs} at dimension 0."
+        )
+    if s.ndim and n != s.shape[k]:
+        wrong(f"index_copy_(): Number of indices ({n}) should be equal to source.size(dim) ({s.shape[k]})", IndexError)
 
 
 @check_of("take", "put")
@@ -114,6 +165,12 @@ def _masked_fill(input: Any, mask: Any, value: Any) -> None:
     if hasattr(value, "_a") and value._a.ndim:
         wrong(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._a.ndim} dimension(s).")
     fits(mask, input)
+
+
+@check_of("fill")
+def _fill(_input: Any, value: Any) -> None:
+    if hasattr(value, "_a") and value._a.ndim:
+        wrong(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
 
 
 @check_of("masked_select")
@@ -215,3 +272,9 @@ def _unfold(input: Any, dimension: int, size: int, step: int) -> None:
 def _diff(input: Any, *_rest: Any, **_named: Any) -> None:
     if not input._a.ndim:
         wrong("diff expects input to be at least one-dimensional")
+
+
+@check_of("renorm")
+def _renorm(_input: Any, p: float, *_rest: Any, **_named: Any) -> None:
+    if p <= 0:
+        wrong("renorm: non-positive-norm not supported")

@@ -122,7 +122,7 @@ _ROLL = Op(
     "Roll", np.roll, [lambda g, _r, _x, shifts, dims: np.roll(g, np.negative(shifts), dims)], "Roll", frees=False, flat=True, lies=in_order
 )
 _REPEAT = Op("Repeat", np.tile, [_unrepeat], "SumBackward1", frees=False, flat=True, lies=in_order)
-public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims == () else dims)), "roll")
+public(lambda input, shifts, dims=None: call(_ROLL, (input,), (shifts, None if dims in ((), []) else dims)), "roll")
 public(lambda self, *sizes, repeats=(): call(_REPEAT, (self,), (_dtypes.to_shape(sizes or (repeats,)),)), "repeat", torch=False)
 public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d or (dims,)),)), "tile")
 
@@ -172,7 +172,9 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 @public
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the tensor's memory with the strides given, counted in elements."""
-    base = input if input._base is None or input._own_rg or input._origin else input._base  # whichever has the input's history
+    base = input._base  # or the input, whichever has its history
+    if base is None or input._own_rg or input._origin or (input._rg and not base._rg):
+        base = input
     if not isinstance(base._a, Tracer) and not base._a.flags.c_contiguous:
         base = base.permute(sorted(range(base._a.ndim), key=lambda k: -base._a.strides[k]))  # as its elements lie
         if not base._a.flags.c_contiguous:
@@ -284,8 +286,9 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
 
 
 def _splitter(name: str, least: int, k: int) -> None:
-    def function(input: Any, indices_or_sections: Any) -> Any:
-        ndim = input._a.ndim
+    def function(input: Any, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
+        ndim, where = input._a.ndim, indices_or_sections
+        indices_or_sections = where if where is not None else sections if indices is None else indices
         if ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with {ndim} "

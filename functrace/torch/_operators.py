@@ -98,7 +98,7 @@ def _cast(x: Any, d: _dtypes.dtype) -> Any:
 
 
 @refusing
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
     """`other - alpha * input`."""
     if isinstance(other, Tensor) or alpha.__class__ is bool or alpha != 1:
         return promoted(RSUB0, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))

@@ -14,8 +14,8 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary
-from functrace.torch._contact import buffer, chosen, rules, sinc_
-from functrace.torch._curves import ERF, ERFC, in_blocks, in_float64, logistic
+from functrace.torch._contact import chosen, rules, sinc_
+from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import LIMITS, refuse
@@ -102,8 +102,7 @@ def zero(g: Any, *_rest: Any) -> Any:
 
 
 def _relu(x: Any) -> Any:
-    zero = x.dtype.type(0)  # the first argument, so that a zero keeps its sign
-    return np.maximum(zero, x, out=buffer(x.shape, x.dtype)) if type(x) is np.ndarray and x.flags.c_contiguous else np.maximum(zero, x)
+    return bounded(x, x.dtype.type(0))
 
 
 def _abs(g: Any, _r: Any, x: Any) -> Any:
@@ -130,7 +129,7 @@ UNARY: dict[str, Op] = {
     "cosh": precise("Cosh", "cosh"),
     "tanh": precise("Tanh", "tanh", "TanhBackward"),
     "asinh": precise("Asinh", "arcsinh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x + 1))),
-    "acosh": precise("Acosh", "arccosh", "Mul", lambda g, _r, x: g * (1 / np.sqrt(x * x - 1))),
+    "acosh": precise("Acosh", "arccosh", "Mul", lambda g, _r, x: g * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1)))),
     "atanh": precise("Atanh", "arctanh", "Div", lambda g, _r, x: g / (1 - x * x)),
     "exp": precise("Exp", "exp"),
     "exp2": precise("Exp2Backward0", "exp2", "MulBackward1"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from functrace.errors import level
 from functrace.torch import _dtypes
+from functrace.torch._along import put_in_order, taken, unpick
 from functrace.torch._apply import call
-from functrace.torch._contact import CUMPROD, CUMSUM, PROD, SUM, Tracer, chosen, in_floats, index_add, on_diagonal
+from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -62,7 +63,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
 
     def along(x: Any, k: int, keepdim: bool) -> Any:
         indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
-        values = x[key_along(indices, k)] if x.ndim else x
+        values = taken(x, indices, k) if x.ndim else x
         return (values, indices) if keepdim or not x.ndim else (values.squeeze(k), indices.squeeze(k))
 
     return (
@@ -70,31 +71,6 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
         Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
         Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True, lies=in_order),
     )
-
-
-def unpick(g: Any, r: Any, _x: Any, k: int, keepdim: bool = True) -> Any:
-    """The gradient of `values` put where `indices` say."""
-    indices: Any = r[1]
-    g = g[0]
-    if not len(_x.shape):
-        return g
-    if not keepdim:
-        indices, g = (a.reshape((*_x.shape[:k], 1, *_x.shape[k + 1 :])) for a in (indices, g))
-    if isinstance(indices, Tracer):
-        places = np.reshape(np.arange(_x.shape[k]), (-1, *(1,) * (len(_x.shape) - k)))
-        return np.sum(np.where(np.expand_dims(cast("Any", indices), k) == places, np.expand_dims(g, k), np.zeros((), g.dtype)), axis=k + 1)
-    return index_add(np.zeros(_x.shape, g.dtype), g, key_along(indices, k))
-
-
-def grid(shape: Sequence[int]) -> tuple[Any, ...]:
-    """The places along each axis, as arrays that broadcast to a shape; sooner than `np.ix_`."""
-    return tuple(np.arange(n).reshape(-1, *(1,) * (len(shape) - 1 - k)) for k, n in enumerate(shape))
-
-
-def key_along(index: Any, k: int) -> tuple[Any, ...]:
-    """The index with which `x[key][i, j] == x[index[i, j], j]` along axis 0, and so on."""
-    places = grid(index.shape)
-    return (*places[:k], index, *places[k + 1 :])
 
 
 _MAX1, _MAX0, _AMAX = _extreme("Max", np.max)
@@ -312,7 +288,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
 
 @in_floats
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    top = _top(x, axes)
+    top = top_of(x, axes)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
     out = np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
     return out if keepdim else np.squeeze(out, axes)
@@ -333,27 +309,36 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return call(_LOGSUMEXP, (x,), (axes_of(dim, x._a.ndim), keepdim))
 
 
-def _top(x: Any, axes: Any) -> Any:
+def top_of(x: Any, axes: Any) -> Any:
+    """The largest elements along axes, which are kept; minus infinity of none."""
     if type(x) is np.ndarray and x.size:
-        return np.maximum.reduce(x, axis=axes, keepdims=True)
+        return MAX.fun(x, axes, True) if x.size >= _LONG else np.maximum.reduce(x, axis=axes, keepdims=True)
     return np.max(x, axis=axes, keepdims=True) if x.size else np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+
+
+def added(x: Any, k: int) -> Any:
+    """The sums of an array along an axis, which is kept."""
+    return SUM.fun(x, k, True) if x.size >= _LONG else np.add.reduce(x, axis=k, keepdims=True)
+
+
+_LONG = 1 << 9  # elements from which on it may pay to go along the columns of short rows
 
 
 @in_floats
 def _softmax(x: Any, k: int) -> Any:
-    d = x - _top(x, k)
+    d = x - top_of(x, k)
     if type(d) is np.ndarray:
         np.exp(d, out=d)
-        return np.divide(d, np.add.reduce(d, axis=k, keepdims=True), out=d)
+        return np.divide(d, added(d, k), out=d)
     e = np.exp(d)
     return e / np.sum(e, axis=k, keepdims=True)
 
 
 @in_floats
 def _log_softmax(x: Any, k: int) -> Any:
-    d = x - _top(x, k)
+    d = x - top_of(x, k)
     if type(d) is np.ndarray:
-        d -= np.log(np.add.reduce(np.exp(d), axis=k, keepdims=True))
+        d -= np.log(added(np.exp(d), k))
         return d
     return d - np.log(np.sum(np.exp(d), axis=k, keepdims=True))
 
@@ -361,7 +346,7 @@ def _log_softmax(x: Any, k: int) -> Any:
 @in_floats
 def _unsoftmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     d = g * r
-    total = r * d.sum(axis=k, keepdims=True)
+    total = r * (added(d, k) if type(d) is np.ndarray else d.sum(axis=k, keepdims=True))
     return np.subtract(d, total, out=total) if type(total) is np.ndarray else d - total
 
 
@@ -369,7 +354,7 @@ def _unsoftmax(g: Any, r: Any, _x: Any, k: int) -> Any:
 def _unlog_softmax(g: Any, r: Any, _x: Any, k: int) -> Any:
     d = np.exp(r)
     if type(g) is type(d) is np.ndarray:
-        d *= np.add.reduce(g, axis=k, keepdims=True)
+        d *= added(g, k)
         return np.subtract(g, d, out=d)
     return g - d * np.sum(g, axis=k, keepdims=True)
 
@@ -462,16 +447,6 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else call(_DIAGONAL, (input,), (diagonal,))
 
 
-def put_in_order(x: Any, k: int, descending: bool) -> Any:
-    """The elements in order along axis k, and where they were."""
-    if descending:  # NaN counts as the largest
-        back = (*(slice(None),) * k, slice(None, None, -1))
-        order = x.shape[k] - 1 - np.argsort(x[back], axis=k, kind="stable")[back]
-    else:
-        order = np.argsort(x, axis=k, kind="stable")
-    return x[key_along(order, k)], order
-
-
 _SORTS = [
     Op(f"SortBackward{n}", put_in_order, [lambda g, r, _x, k, _d: unpick(g, r, _x, k)], "Gather", many=True, frees=True, flat=True)
     for n in (0, 1)
@@ -482,7 +457,7 @@ _sort_result = result_class("sort")
 @public
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along an axis, and where they were."""
-    return _sort_result(along(_SORTS[stable], input, dim, descending))
+    return _sort_result(along(_SORTS[bool(stable)], input, dim, descending))
 
 
 @public

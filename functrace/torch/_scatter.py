@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._along import key_along
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import Primitive, index_add, index_set, on_diagonal, read, unread, unset
@@ -16,7 +17,6 @@ from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._reduce import key_along
 from functrace.torch._shape import axis
 from functrace.torch._tensor import Tensor, wrap
 
@@ -48,7 +48,10 @@ def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
     top = _EXTREMES.op(start, src, places, "maximum" if how == "amax" else "minimum")
     mine, theirs = (x == top) & old, src == top[key]  # the extreme's gradient is shared among all that attain it
     ties = np.maximum(index_add(mine.astype(x.dtype), theirs.astype(x.dtype), key), 1)
-    return top + index_add(np.where(mine, x - top, 0), np.where(theirs, src - top[key], 0), key) / ties if x.dtype.kind == "f" else top
+    if x.dtype.kind != "f":
+        return top
+    level = np.where(np.isinf(top), 0, top)  # infinity less infinity would be NaN
+    return level + index_add(np.where(mine, x - level, 0), np.where(theirs, src - level[key], 0), key) / ties
 
 
 def _extremes(x: Any, src: Any, places: Any, name: str) -> Any:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes
+from functrace.torch._along import foremost, taken, unpick, untaken
 from functrace.torch._apply import call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, in_floats, index_set, planned, read, unread
+from functrace.torch._curves import bounded
 from functrace.torch._dtypes import B
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import factors_anywhere, public
-from functrace.torch._reduce import key_along, put_in_order, unpick
 from functrace.torch._results import result_class
 from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
@@ -124,18 +126,18 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         if m == 1:
             _check_mm(x, y)
             return call(_SQUEEZE4, (mm(unsqueeze(x, 0), y),), ((y._a.shape[1],),))
-        rows = reshape(x, -1, x._a.shape[-1])
+        rows = reshape(x, math.prod(x._a.shape[:-1]), x._a.shape[-1])
         _check_mm(rows, y)
         return call(UNSAFE_VIEW, (mm(rows, y),), ((*x._a.shape[:-1], y._a.shape[1]),))
     if n == 1:
-        return call(UNSAFE_VIEW, (mv(reshape(x, -1, x._a.shape[-1]), y),), (x._a.shape[:-1],))
+        return call(UNSAFE_VIEW, (mv(reshape(x, math.prod(x._a.shape[:-1]), x._a.shape[-1]), y),), (x._a.shape[:-1],))
     if m == 1:
         x = unsqueeze(x, 0)
     try:
         lead = np.broadcast_shapes(x._a.shape[:-2], y._a.shape[:-2])
     except ValueError:
         raise (mismatch(np.empty(x._a.shape[:-2]), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
-    x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), -1, *z._a.shape[-2:]) for z in (x, y))
+    x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), math.prod(lead), *z._a.shape[-2:]) for z in (x, y))
     product = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
     return squeeze(product, -2) if m == 1 else product
 
@@ -214,7 +216,7 @@ def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # choosing
 
-_AT = Op("Gather", read, [unread], frees=True, flat=True, lies=in_order)
+_AT = Op("Gather", taken, [untaken], frees=True, flat=True, lies=in_order)
 _INDEX_AT = Op("IndexSelect", read, [unread], frees=True, flat=True, lies=in_order)
 
 
@@ -260,15 +262,13 @@ Tensor.where = lambda self, condition, other: where(condition, self, other)  # t
 
 
 def _clamp(x: Any, low: Any, high: Any) -> Any:
-    x = np.maximum(x, _dtypes.held(low, x.dtype)) if low is not None else x
-    return np.minimum(x, _dtypes.held(high, x.dtype)) if high is not None else x
+    low = low if low is None else _dtypes.held(low, x.dtype)
+    return bounded(x, low, high if high is None else _dtypes.held(high, x.dtype))
 
 
 def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
-    inside = np.ones(x.shape, bool)
-    inside = inside & (x >= low) if low is not None else inside
-    inside = inside & (x <= high) if high is not None else inside
-    return chosen(inside, g)
+    above, below = low is None or x >= low, high is None or x <= high
+    return chosen(below if above is True else above if below is True else above & below, g)
 
 
 _CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
@@ -289,8 +289,8 @@ def _between(x: Any, low: Any, high: Any) -> Any:
 
 def _kept(x: Any, *bounds: Any) -> Any:
     low, high = bounds
-    x = x if low is None else np.where(x < low, low, x)
-    return x if high is None else np.where(x > high, high, x)
+    x = x if low is None else np.where((x >= low) | np.isnan(x), x, low)  # NaN stays, as one among the bounds does
+    return x if high is None else np.where((x <= high) | np.isnan(x), x, high)
 
 
 _BETWEEN = {
@@ -342,17 +342,20 @@ public(lambda input, mask: call(_MASKED_SELECT, (input,), (mask._a,), (mask,)), 
 
 
 @public
-def gather(input: Any, dim: int, index: Any) -> Any:
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """`out[i][j] = input[index[i][j]][j]` along axis 0, and so on."""
     k = axis(dim, input._a.ndim)
     input = input if input._a.ndim else view(input, 1)
-    return call(_AT, (input,), (key_along(index._a, k),), (index,))
+    return call(_AT, (input,), (index._a, k), (index,))
 
 
 @public
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The entries along an axis that a vector of integers names."""
-    key = np.reshape(index._a, -1) if input._a.ndim else ...
+    if not input._a.ndim:
+        axis(dim, 1)
+        return input.clone()
+    key = np.reshape(index._a, -1)
     return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),), (index,))
 
 
@@ -407,22 +410,9 @@ for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
     setattr(Tensor, _name + "_", _addc_(_op))
 
 
-def _foremost(x: Any, k: int, n: int, largest: bool) -> Any:
-    """The n first elements of an order. Of long lines only those are put in order, unless others equal the last of them."""
-    size = x.shape[k]
-    if type(x) is np.ndarray and 0 < n < size // 8 and x.size > _MANY:
-        taken = np.arange(size - n, size) if largest else np.arange(n)
-        few = np.sort(np.take(np.argpartition(x, taken[-1] - (n - 1) * largest, axis=k), taken, k), axis=k)
-        values, order = put_in_order(x[key_along(few, k)], k, largest)
-        last = np.take(values, [n - 1], k)
-        if np.all(np.sum(x >= last if largest else x <= last, axis=k) == n):
-            return values, few[key_along(order, k)]
-    return tuple(np.take(a, np.arange(n), k) for a in put_in_order(x, k, largest))
-
-
 _TOPK = Op(
     "Topk",
-    _foremost,
+    foremost,
     [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)],
     "Gather",
     many=True,

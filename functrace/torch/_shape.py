@@ -75,7 +75,7 @@ def _put(a: Any, v: Any, index: Any) -> Any:
 
 
 def _unput(g: Any, _r: Any, _x: Any, _v: Any, index: Any) -> Any:
-    return np.where(_put(np.zeros(_x.shape, bool), True, index), np.zeros((), g.dtype), g)
+    return _put(g, np.zeros((), g.dtype), index)
 
 
 INDEX_PUT = Op("IndexPut", _put, [_unput, lambda g, _r, _x, _v, index: g[index]], ("IndexPut", "Index"), frees=True)
@@ -315,7 +315,7 @@ def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
 
 public(expand, torch=False)
 public(lambda self, other: expand(self, other.shape), "expand_as", torch=False)
-public(lambda input, *size: expand(input, to_shape(size)), "broadcast_to")
+public(lambda input, *sizes, size=None: expand(input, *sizes, size=size), "broadcast_to")
 
 
 @public

@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
+from functrace.torch._along import MANY, put_in_order, taken, unpick
 from functrace.torch._bind import bind
-from functrace.torch._contact import in_floats
+from functrace.torch._contact import chosen, in_floats, vjp
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._reduce import key_along, restored, unpick
+from functrace.torch._reduce import restored
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, written_to
 
 
-def taken(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
+def _found(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
     """The elements at `indices`, one for each line along axis k, and the indices."""
-    values = x[key_along(indices, k)]
+    values = taken(x, indices, k)
     return (values, indices) if keepdim else (np.squeeze(values, k), np.squeeze(indices, k))
 
 
@@ -41,16 +42,16 @@ def _unmedian(g: Any, r: Any, x: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _middle(x: Any, k: int, skip: bool) -> Any:
-    order = np.argsort(x, axis=k, kind="stable")  # NaN last
+    order = put_in_order(x, k, False)[1] if x.size >= MANY else np.argsort(x, axis=k, kind="stable")  # NaN last
     count = x.shape[k] - np.sum(np.isnan(x), axis=k, keepdims=True)
     place = np.maximum(count - 1, 0) // 2 if skip else np.where(count == x.shape[k], (x.shape[k] - 1) // 2, count)
-    return order[key_along(place, k)]
+    return taken(order, place, k)
 
 
 def _median(skip: bool) -> Any:
     def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is not None:
-            return taken(input, _middle(input, dim, skip), dim, keepdim)
+            return _found(input, _middle(input, dim, skip), dim, keepdim)
         flat = np.ravel(input)
         if not flat.size:
             return np.full((), np.nan, input.dtype)
@@ -65,11 +66,11 @@ def _mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     often = counts == np.max(counts, axis=-1, keepdims=True)
     least = np.min(np.where(often, y, np.fmax.reduce(y, axis=-1, keepdims=True)), axis=-1, keepdims=True)
     last = y.shape[-1] - 1 - np.argmax(np.flip(often & (y == least), -1), axis=-1)
-    return taken(input, np.expand_dims(last, dim), dim, keepdim)
+    return _found(input, np.expand_dims(last, dim), dim, keepdim)
 
 
 def _kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    return taken(input, np.take(np.argsort(input, axis=dim, kind="stable"), [k - 1], dim), dim, keepdim)
+    return _found(input, np.take(put_in_order(input, dim, False)[1], [k - 1], dim), dim, keepdim)
 
 
 def _quantile(fun: Any) -> Any:
@@ -84,7 +85,9 @@ def _quantile(fun: Any) -> Any:
 
 @in_floats
 def _nanmean(x: Any, dim: Any, keepdim: bool) -> Any:
-    return np.nanmean(x, axis=dim, keepdims=keepdim)
+    counts = np.sum(~np.isnan(x), axis=dim, keepdims=keepdim)  # the mean of nothing is NaN, without NumPy's warning
+    with np.errstate(invalid="ignore"):
+        return np.nansum(x, axis=dim, keepdims=keepdim) / counts.astype(x.dtype)
 
 
 @in_floats
@@ -107,7 +110,7 @@ def _running(fun: Any) -> Any:
         top = fun.accumulate(input, axis=dim)
         places = np.reshape(np.arange(input.shape[dim]), (-1, *(1,) * (input.ndim - dim - 1)))
         indices = np.maximum.accumulate(np.where((input == top) | np.isnan(input), places, 0), axis=dim)
-        return taken(input, indices, dim)
+        return _found(input, indices, dim)
 
     return function
 
@@ -130,7 +133,31 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     for k, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
+    if type(x1) is type(x2) is np.ndarray and _few(x1, x2, p):  # traced, the derivative at no distance is the norm's
+        return np.sqrt(sum(d * d for d in _steps(x1, x2)))
     return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+def _few(x1: Any, x2: Any, p: float) -> bool:
+    """Whether Euclidean distances are made column by column: a few, for NumPy would start its loops anew for each short row."""
+    return p == 2 and 0 < x1.shape[-1] == x2.shape[-1] <= 16 and x1.dtype.itemsize > 2
+
+
+def _steps(x1: Any, x2: Any) -> Any:
+    first, second = (in_order(np.moveaxis(x, -1, 0)) for x in (x1, x2))
+    return (first[k][..., :, None] - second[k][..., None, :] for k in range(x1.shape[-1]))
+
+
+def _uncdist(side: int) -> Any:
+    def rule(g: Any, r: Any, x1: Any, x2: Any, p: float, _mode: Any) -> Any:
+        if not _few(x1, x2, p):
+            return vjp(lambda a, b: (_cdist(a, b, p),), x1, x2)[1]((g,))[side]
+        zero = r == 0
+        share = g / r if type(zero) is np.ndarray and not zero.any() else chosen(~zero, g / (r + zero))
+        share = -share if side else share
+        return np.stack([np.sum(share * d, axis=-1 - side) for d in _steps(x1, x2)], axis=-1)
+
+    return rule
 
 
 def _pdist(input: Any, p: float = 2.0) -> Any:
@@ -149,14 +176,14 @@ def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 def _diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    parts = [x for x in (prepend, input, append) if x is not None]
+    parts = [x for x in (prepend, input, append) if x is not None] if n else [input]
     d = _dtypes.result_type(*parts).np
     return np.diff(np.concatenate([x.astype(d) for x in parts], axis=dim) if len(parts) > 1 else input, n, axis=dim)
 
 
-def _gradient(input: Any, spacing: Any = 1, dim: Any = None, edge_order: Any = 1) -> Any:
+def _gradient(input: Any, spacing: Any = None, dim: Any = None, edge_order: Any = 1) -> Any:
     dim = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else dim
-    steps = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dim)
+    steps = spacing if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dim)
     return tuple(np.gradient(input, h, axis=k, edge_order=edge_order) for h, k in zip(steps, dim))
 
 
@@ -281,7 +308,7 @@ bind(
 bind(
     {
         "dist": ("Dist", lambda input, other, p=2: vector_norm(np.ravel(input - other), p)),
-        "cdist": ("Cdist", _cdist),
+        "cdist": ("Cdist", _cdist, _uncdist(0), _uncdist(1)),
     },
     operands=2,
     lies=in_order,

@@ -7,12 +7,14 @@ A view knows its base and the chain of functions that leads from the base's arra
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
 from functrace.torch._engine import Edge, Node, next_number
@@ -75,7 +77,23 @@ def follow(a: Any, chain: Sequence[Callable[[Any], Any]]) -> Any:
 
 def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
     dtype = _x.dtype if "c" in (_x.dtype.kind, g.dtype.kind) else g.dtype
+    if type(g) is np.ndarray and dtype.kind != "c":
+        whole: Any = np.zeros(_x.shape, dtype)
+        part = follow(whole, chain)
+        if part.flags.writeable and np.may_share_memory(part, whole) and _once(part):
+            part[...] = g
+            return whole
     return vjp(lambda a: (follow(a, chain),), np.zeros(_x.shape, dtype))[1]((g,))[0]
+
+
+def _once(a: Any) -> bool:
+    """Whether no two elements of an array are one in memory, as far as its strides tell."""
+    span = 0
+    for step, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1):
+        if step < span + a.itemsize:
+            return False
+        span += step * (n - 1)
+    return True
 
 
 def _spread(part: Any, base: Any, chain: Any) -> Any:
@@ -412,8 +430,19 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
         )
     check_cast(result.dtype, out.dtype)
     if out._a.shape != result._a.shape:
+        if out._a.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out._a.shape)}, which does not match the "
+                f"required output shape {list(result._a.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will "
+                "not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+                "elements with t.resize_(0).",
+                stacklevel=level(),
+            )
         out._a = np.empty(result._a.shape, out._a.dtype)
     return out.copy_(result)
+
+
+_MADE = frozenset(("arange", "eye", "linspace", "logspace", "range"))  # what is made has the dtype of `out`
 
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -421,6 +450,8 @@ def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def taking(*args: Any, out: Any = None, **named: Any) -> Any:
+        if out is not None and name in _MADE:
+            named.setdefault("dtype", out.dtype)
         result = function(*args, **named)
         return result if out is None else written_to(name, out, result, args)
 

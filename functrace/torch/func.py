@@ -342,7 +342,7 @@ def _basis(ends: Sequence[Any], part: slice, total: int) -> list[Any]:
         rows = np.zeros((part.stop - part.start, a.size), a.dtype)
         for k in range(max(part.start, place), min(part.stop, place + a.size)):
             rows[k - part.start, k - place] = 1
-        out.append(wrap(rows.reshape(-1, *a.shape)))
+        out.append(wrap(rows.reshape(len(rows), *a.shape)))
         place += a.size
     return out
 

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
-from functrace.torch._contact import DET, INV, Primitive
+from functrace.torch._contact import DET, INV, SVDVALS, Primitive
 from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
 from functrace.torch._layout import in_order
@@ -72,6 +72,21 @@ def _solve(A: Any, B: Any, left: bool = True) -> Any:
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
     x = _solve_matrices("solve", A, B[..., None] if vector else B, left)
     return x[..., 0] if vector else x
+
+
+def _unsolve(side: int) -> Any:
+    """The gradient of A or of B, of `_solve`."""
+
+    def rule(g: Any, r: Any, A: Any, B: Any, left: bool) -> Any:
+        vector = B.ndim == 1 or B.shape == A.shape[:-1]
+        g, r = (g[..., None], r[..., None]) if vector else (g, r)
+        if not left:
+            d = _swap(np.linalg.solve(A, _swap(g)))
+            return d if side else -(_swap(r) @ d)
+        d = np.linalg.solve(_swap(A), g)
+        return (d[..., 0] if vector else d) if side else -(d @ _swap(r))
+
+    return rule
 
 
 def _solve_matrices(name: str, A: Any, B: Any, left: bool = True) -> Any:
@@ -399,9 +414,9 @@ _TABLE: dict[str, Any] = {
     "matrix_power": ("Mm", _matrix_power),
     "multi_dot": ("View", lambda tensors: np.linalg.multi_dot(tensors) if len(tensors) > 1 else tensors[0]),
     "pinv": ("LinalgPinv", _pinv),
-    "solve": ("LinalgSolveEx", _solve),
+    "solve": ("LinalgSolveEx", _solve, _unsolve(0), _unsolve(1)),
     "solve_triangular": ("LinalgSolveTriangular", _solve_triangular),
-    "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False)),
+    "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False), lambda g, r, A, _driver: SVDVALS.vjps[0](g, r, A)),
     "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
     "tensorsolve": ("View", _tensorsolve),
     "vander": ("Cat", lambda x, N=None: long(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(long(x).dtype)),

@@ -10,6 +10,7 @@ import numpy as np
 from functrace.torch._apply import call
 from functrace.torch._bind import bind
 from functrace.torch._border import trimmed
+from functrace.torch._contact import stop_gradient
 from functrace.torch._elementwise import pulled, scipy
 from functrace.torch._missing import missing
 from functrace.torch._operators import DIGITS
@@ -46,7 +47,7 @@ def _polynomial(family: str, shifted: bool = False) -> Callable[..., Any]:
     function = scipy("eval_" + family)
 
     def values(input: Any, n: Any) -> Any:
-        n = np.asarray(n, int)
+        n = np.asarray(stop_gradient(n), int)  # a degree has no derivative
         found = function(n, 2 * input - 1 if shifted else input)
         return found if np.all(n >= 0) else np.where(n >= 0, found, 0)
 
@@ -56,7 +57,7 @@ def _polynomial(family: str, shifted: bool = False) -> Callable[..., Any]:
 def _third(sign: int, shifted: bool = False) -> Callable[..., Any]:
     """Chebyshev's polynomials of the third and fourth kind (DLMF 18.7.5, 18.7.6)."""
     second = _polynomial("chebyu", shifted)
-    return lambda input, n: second(input, n) + sign * second(input, np.asarray(n, int) - 1)
+    return lambda input, n: second(input, n) + sign * second(input, np.asarray(stop_gradient(n), int) - 1)
 
 
 def _node(name: str) -> str:

@@ -404,7 +404,8 @@ def _joined(ways: Program | _Ways, start: int, given: Sequence[int], inputs: Seq
 
     def chosen(xs: list[Any]) -> list[Any]:
         found, *values = head.call(*head.lifted, *xs)
-        return call([found.astype(int), *lifted, *xs[:count], *values])  # type: ignore[no-any-return]
+        truth = found if hasattr(found, "dtype") and found.dtype == bool else found != 0
+        return call([truth + 0, *lifted, *xs[:count], *values])  # type: ignore[no-any-return]  # np.allclose gives Python's bool
 
     return recorded(chosen, [*inputs, *(ways.test.samples[k] for k in given)], what)
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.spatial as _scipy
 
 from functrace.ops.create import lift
+from functrace.ops.norms import norm
 from functrace.ops.registry import each
 from functrace.scipy._linalg_decompositions import svd
 from functrace.scipy._shared import by_name, declarer, late
@@ -37,7 +38,7 @@ def minkowski_distance_p(x: Any, y: Any, p: Any = 2.0) -> Any:
 @_declared("minkowski_distance", _PAIR, _PAIR._replace(kwargs={"p": 1}))
 def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
     """`scipy.spatial.minkowski_distance`, along the last axis."""
-    return np.linalg.norm(_double(y) - _double(x), ord=p, axis=-1)
+    return norm(_double(y) - _double(x), p, -1)
 
 
 @_declared("distance_matrix", each((3, 2), (4, 2)))

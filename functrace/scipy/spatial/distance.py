@@ -23,9 +23,10 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
+from functrace.ops.norms import norm
 from functrace.ops.registry import Sample, apart, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, declarer, late, root, with_axes
+from functrace.scipy._shared import by_name, declarer, late, real, root, with_axes
 
 _declared = declarer(_scipy)
 Metric = Callable[..., Any]
@@ -87,10 +88,10 @@ def _sum(terms: Any, w: Any) -> Any:
 
 @_metric(*_vectors({"p": 3.0}, {"p": 1, "w": _W}, {"p": np.inf}))
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    if p == 2 and w is None and u.dtype == np.float32 and _DOUBLE:
+    if w is None and u.dtype == np.float32 and _DOUBLE and p == 2:
         u = _double(u)
     gap = u - v if w is None else (u - v) * (_weights(w) != 0 if p == np.inf else _weights(w) ** (1 / p))
-    return np.linalg.norm(gap, ord=p, axis=-1)
+    return norm(gap, p, -1)
 
 
 @_metric(*_vectors({"w": _W}))
@@ -116,7 +117,7 @@ def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 
 @_metric(*_vectors({"w": _W}))
 def canberra(u: Any, v: Any, w: Any = None) -> Any:
-    u, v = _double(u), _double(v)
+    u, v = real(u, "canberra"), real(v, "canberra")
     size = np.abs(u) + np.abs(v)
     none = size == 0
     return _sum(np.where(none, 0.0, np.abs(u - v) / np.where(none, 1.0, size)), w)
@@ -124,7 +125,7 @@ def canberra(u: Any, v: Any, w: Any = None) -> Any:
 
 @_metric(*_vectors({"w": _W}))
 def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    u, v = _double(u), _double(v)
+    u, v = real(u, "braycurtis"), real(v, "braycurtis")
     return _sum(np.abs(u - v), w) / _sum(np.abs(u + v), w)
 
 
@@ -143,7 +144,7 @@ def cosine(u: Any, v: Any, w: Any = None) -> Any:
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _W), wrt=(0, 1, 2)))
 def seuclidean(u: Any, v: Any, V: Any) -> Any:
-    return np.linalg.norm(_double(u - v) / np.sqrt(as_float(V)), axis=-1)
+    return np.linalg.norm(real(u - v, "seuclidean") / np.sqrt(as_float(V)), axis=-1)
 
 
 @_metric(Sample(lambda rng: (*rng.normal(size=(2, 3)), _V), wrt=(0, 1, 2)))
@@ -193,7 +194,7 @@ _SAMPLES: list[dict[str, Any]] = [{}, {"metric": "minkowski", "p": 3}, *({"metri
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.cdist`: the distances between the rows of two matrices."""
     refuse("cdist", out=(out, None))
-    a, b = with_axes(as_float(XA), 2), with_axes(as_float(XB), 2)
+    a, b = with_axes(real(XA, "cdist"), 2), with_axes(real(XB, "cdist"), 2)
     if a.shape[1] != b.shape[1]:
         raise ValueError(f"cdist: two matrices with as many columns are wanted, not {errors.describe(a)} and {errors.describe(b)}.")
     return _between("cdist", metric, a[:, None, :], b[None, :, :], np.concatenate([a, b]), kwargs)
@@ -203,7 +204,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.pdist`: the distances of all pairs of rows, as a vector."""
     refuse("pdist", out=(out, None))
-    x = with_axes(as_float(X), 2)
+    x = with_axes(real(X, "pdist"), 2)
     i, j = np.triu_indices(x.shape[0], 1)
     return _between("pdist", metric, x[i], x[j], x, kwargs)
 

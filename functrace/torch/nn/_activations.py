@@ -14,7 +14,7 @@ from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import chosen
-from functrace.torch._curves import in_blocks, logistic
+from functrace.torch._curves import bounded, in_blocks, logistic
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY
 from functrace.torch._reduce import log_softmax as _log_softmax
@@ -29,7 +29,7 @@ _C = math.sqrt(2 / math.pi)
 
 def softplus_of(x: Any) -> Any:
     """log(1 + exp(x)), without overflow."""
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return bounded(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def _erf(x: Any) -> Any:
@@ -54,19 +54,33 @@ def _ungelu(g: Any, _r: Any, x: Any, approximate: str, made: Any) -> Any:
     return g * (gate + x * (np.exp(-0.5 * square) / math.sqrt(2 * math.pi)))
 
 
-_GATES = in_blocks(_gate)
+_GATES, _SIGMOIDS = in_blocks(_gate), in_blocks(logistic)
+
+
+def _made(fun: Any, input: Any, *params: Any) -> Any:
+    """What takes longest in an activation, once for the result and its gradient; of traced values each makes its own."""
+    a = getattr(input, "_a", None)
+    return fun(a, *params) if type(a) is np.ndarray and a.dtype.kind == "f" else None
 
 
 def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return chosen(x >= 0, x * scale, scale * alpha * np.expm1(np.minimum(x, 0) * input_scale))
+    return chosen(x >= 0, x * scale, scale * alpha * np.expm1(bounded(x, None, 0) * input_scale))
 
 
 def _unelu(g: Any, _r: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return g * chosen(~(x > 0), scale * alpha * input_scale * np.exp(np.minimum(x, 0) * input_scale), scale)
+    return g * chosen(~(x > 0), scale * alpha * input_scale * np.exp(bounded(x, None, 0) * input_scale), scale)
 
 
-def _unsilu(g: Any, _r: Any, x: Any) -> Any:
-    s = logistic(x)
+def _sigmoid(x: Any, made: Any) -> Any:
+    return made if made is not None and type(x) is np.ndarray else logistic(x)
+
+
+def _leaky(x: Any, a: float) -> Any:
+    return np.maximum(x, x * a) if 0 < a <= 1 else chosen(x > 0, x, x * a)
+
+
+def _unsilu(g: Any, _r: Any, x: Any, made: Any) -> Any:
+    s = _sigmoid(x, made)
     return g * s * (1 + x * (1 - s))
 
 
@@ -90,10 +104,10 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     "gelu": ("Gelu", _gelu, _ungelu, "GeluBackward"),
     "elu": ("Elu", _elu, _unelu, "EluBackward"),
     "celu": ("Celu", _elu, _unelu, "EluBackward"),
-    "silu": ("Silu", lambda x: x * logistic(x), _unsilu, "Mul"),
+    "silu": ("Silu", lambda x, made: x * _sigmoid(x, made), _unsilu, "Mul"),
     "mish": ("Mish", lambda x: x * np.tanh(softplus_of(x)), _unmish, "Mul"),
     "logsigmoid": ("LogSigmoid", lambda x: -softplus_of(-x), lambda g, _r, x: g * logistic(-x), "LogSigmoidBackward"),
-    "leaky_relu": ("LeakyRelu", lambda x, a: chosen(x > 0, x, x * a), lambda g, _r, x, a: chosen(x > 0, g, g * a), "LeakyReluBackward"),
+    "leaky_relu": ("LeakyRelu", _leaky, lambda g, _r, x, a: chosen(x > 0, g, g * a), "LeakyReluBackward"),
     "hardtanh": (
         "Hardtanh",
         lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
@@ -126,7 +140,7 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     ),
     "softshrink": (
         "Softshrink",
-        lambda x, lambd: np.copysign(np.maximum(np.abs(x) - lambd, 0), x),
+        lambda x, lambd: np.copysign(bounded(np.abs(x) - lambd, 0), x),
         lambda g, _r, x, lambd: chosen(~(np.abs(x) <= lambd), g),
         "SoftshrinkBackward",
     ),
@@ -170,8 +184,7 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function at x."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    a = getattr(input, "_a", None)
-    return _activate("gelu", input, (approximate, _GATES(a, approximate) if type(a) is np.ndarray and a.dtype.kind == "f" else None))
+    return _activate("gelu", input, (approximate, _made(_GATES, input, approximate)))
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -191,7 +204,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
 
 def silu(input: Any, inplace: bool = False) -> Any:
     """x sigmoid(x)."""
-    return _activate("silu", input, (), inplace)
+    return _activate("silu", input, (_made(_SIGMOIDS, input),), inplace)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
@@ -283,6 +296,8 @@ _RRELU = {k: Op(f"RreluWithNoiseBackward{k}", lambda x, slopes: x * slopes, [lam
 
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Any:
     """`leaky_relu` with slopes drawn uniformly while training, their mean otherwise."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     slopes, negative = np.ones_like(input._a), input._a <= 0
     shares = _random.draw("uniform", (int(negative.sum()),), np.dtype(np.float64)) if training else 0.5
     slopes[negative] = shares * (upper - lower) + lower

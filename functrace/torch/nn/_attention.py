@@ -6,18 +6,21 @@ import contextlib
 import enum
 import itertools
 import math
+import warnings
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._checks import of_one_dtype
 from functrace.torch._contact import HALF, buffer, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, pull_node
+from functrace.torch._reduce import added, top_of
 from functrace.torch._shape import T, need
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
@@ -84,12 +87,17 @@ def _additive(mask: Any, dtype: Any) -> Any:
 def _shares(q: Any, k: Any, mask: Any, scale: float) -> Any:
     """softmax(q k^T scale + mask); a row that attends to nothing has zeros."""
     s = product(q * q.dtype.type(scale), np.swapaxes(k, -1, -2))
-    if mask is None:
-        s = np.exp(s - np.max(s, axis=-1, keepdims=True))
-        return s / np.sum(s, axis=-1, keepdims=True)
-    s = s + mask
-    top = np.max(s, axis=-1, keepdims=True)
+    s = s if mask is None else s + mask
+    top = top_of(s, -1)
     nothing = top == -np.inf
+    if type(s) is np.ndarray and s.flags.writeable and (mask is None or not nothing.any()):
+        s -= top
+        np.exp(s, out=s)
+        s /= added(s, -1)
+        return s
+    if mask is None:
+        s = np.exp(s - top)
+        return s / np.sum(s, axis=-1, keepdims=True)
     s = np.exp(s - np.where(nothing, np.zeros((), s.dtype), top))
     return s / np.where(nothing, np.ones((), s.dtype), np.sum(s, axis=-1, keepdims=True))
 
@@ -126,7 +134,7 @@ def _attention(inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
         found: list[Any] = [None, None, product(np.swapaxes(weights, -1, -2), g) if 2 in which else None]
         if which != [2]:
             d = product(g, np.swapaxes(v, -1, -2))
-            d -= np.sum(d * weights, axis=-1, keepdims=True)
+            d -= np.einsum("...i,...i->...", d, weights)[..., None]  # without an array of the products
             d *= weights
             d *= q.dtype.type(scale)
             found[:2] = product(d, k), product(np.swapaxes(d, -1, -2), q)
@@ -237,8 +245,14 @@ def multi_head_attention_forward(
     if static_k is not None or static_v is not None:
         raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not in functrace.torch.")
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
     _check_attention(query, key, value, key_padding_mask, attn_mask)
+    if None not in (key_padding_mask, attn_mask) and key_padding_mask._a.dtype != attn_mask._a.dtype:
+        text = "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."
+        warnings.warn(text, stacklevel=level())
     alone = query._a.ndim == 2
     if alone:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))

@@ -143,7 +143,7 @@ def _multi_margin(input: Any, target: Any, p: int = 1, margin: float = 1.0, weig
     if weight is not None:
         loss = loss * weight[own]
     loss = loss.scatter(1, own, 0.0).sum(1) / rows._a.shape[1]
-    return loss if input._a.ndim == 2 else loss[0]
+    return loss if target._a.ndim else loss[0]
 
 
 def _multilabel_margin(input: Any, target: Any) -> Any:
@@ -237,7 +237,7 @@ def _unctc(g: Any, _r: Any, x: Any, labels: Any, steps: Any, lengths: Any, blank
     emitted = x[:, rows[:, None], states]
     n, back = len(steps), last - np.arange(x.shape[0])[:, None]
     there = np.maximum(back, 0)
-    turned = np.concatenate([skips[:, 2:], np.full((n, 2), -np.inf, x.dtype)], axis=1)
+    turned = np.concatenate([skips[:, 2:], np.full((n, 2), -np.inf, x.dtype)], axis=1)[:, : states.shape[1]]
     both = _ctc_sweep(
         np.concatenate([begin, end[:, ::-1]]),
         np.concatenate([skips, turned[:, ::-1]]),

@@ -10,11 +10,11 @@ import numpy as np
 
 from functrace.errors import level
 from functrace.torch import _dtypes
+from functrace.torch._along import counted, taken
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, chosen, in_floats, value
-from functrace.torch._curves import in_blocks, logistic
+from functrace.torch._curves import bounded, in_blocks, logistic
 from functrace.torch._nodes import Like, Op
-from functrace.torch._reduce import grid
 from functrace.torch._views import mismatch
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
@@ -116,17 +116,17 @@ def binary_cross_entropy_with_logits(
 
 
 def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    loss = -(y * np.maximum(np.log(p), -100) + (1 - y) * np.maximum(np.log1p(-p), -100))
+    loss = -(y * bounded(np.log(p), -100) + (1 - y) * bounded(np.log1p(-p), -100))
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
 def _unbce(g: Any, _r: Any, p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    d = (p - y) / np.maximum((1 - p) * p, 1e-12)
+    d = (p - y) / bounded((1 - p) * p, 1e-12)
     return _share(g, d, weight, p.size, reduction)
 
 
 def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str) -> Any:
-    d = np.maximum(np.log1p(-p), -100) - np.maximum(np.log(p), -100)
+    d = bounded(np.log1p(-p), -100) - bounded(np.log(p), -100)
     return _share(g, d, weight, p.size, reduction)
 
 
@@ -179,7 +179,7 @@ def _smooth(d: Any, beta: float) -> Any:
 
 def _huber(d: Any, delta: float) -> Any:
     size = np.abs(d)
-    near = np.minimum(size, delta)
+    near = bounded(size, None, delta)
     return near * (size - 0.5 * near)
 
 
@@ -265,25 +265,20 @@ def picked(x: Any, index: Any, k: int) -> Any:
     """`x` at `index` along axis k, which the index does not have."""
     if isinstance(index, Tracer):
         return np.sum(np.where(_hot(index, k, x.shape[k]), x, np.zeros((), x.dtype)), axis=k)
-    return x[_place(index, k)]
+    return np.squeeze(taken(x, np.expand_dims(index, k), k), k)
 
 
 def placed(g: Any, index: Any, k: int, n: int) -> Any:
     """The transpose of `picked`: zeros with `g` at `index`."""
     if isinstance(g, Tracer) or isinstance(index, Tracer):
         return np.where(_hot(index, k, n), np.expand_dims(g, k), np.zeros((), g.dtype))
-    out = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
-    out[_place(index, k)] = g
+    out: Any = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
+    out.reshape(-1)[counted(out.shape, np.expand_dims(index, k), k)] = np.expand_dims(g, k)
     return out
 
 
 def _hot(index: Any, k: int, n: int) -> Any:
     return np.expand_dims(index, k) == np.arange(n).reshape(-1, *(1,) * (len(index.shape) - k))
-
-
-def _place(index: Any, k: int) -> tuple[Any, ...]:
-    places = grid(index.shape)
-    return (*places[:k], index, *places[k:])
 
 
 def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any, Any]:
@@ -308,9 +303,9 @@ def _nll(x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -
     if _all_count(x, target, weight, ignore):
         loss = -x[np.arange(len(target)), target]
         return loss if reduction == "none" else np.add.reduce(loss) / (len(target) if reduction == "mean" else 1)
-    kept, safe, w = _shares(x.dtype, target, weight, ignore, reduction)
+    kept, safe, w = _shares(x.dtype, target, weight, ignore, "sum")
     loss = np.where(kept, -picked(x, safe, min(1, len(x.shape) - 1)), np.zeros((), x.dtype)) * w
-    return loss if reduction == "none" else np.sum(loss)
+    return loss if reduction == "none" else np.sum(loss) / (np.sum(w) if reduction == "mean" else 1)
 
 
 def _unnll(g: Any, _r: Any, _x: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> Any:
@@ -404,6 +399,8 @@ def cross_entropy(
     classes = input._a.shape[k]
     across = None if weight is None else weight.view((*(1,) * k, -1, *(1,) * (ndim - k - 1)))
     if target._a.dtype.kind == "f" and target._a.shape == input._a.shape:
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / classes
         weighted = log_softmax(input, k) * target if weight is None else log_softmax(input, k) * target * across
@@ -443,7 +440,7 @@ def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None
         )
     reduction = checked("sum" if batch else reduction, size_average, reduce)
     loss = target.exp() * (target - input) if log_target else call(_ENTROPY, (target,)) - target * input
-    return loss.sum() / input._a.shape[0] if batch else total(loss, reduction)
+    return loss.sum() / (input._a.shape[0] if input._a.ndim else 1) if batch else total(loss, reduction)
 
 
 _ENTROPY = Op(

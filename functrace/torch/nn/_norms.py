@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import HALF, BatchTracer, floats, in_floats
@@ -138,7 +140,7 @@ def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _moved(old: Any, new: Any, momentum: float) -> None:
-    if isinstance(new, BatchTracer):
+    if isinstance(new, BatchTracer) and getattr(old._a, "owner", None) is not new.owner:
         raise RuntimeError(
             "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
             "batched. If you do not need eval mode, set track_running_stats to be False, as func.replace_all_batch_norm_modules_ does."
@@ -204,6 +206,8 @@ def instance_norm(
     axes = tuple(range(2, len(shape)))
     if math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     if running_mean is not None:
         a = floats(input.detach()._a)
         n = math.prod(shape[2:])
@@ -225,6 +229,10 @@ def _same_end(name: str, end: Any, input: Any, *parts: Any) -> tuple[tuple[int, 
     if isinstance(end, int):
         raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
     wanted, shape = tuple(end), input._a.shape
+    if not wanted:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
+        )
     _fit(parts, wanted, "of same shape as normalized_shape", f"normalized_shape = {list(wanted)}")
     if shape[-len(wanted) :] != wanted:
         star = ", ".join(["*", *map(str, wanted)])
@@ -244,6 +252,9 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     if input._a.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._a.ndim}")
     n, channels, *rest = input._a.shape
+    grouped = [n * channels // num_groups, num_groups, *rest]
+    if grouped[0] * math.prod(rest) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {grouped}")
     _fit((weight, bias), (channels,), "a vector of size equal to the number of channels in input", f"input of shape {list(input.shape)}")
     if channels % num_groups:
         raise RuntimeError(
@@ -282,12 +293,12 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
 # dropout
 
 
-def _kept(input: Any, shape: tuple[int, ...], p: float) -> Any:
+def _kept(input: Any, p: float, channels: tuple[int, ...] | None) -> Any:
     def draw(shape: tuple[int, ...]) -> Any:
         drawn = default_generator.uniform(math.prod(shape), np.dtype(np.float64)) < 1 - p  # as `bernoulli_` draws
         return drawn.reshape(shape).astype(input._a.dtype)
 
-    return wrap(like(input._a, draw) if shape == input._a.shape else draw(shape))
+    return wrap(draw(channels) if channels else like(input._a, draw))
 
 
 def check_p(p: float) -> None:
@@ -302,27 +313,53 @@ def _whole(input: Any, p: float, training: bool) -> bool:
     return not training or p == 0 or not input._a.size
 
 
-def _dropped(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
+def _dropped(input: Any, p: float, training: bool, inplace: bool, channels: tuple[int, ...] | None = None) -> Any:
     if _whole(input, p, training):
         return input
-    noise = _kept(input, shape, p).div_(1 - p) if p < 1 else wrap(np.zeros((), input._a.dtype))
+    noise = _kept(input, p, channels).div_(1 - p) if p < 1 else wrap(np.zeros((), input._a.dtype))
     return input.mul_(noise) if inplace else input * noise
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Zero each element with probability p and scale the rest."""
-    return _dropped(input, p, training, inplace, input._a.shape)
+    return _dropped(input, p, training, inplace)
+
+
+def _per_channel(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return (*shape[:2], *(1,) * (len(shape) - 2))
 
 
 def _channel_dropout(d: int) -> Any:
     @named(f"dropout{d}d", "Zero whole channels with probability p and scale the rest.")
     def channel_dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         ndim = input._a.ndim
-        alone = ndim == d + 1 and d != 2  # one example without a batch axis; for images PyTorch takes it for a batch
         shape = input._a.shape
-        if alone:
-            return _dropped(input, p, training, inplace, (shape[0], *(1,) * d))
-        return _dropped(input, p, training, inplace, (*shape[:2], *(1,) * (ndim - 2)))
+        if d == 1 and ndim not in (2, 3):
+            raise RuntimeError(
+                f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide channel-wise "
+                "dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+            )
+        if d > 1 and ndim not in (d + 1, d + 2):
+            warnings.warn(
+                f"dropout{d}d: Received a {ndim}-D input to dropout{d}d, which is deprecated and will result in an error in a future "
+                "release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout"
+                f"{d}d exists to provide channel-wise dropout on inputs with {d} spatial dimensions, a channel dimension, and an optional "
+                f"batch dimension (i.e. {d + 1}D or {d + 2}D inputs).",
+                stacklevel=level(),
+            )
+        if d == 2 and ndim == 3:
+            warnings.warn(
+                "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is "
+                "interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to interpret "
+                "the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
+                "please switch to using dropout1d instead.",
+                stacklevel=level(),
+            )
+        if d != 2 and ndim and ndim != d + 2:  # one example without a batch axis; for images PyTorch takes it for a batch
+            return _dropped(input, p, training, inplace, (shape[0], *(1,) * (ndim - 1)))
+        return input if _whole(input, p, training) else _dropped(input, p, training, inplace, _per_channel(shape))
 
     return channel_dropout
 
@@ -330,14 +367,14 @@ def _channel_dropout(d: int) -> Any:
 dropout1d, dropout2d, dropout3d = map(_channel_dropout, (1, 2, 3))
 
 
-def _alpha(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Any:
+def _alpha(input: Any, p: float, training: bool, inplace: bool, channels: tuple[int, ...] | None = None) -> Any:
     if _whole(input, p, training):
         return input
     if p == 1:
         return input * 0
     alpha = 1.7580993408473766
     a = 1.0 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    noise = _kept(input, shape, p)
+    noise = _kept(input, p, channels)
     b = (noise - 1) * (alpha * a) + alpha * a * p
     noise = noise * a
     return input.mul_(noise).add_(b) if inplace else input * noise + b
@@ -345,10 +382,9 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, shape: tuple[int
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout that keeps mean and variance after `selu` (Klambauer et al. 2017)."""
-    return _alpha(input, p, training, inplace, input._a.shape)
+    return _alpha(input, p, training, inplace)
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """`alpha_dropout` of whole channels."""
-    shape = input._a.shape
-    return _alpha(input, p, training, inplace, (*shape[:2], *(1,) * (len(shape) - 2)))
+    return input if _whole(input, p, training) else _alpha(input, p, training, inplace, _per_channel(input._a.shape))

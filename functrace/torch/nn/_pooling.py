@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -9,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._along import key_along
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import alike, index_add, index_set, value
 from functrace.torch._draws import rand
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
-from functrace.torch._reduce import key_along
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, parts, raw_windows, windows
 
@@ -191,9 +192,13 @@ max_pool1d, avg_pool1d = _as_rows(max_pool2d, 4), _as_rows(avg_pool2d, 3)
 
 def _lp_pool_of(d: int) -> Any:
     pool = (avg_pool1d, avg_pool2d, avg_pool3d)[d - 1]
+    extreme = (max_pool1d, max_pool2d, max_pool3d)[d - 1]
 
     @named(f"lp_pool{d}d", "The p-norm of each window (without absolute values: for odd p, as in PyTorch).")
     def lp_pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        if norm_type in (math.inf, -math.inf):
+            sign = math.copysign(1, norm_type)
+            return sign * extreme(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         mean = pool(input**norm_type, kernel_size, stride, 0, ceil_mode)
         return ((mean.sign() * mean.abs().relu()) * math.prod(each(kernel_size, d))) ** (1.0 / norm_type)
 
@@ -209,24 +214,31 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool_of, (1, 2, 3))
 def _along(x: Any, maps: Sequence[Any]) -> Any:
     """A matrix applied along each of the last axes. Where its element is zero, nothing of x is seen, not even a NaN."""
     with np.errstate(invalid="ignore"):
-        found = _product(x, maps, lambda x, m: np.matmul(x, m.T))
+        found = _product(x, maps, _multiplied)
         smaller = min(value(x), value(found), key=np.size)
         return found if np.isfinite(smaller).all() else _product(x, maps, _by_terms)
 
 
-def _product(x: Any, maps: Sequence[Any], times: Callable[[Any, Any], Any]) -> Any:
+def _product(x: Any, maps: Sequence[Any], times: Callable[[Any, Any, int], Any]) -> Any:
     for k, m in enumerate(reversed(maps), 1):
-        move = np.swapaxes if k == 2 else np.moveaxis  # the one is sooner, and here the same
-        x = times(x, m) if k == 1 else move(times(move(x, -k, -1), m), -1, -k)
+        x = times(x, m, k)
     return x
 
 
-def _by_terms(x: Any, m: Any) -> Any:
-    """`x @ m.T`, a term at a time, of the terms that are not zero."""
+def _multiplied(x: Any, m: Any, k: int) -> Any:
+    """A matrix applied along the axis that is the k-th from the end; the result lies in order, or as the axes do."""
+    if k == 1:
+        return np.reshape(np.matmul(np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])), m.T), (*x.shape[:-1], len(m)))
+    return np.matmul(m, x) if k == 2 else np.moveaxis(np.matmul(np.moveaxis(x, -k, -1), m.T), -1, -k)
+
+
+def _by_terms(x: Any, m: Any, k: int) -> Any:
+    """The same, a term at a time, of the terms that are not zero."""
+    x = np.moveaxis(x, -k, -1)
     width = max(np.count_nonzero(m, axis=1).max(initial=0), 1)
     places = np.argsort(m == 0, axis=1, kind="stable")[:, :width]
     weights = np.take_along_axis(m, places, 1)
-    return np.sum(np.where(weights == 0, np.zeros((), m.dtype), x[..., places] * weights), axis=-1)
+    return np.moveaxis(np.sum(np.where(weights == 0, np.zeros((), m.dtype), x[..., places] * weights), axis=-1), -1, -k)
 
 
 def mapped(node: str) -> Op:
@@ -247,6 +259,16 @@ def _outputs(x: Any, d: int, output_size: Any) -> Sizes:
     return tuple(n if m is None else m for n, m in zip(x._a.shape[-d:], wanted * (d if len(wanted) == 1 else 1)))
 
 
+@functools.lru_cache(maxsize=256)
+def _means(n: int, out: int, dtype: Any) -> Any:
+    """The matrix that makes of n elements the means of as many bins; it is shared."""
+    m = np.zeros((out, n), dtype)
+    for i, (lo, hi) in enumerate(_bins(n, out)):
+        m[i, lo:hi] = 1 / (hi - lo)
+    m.flags.writeable = False
+    return m
+
+
 _ADAPTIVE = {d: mapped(f"AdaptiveAvgPool{d}D") for d in (2, 3)}
 _WHOLE = Op(
     "MeanBackward1",
@@ -262,12 +284,7 @@ def _adaptive_avg(d: int) -> Any:
         out = _outputs(input, d, output_size)
         if out == (1,) * d:
             return call(_WHOLE, (input,), (tuple(range(-d, 0)),))
-        maps = []
-        for n, m in zip(input._a.shape[-d:], out):
-            maps.append(np.zeros((m, n), input._a.dtype))
-            for i, (lo, hi) in enumerate(_bins(n, m)):
-                maps[-1][i, lo:hi] = 1 / (hi - lo)
-        return call(_ADAPTIVE[d], (input,), (maps,))
+        return call(_ADAPTIVE[d], (input,), ([_means(n, m, input._a.dtype) for n, m in zip(input._a.shape[-d:], out)],))
 
     return adaptive_avg_pool
 

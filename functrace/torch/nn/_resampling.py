@@ -13,7 +13,7 @@ import numpy as np
 from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
-from functrace.torch._contact import index_add, read, stop_gradient, unread, vjp
+from functrace.torch._contact import in_floats, index_add, read, stop_gradient, unread, vjp
 from functrace.torch._create import spaced
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._limits import refuse
@@ -74,10 +74,44 @@ _UPSAMPLE = {
     mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
 }
 _UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa") for mode in ("bilinear", "bicubic")})
-_NEAREST = {
-    mode: {d: Op(f"Upsample{node}{d}D", read, [unread], f"Upsample{node}{d}DBackward", lies=as_image) for d in (1, 2, 3)}
-    for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
-}
+
+
+def _repeated(x: Any, times: tuple[int, ...]) -> Any:
+    """Each element so many times along each of the last axes."""
+    lead, sizes = x.shape[: -len(times)], x.shape[-len(times) :]
+    apart = np.reshape(x, (*lead, *(m for n in sizes for m in (n, 1))))
+    spread = np.broadcast_to(apart, (*lead, *(m for pair in zip(sizes, times) for m in pair)))
+    return np.reshape(spread, (*lead, *(n * m for n, m in zip(sizes, times))))
+
+
+def _gathered(g: Any, _r: Any, _x: Any, times: tuple[int, ...]) -> Any:
+    d, sizes = len(times), _x.shape[-len(times) :]
+    if math.prod(times) <= 16:  # sums of a few elements, which NumPy would begin one by one
+        return sum(g[(..., *(slice(start, None, step) for start, step in zip(starts, times)))] for starts in np.ndindex(*times))
+    apart = np.reshape(g, (*_x.shape[:-d], *(m for pair in zip(sizes, times) for m in pair)))
+    return np.sum(apart, axis=tuple(range(-2 * d + 1, 0, 2)))
+
+
+def _nearest(fun: Any, rule: Any) -> dict[str, dict[int, Op]]:
+    return {
+        mode: {d: Op(f"Upsample{node}{d}D", fun, [rule], f"Upsample{node}{d}DBackward", lies=as_image) for d in (1, 2, 3)}
+        for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
+    }
+
+
+_NEAREST, _TIMES = _nearest(read, unread), _nearest(_repeated, in_floats(_gathered))
+
+
+@functools.lru_cache(maxsize=256)
+def _neighbours_of(sizes: tuple[int, ...], out: tuple[int, ...], factors: Any, mode: str) -> tuple[Any, Any]:
+    """How often each element is repeated, if all are alike often, and the index of those that are nearest."""
+    places = []
+    for k, (n, m, f) in enumerate(zip(sizes, out, factors)):
+        ratio = np.float32(1 / f if f else n / m)
+        x = np.arange(m, dtype=np.float32) + np.float32(0.5 if mode == "nearest-exact" else 0)
+        places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (len(sizes) - 1 - k)))
+    alike = 0 not in sizes and all(not m % n and (p.reshape(n, -1) == np.arange(n)[:, None]).all() for n, m, p in zip(sizes, out, places))
+    return tuple(m // n for n, m in zip(sizes, out)) if alike else None, (..., *places)
 
 
 def _unfit(ndim: int, mode: str) -> NotImplementedError:
@@ -121,6 +155,8 @@ def interpolate(
         factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
         size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
         factors = (None,) * d if recompute_scale_factor else factors
+    elif recompute_scale_factor:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     out = (size,) * d if isinstance(size, int) else tuple(size)
     if len(out) != d:
         raise ValueError(
@@ -134,12 +170,8 @@ def interpolate(
         refuse(f"nn.adaptive_avg_pool{d}d", input._a.dtype)
         return getattr(_pooling, f"adaptive_avg_pool{d}d")(input, out)
     if mode in _NEAREST:
-        places = []
-        for k, (n, m, f) in enumerate(zip(sizes, out, factors)):
-            ratio = np.float32(1 / f if f else n / m)
-            x = np.arange(m, dtype=np.float32) + np.float32(0.5 if mode == "nearest-exact" else 0)
-            places.append(np.minimum(np.floor(x * ratio).astype(int), n - 1).reshape(-1, *(1,) * (d - 1 - k)))
-        return call(_NEAREST[mode][d], (input,), ((..., *places),))
+        times, places = _neighbours_of(sizes, out, factors, mode)
+        return call(_TIMES[mode][d], (input,), (times,)) if times else call(_NEAREST[mode][d], (input,), (places,))
     if mode not in _UPSAMPLE or d != {"linear": 1, "trilinear": 3}.get(mode, 2):
         raise _unfit(d + 2, mode)
     op, x = _UPSAMPLE[mode + "_aa" * antialias], input.float() if input._a.dtype.kind == "u" else input

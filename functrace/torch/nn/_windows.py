@@ -159,6 +159,26 @@ def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
     return np.reshape(np.sum(c, axis=0), (g.shape[1], x.shape[1] // groups, *kernel))
 
 
+def _reached(g: Any, places: Sizes, kernel: Sizes, geometry: Any) -> Any:
+    """What `places` windows see of a transposed convolution's result, which `output_padding` makes longer, and their geometry."""
+    stride, dilation, pads, groups = geometry
+    ends = [(n - 1) * s + (k - 1) * e + 1 - lo for n, s, k, e, (lo, _) in zip(places, stride, kernel, dilation, pads)]
+    sizes = g.shape[2:]
+    if any(end < n for end, n in zip(ends, sizes)):
+        g = g[(..., *(slice(0, max(end, 0)) for end in ends))]
+    return g, (stride, dilation, tuple((lo, max(end - n, 0)) for (lo, _), end, n in zip(pads, ends, sizes)), groups)
+
+
+def _untransposed(g: Any, w: Any, places: Sizes, geometry: Any) -> Any:
+    g, geometry = _reached(g, places, w.shape[2:], geometry)
+    return _convolve(g, w, None, geometry)
+
+
+def _unweighed(g: Any, x: Any, kernel: Sizes, geometry: Any) -> Any:
+    g, geometry = _reached(g, x.shape[2:], kernel, geometry)
+    return _weigh(g, x, kernel, geometry)
+
+
 def _unbias(g: Any, *_rest: Any) -> Any:
     return np.sum(g, axis=(0, *range(2, len(g.shape))))
 
@@ -179,8 +199,8 @@ _TRANSPOSED = Op(
     "Convolution",
     lambda x, w, b, sizes, geometry: _biased(_spread(x, w, sizes, geometry), b),
     [
-        lambda g, _r, _x, w, _b, _sizes, geometry: _convolve(g, w, None, geometry),
-        lambda g, _r, x, _w, _b, _sizes, geometry: _weigh(g, x, _w.shape[2:], geometry),
+        lambda g, _r, _x, w, _b, _sizes, geometry: _untransposed(g, w, _x.shape[2:], geometry),
+        lambda g, _r, x, _w, _b, _sizes, geometry: _unweighed(g, x, _w.shape[2:], geometry),
         _unbias,
     ],
     "ConvolutionBackward",

@@ -94,6 +94,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     d = _dtypes.result_type(x1, x2)
     if not d.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar}")
+    if eps < 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     x1, x2 = FUNCTIONS["broadcast_tensors"](x1.to(d), x2.to(d))
     x1, x2 = x1 / x1.norm(2, dim, True).clamp_min(eps), x2 / x2.norm(2, dim, True).clamp_min(eps)
     return (x1 * x2).sum(dim)

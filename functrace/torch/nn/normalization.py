@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional
 from functrace.torch.nn.layers import TABLE, titled
@@ -110,9 +112,19 @@ class _InstanceNorm(_NormBase):
     def forward(self, input: Any) -> Any:
         self._check(input)
         alone = input._a.ndim == self._dims[0]
+        k = 0 if alone else 1
+        if input._a.shape[k] != self.num_features:
+            if self.affine:
+                n = input._a.shape[k]
+                raise ValueError(f"expected input's size at dim={k} to match num_features ({self.num_features}), but got: {n}.")
+            warnings.warn(
+                f"input's size at dim={k} does not match num_features. You can silence this warning by not passing in num_features, which "
+                "is not used because affine=False",
+                stacklevel=level(),
+            )
         own = self.training or not self.track_running_stats
         x = input.unsqueeze(0) if alone else input
-        y = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum, self.eps)
+        y = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum or 0.0, self.eps)
         return y.squeeze(0) if alone else y
 
 

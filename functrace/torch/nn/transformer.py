@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional, init
@@ -193,6 +195,22 @@ class _Stack(Module):
         self.norm = norm
 
 
+def _unnested(layer: Any) -> str:
+    """Why PyTorch would not take nested tensors through a layer."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return " was not TransformerEncoderLayer"
+    attention = layer.self_attn
+    known = layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (TABLE["ReLU"], TABLE["GELU"]))
+    return next(why for found, why in (
+        (layer.norm_first, ".norm_first was True"),
+        (not attention.batch_first, ".self_attn.batch_first was not True(use batch_first for better inference performance)"),
+        (attention.in_proj_bias is None, ".self_attn was passed bias=False"),
+        (not known, ".activation_relu_or_gelu was not True"),
+        (attention.num_heads % 2, ".self_attn.num_heads is odd"),
+        (True, ""),
+    ) if found)  # fmt: skip
+
+
 class TransformerEncoder(_Stack):
     """A stack of encoder layers."""
 
@@ -200,6 +218,9 @@ class TransformerEncoder(_Stack):
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True, mask_check: bool = True
     ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
+        if enable_nested_tensor and (why := _unnested(encoder_layer)):
+            text = f"enable_nested_tensor is True, but self.use_nested_tensor is False because encoder_layer{why}"
+            warnings.warn(text, stacklevel=level())
 
     def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
         for layer in self.layers:

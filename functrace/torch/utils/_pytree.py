@@ -23,6 +23,7 @@ class TreeSpec(NamedTuple):
 
 
 _LEAF = TreeSpec(None, None, ())
+_MAPPINGS = (dict, OrderedDict, defaultdict)
 _of_values = (lambda d: (list(d.values()), list(d))), lambda values, keys: dict(zip(keys, values))
 _nodes: dict[Any, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     dict: _of_values,
@@ -105,11 +106,17 @@ def _up_to(spec: TreeSpec, tree: Any) -> list[Any]:
     if spec.type is None:
         return [tree]
     node = _node(tree)
-    if node is None or node[0] is not spec.type:
+    mappings = spec.type in _MAPPINGS and type(tree) in _MAPPINGS  # which stand for one another
+    if node is None or not (mappings or node[0] is spec.type):
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
     if len(node[1]) != len(spec.children_specs):
         raise ValueError(f"Node arity mismatch; expected {len(spec.children_specs)}, but got {len(node[1])}.")
-    children: Sequence[Any] = [tree[k] for k in spec.context] if spec.type in (dict, OrderedDict) else node[1]
+    children: Sequence[Any] = node[1]
+    if mappings:
+        keys = spec.context[1] if spec.type is defaultdict else spec.context
+        if missing := set(keys) - tree.keys():
+            raise ValueError(f"Node keys mismatch; missing key(s): {missing}; extra key(s): {tree.keys() - set(keys)}.")
+        children = [tree[k] for k in keys]
     return [x for s, c in zip(spec.children_specs, children) for x in _up_to(s, c)]
 
 

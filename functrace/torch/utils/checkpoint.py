@@ -17,10 +17,9 @@ from functrace.torch.autograd.graph import saved_tensors_hooks
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
 _ASK = (
-    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
-    "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current "
-    "default behavior, you "
-    "can pass use_reentrant=True. Refer to docs for more details on the differences between the two variants."
+    "torch.utils.checkpoint{}: the use_reentrant parameter should be passed explicitly. {}. use_reentrant=False is recommended, but if you "
+    "need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences "
+    "between the two variants."
 )
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
@@ -48,7 +47,8 @@ def checkpoint(
     With `use_reentrant=False` any tensors may need gradients, those that the function closes over too, and `autograd.grad` works.
     """
     if use_reentrant is None:
-        warnings.warn(_ASK, stacklevel=2)
+        later = "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception"
+        warnings.warn(_ASK.format("", later), stacklevel=2)
         use_reentrant = True
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
@@ -58,6 +58,8 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not _nothing or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
         return CheckpointFunction.apply(function, state, *args)
     first, again = context_fn()
     saved: list[Any] = []
@@ -142,7 +144,8 @@ class CheckpointFunction(Function):
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A chain of modules in `segments` parts, all but the last under `checkpoint`."""
     if use_reentrant is None:
-        warnings.warn(_ASK, stacklevel=2)
+        later = "In version 2.9 we will raise an exception if use_reentrant is not passed"
+        warnings.warn(_ASK.format(".checkpoint_sequential", later), stacklevel=2)
         use_reentrant = True
     steps: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(steps) // segments

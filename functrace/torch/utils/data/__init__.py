@@ -99,9 +99,12 @@ class StackDataset(Dataset[Any]):
     __module__ = "torch.utils.data.dataset"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            both = "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given."
+            raise ValueError(both)
         self.datasets: Any = kwargs or args
         lengths = {len(d) for d in (kwargs.values() if kwargs else args)}
-        if len(lengths) != 1 or (args and kwargs):
+        if len(lengths) != 1:
             raise ValueError("Size mismatch between datasets" if lengths else "At least one dataset should be passed")
         self._length = lengths.pop()
 
