@@ -79,6 +79,7 @@ SUMMARY = {  # for the README: workload and size, and what they are called there
     ("jit, gmm, product", "d 10"): "Gaussian mixture, d = 10",
     ("jit, bundle", "20000 observations"): "bundle adjustment, 20 000 observations",
     ("jit, hessian", "50 features"): "logistic regression, Hessian",
+    ("jit, pairs", "1000 x 1000"): "sum over all pairs of 1000 points in space",
     ("jit, rnn", "500 steps, 32 units"): "recurrent network, `scan` of 500 steps",
 }
 

@@ -1,4 +1,5 @@
-"""Merging: parts of one array written at once, or added to it where they belong; sums of products of small matrices done as one product.
+"""Merging: parts of one array written at once, or added to it where they belong; products with one matrix, and sums of products of
+small matrices, done as one product.
 
 The sums are the cotangents of what was used many times: the results are those of the single operations, to rounding.
 """
@@ -17,7 +18,7 @@ from functrace.ops.index import add_in, index_add, is_basic, set_in
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
-_FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of one, and of all, at most
+_FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
@@ -133,10 +134,11 @@ def stacked(program: Program) -> Program:
             continue
         x, y, out = (kinds[v] for v in (*i.args, i.out))
         second = len(x.shape) == 2 and len(y.shape) == 1  # whether the row is the second factor
-        if not (second or len(y.shape) == 2 and len(x.shape) <= 2) or not x.dtype == y.dtype == out.dtype or not 0 < out.size <= _EACH:
+        if not (second or len(y.shape) == 2 and len(x.shape) <= 2) or not x.dtype == y.dtype == out.dtype:
             continue
         row, matrix = i.args[second], i.args[not second]
-        if (source := _row_of(program, row, made)) is not None:
+        small = out.size and max(kinds[row].size, out.size) <= _EACH
+        if small and (source := _row_of(program, row, made)) is not None:
             groups.setdefault((source[0], matrix, second, kinds[row].shape), {})[i.out] = source[1]
     joined: dict[int, Any] = {}
     for (array, matrix, second, shape), rows in groups.items():
