@@ -339,7 +339,7 @@ def regroup(program: Program) -> Program:
             if by is None or by.primitive is not MULTIPLY or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
                 continue
             spread: list[Instruction] = []  # what makes the other factor of a small one
-            while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST):
+            while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST) and kinds[last.out].size >= whole.size:
                 spread.insert(0, last)
                 c = last.args[0]
             for large, small in (by.args, by.args[::-1]):
