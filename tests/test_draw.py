@@ -753,7 +753,11 @@ def test_what_numpys_own_function_did_has_the_line_of_the_trace():
     lines = [tape.frames.text(k) for k in range(len(tape.frames))]
     here = f"in {sys._getframe().f_code.co_name}"
     assert lines[0].endswith(here) and all(line.endswith(f"{here}, reverse replay") for line in lines[1:4])
-    assert ft.trace(np.tanh)(1.0).frames.call == [-1] and names_of(ft.trace(np.tanh)(1.0)) == {0: "x", 1: "%1"}
+    names = names_of(ft.trace(np.tanh)(1.0))
+    assert ft.trace(np.tanh)(1.0).frames.call == [-1] and names in (
+        {0: "x", 1: "%1"},
+        {0: "arg0", 1: "%1"},
+    )  # older NumPy names no argument
 
 
 # Tensors

@@ -61,7 +61,7 @@ def in_float64(fun: Any) -> Callable[[Any], Any]:
 
 def bounded(x: Any, low: Any = None, high: Any = None) -> Any:
     """The elements, kept between two numbers; NaN stays. `np.maximum` of an array and a number takes three times as long as `np.clip`."""
-    if type(x) is np.ndarray and x.size >= _LONG and x.dtype in (F32, F64):
+    if type(x) is np.ndarray and x.size >= _LONG and x.dtype in (F32, F64) and _SIGNED:
         out = buffer(x.shape, x.dtype) if x.flags.c_contiguous else None
         return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high, out=out)
     x = x if low is None else np.maximum(low, x)  # in this order, so that a zero keeps its sign
@@ -69,6 +69,7 @@ def bounded(x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 _LONG = 1 << 12
+_SIGNED = bool(np.signbit(np.clip(np.array([-0.0]), 0.0, math.inf))[0])  # NumPy 2.0 clips the sign of a zero too
 
 
 def logistic(x: Any) -> Any:
