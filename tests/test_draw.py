@@ -742,7 +742,7 @@ def test_values_have_the_users_names_and_lambdas_are_calls_but_comprehensions_ar
         return last
 
     tape = ft.trace(f)(np.ones(2))
-    names = [name for name in names_of(tape).values() if name[0] != "%"]
+    names = [name for name in names_of(tape).values() if name[0] != "%" and name != "e"]  # which it is from Python 3.12 on, without a frame
     assert names == ["x", "box.inner.y", "table['k']", "q", "r", "last"]
     assert [(call.name, call.parent) for call in tape.frames.calls] == [("f", -1), ("<lambda>", 0)]
     assert [tape.frames.call[k] for k in (0, 4, -1)] == [0, 1, 0]
@@ -754,10 +754,7 @@ def test_what_numpys_own_function_did_has_the_line_of_the_trace():
     here = f"in {sys._getframe().f_code.co_name}"
     assert lines[0].endswith(here) and all(line.endswith(f"{here}, reverse replay") for line in lines[1:4])
     names = names_of(ft.trace(np.tanh)(1.0))
-    assert ft.trace(np.tanh)(1.0).frames.call == [-1] and names in (
-        {0: "x", 1: "%1"},
-        {0: "arg0", 1: "%1"},
-    )  # older NumPy names no argument
+    assert ft.trace(np.tanh)(1.0).frames.call == [-1] and names[1] == "%1" and names[0] in ("x", "arg0")  # older NumPy names no argument
 
 
 # Tensors
