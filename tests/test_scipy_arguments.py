@@ -179,7 +179,7 @@ def test_a_matrix_between_stacks_has_its_gradient():
     check_grads(lambda b: b.T @ a @ b, b)
 
 
-@pytest.mark.filterwarnings("ignore:.minkowski_distance. is deprecated:DeprecationWarning")  # of SciPy 1.18
+@pytest.mark.filterwarnings("ignore:.minkowski_distance:DeprecationWarning")  # of SciPy 1.18
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0])
 def test_an_order_alone_may_be_traced_where_it_is_a_special_one(linalg, order):
     from functrace.scipy import spatial, stats
