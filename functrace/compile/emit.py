@@ -34,6 +34,7 @@ FRESH = frozenset(
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
 HELD = 1 << 16  # bytes from which on an array that nothing reads any more is let go at once, not when its name is taken
+COUNTED = 1 << 22  # elements up to which it is looked whether an index names one twice
 ROLLED = 1 << 11  # elements up to which an index is faster than two slices
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
@@ -342,7 +343,7 @@ class Executable:
             if axis is None:
                 return f"{args[0]}[{self.source.name(params[0])}]"
             return f"{args[0]}.take({self.source.name(params[0][-1] if axis else params[0])}, {axis})"
-        if name == "placed" and out is not None and not is_basic(params[0]) and distinct(params[1], params[0]):
+        if name == "placed" and out is not None and out.size <= COUNTED and not is_basic(params[0]) and distinct(params[1], params[0]):
             made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
             return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:

@@ -251,11 +251,11 @@ def sink(program: Program) -> Program:
 
 
 def _splat(x: Any) -> bool:
-    """Whether an array has one element again and again, to the bit."""
+    """Whether an array has one element again and again, to the bit; one that is not small, only if it is in memory once."""
     if not isinstance(x, np.ndarray) or x.size == 0 or x.dtype.kind not in "fcbui":
         return False
-    if x.strides == (0,) * x.ndim:
-        return True
+    if x.strides == (0,) * x.ndim or x.size > 1 << 16:
+        return x.strides == (0,) * x.ndim
     first, last = x[(0,) * x.ndim].tobytes(), x[(-1,) * x.ndim].tobytes()
     return first == last and bool((np.ascontiguousarray(x).view(np.uint8).reshape(-1, x.itemsize) == np.frombuffer(first, np.uint8)).all())
 
