@@ -9,6 +9,7 @@ import numpy as np
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import tree
+from functrace.compile.capture import capture
 from functrace.ops.protocol import load_late
 
 
@@ -104,3 +105,13 @@ class Python:
     @staticmethod
     def cond(test, yes, no, *args):
         return yes(*args) if test else no(*args)
+
+
+def captured(function, *args):
+    """The program of a function, as it was recorded."""
+    return capture(lambda *xs: tree.leaves(function(*xs)), args, "a test").program
+
+
+def names_of(program):
+    """The primitives of a program."""
+    return [i.primitive.name for i in program.instructions]

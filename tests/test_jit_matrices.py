@@ -5,17 +5,9 @@ import pytest
 
 import functrace as ft
 from functrace.compile import merge, optimise, passes
-from functrace.compile.capture import capture
+from tests.helpers import captured, names_of
 
 RNG = np.random.default_rng(0)
-
-
-def captured(function, *args):
-    return capture(lambda *xs: ft.tree.leaves(function(*xs)), args, "a test").program
-
-
-def names_of(program):
-    return [i.primitive.name for i in program.instructions]
 
 
 def replays(function, *args, rtol=1e-12):

@@ -8,10 +8,9 @@ import pytest
 import functrace as ft
 from functrace import tree
 from functrace.compile import blocks, emit, fuse, merge, optimise, passes
-from functrace.compile.capture import capture
 from functrace.compile.jit import jit
 from functrace.ops.registry import TABLE
-from tests.helpers import of_numpy
+from tests.helpers import captured, names_of, of_numpy
 
 # Of random programs; with many of them, the gradients of all samples of each op.
 COUNT = int(os.environ.get("FUNCTRACE_RANDOM_PROGRAMS", "150"))
@@ -180,14 +179,6 @@ def test_gradients_of_random_programs_replay_as_they_run():
 
 
 # Each pass by itself
-
-
-def captured(function, *args):
-    return capture(lambda *xs: ft.tree.leaves(function(*xs)), args, "a test").program
-
-
-def names_of(program):
-    return [i.primitive.name for i in program.instructions]
 
 
 X, Y = np.random.default_rng(0).normal(size=(4, 3)), np.random.default_rng(1).normal(size=3)

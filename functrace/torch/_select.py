@@ -27,7 +27,7 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, follow, inplace, mismatch, way, written_to
 
 Dim = Any
-_MANY = 1 << 12  # elements from which on it pays to plan: a sum's order of products, and which elements are put in order
+_MANY = 1 << 12  # elements from which on it pays to plan a sum's order of products
 
 
 def _shapes(x: Any) -> str:

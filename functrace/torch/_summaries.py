@@ -9,7 +9,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._along import MANY, put_in_order, taken, unpick
 from functrace.torch._bind import bind
-from functrace.torch._contact import chosen, in_floats, vjp
+from functrace.torch._contact import in_floats
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
@@ -133,31 +133,7 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     for k, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
-    if type(x1) is type(x2) is np.ndarray and _few(x1, x2, p):  # traced, the derivative at no distance is the norm's
-        return np.sqrt(sum(d * d for d in _steps(x1, x2)))
     return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
-
-
-def _few(x1: Any, x2: Any, p: float) -> bool:
-    """Whether Euclidean distances are made column by column: a few, for NumPy would start its loops anew for each short row."""
-    return p == 2 and 0 < x1.shape[-1] == x2.shape[-1] <= 16 and x1.dtype.itemsize > 2
-
-
-def _steps(x1: Any, x2: Any) -> Any:
-    first, second = (in_order(np.moveaxis(x, -1, 0)) for x in (x1, x2))
-    return (first[k][..., :, None] - second[k][..., None, :] for k in range(x1.shape[-1]))
-
-
-def _uncdist(side: int) -> Any:
-    def rule(g: Any, r: Any, x1: Any, x2: Any, p: float, _mode: Any) -> Any:
-        if not _few(x1, x2, p):
-            return vjp(lambda a, b: (_cdist(a, b, p),), x1, x2)[1]((g,))[side]
-        zero = r == 0
-        share = g / r if type(zero) is np.ndarray and not zero.any() else chosen(~zero, g / (r + zero))
-        share = -share if side else share
-        return np.stack([np.sum(share * d, axis=-1 - side) for d in _steps(x1, x2)], axis=-1)
-
-    return rule
 
 
 def _pdist(input: Any, p: float = 2.0) -> Any:
@@ -308,7 +284,7 @@ bind(
 bind(
     {
         "dist": ("Dist", lambda input, other, p=2: vector_norm(np.ravel(input - other), p)),
-        "cdist": ("Cdist", _cdist, _uncdist(0), _uncdist(1)),
+        "cdist": ("Cdist", _cdist),
     },
     operands=2,
     lies=in_order,

@@ -74,21 +74,6 @@ def _solve(A: Any, B: Any, left: bool = True) -> Any:
     return x[..., 0] if vector else x
 
 
-def _unsolve(side: int) -> Any:
-    """The gradient of A or of B, of `_solve`."""
-
-    def rule(g: Any, r: Any, A: Any, B: Any, left: bool) -> Any:
-        vector = B.ndim == 1 or B.shape == A.shape[:-1]
-        g, r = (g[..., None], r[..., None]) if vector else (g, r)
-        if not left:
-            d = _swap(np.linalg.solve(A, _swap(g)))
-            return d if side else -(_swap(r) @ d)
-        d = np.linalg.solve(_swap(A), g)
-        return (d[..., 0] if vector else d) if side else -(d @ _swap(r))
-
-    return rule
-
-
 def _solve_matrices(name: str, A: Any, B: Any, left: bool = True) -> Any:
     if B.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor B must have at least 2 dimensions.")
@@ -414,7 +399,7 @@ _TABLE: dict[str, Any] = {
     "matrix_power": ("Mm", _matrix_power),
     "multi_dot": ("View", lambda tensors: np.linalg.multi_dot(tensors) if len(tensors) > 1 else tensors[0]),
     "pinv": ("LinalgPinv", _pinv),
-    "solve": ("LinalgSolveEx", _solve, _unsolve(0), _unsolve(1)),
+    "solve": ("LinalgSolveEx", _solve),
     "solve_triangular": ("LinalgSolveTriangular", _solve_triangular),
     "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False), lambda g, r, A, _driver: SVDVALS.vjps[0](g, r, A)),
     "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
