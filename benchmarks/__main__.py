@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import footprint, page
 from benchmarks.harness import OURS, Workload, measure, ratios, table
 
-MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "pairs", "training", "elementwise", "jit")
+MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "pairs", "training", "elementwise", "jit", "ode")
 
 
 def facts() -> dict[str, Any]:

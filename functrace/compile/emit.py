@@ -7,12 +7,13 @@ buffers of its own, so a program may run in many threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.compile.blocks import Loop
+from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import Group, fuse
 from functrace.compile.layout import empty, laid, tall, uneven
 from functrace.compile.merge import WRITES
@@ -38,14 +39,13 @@ COUNTED = 1 << 22  # elements up to which it is looked whether an index names on
 ROLLED = 1 << 11  # elements up to which an index is faster than two slices
 KEPT = 1 << 28  # bytes of buffers that a program keeps between calls
 CALLS: dict[type, Callable[[Any, set[int]], Any]] = {}  # how control flow is compiled: the call, and which of its results are used
-_OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&", "bitwise_or": "|"}
-_OPERATORS |= {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-_OF_ONE = {"square": "{0} * {0}", "negative": "-{0}", "absolute": "abs({0})", "isfinite": "-{inf} < {0} < {inf}"}
-_CHOICES = {"maximum": "{x} > {y} or {x} != {x}", "minimum": "{x} < {y} or {x} != {x}", "where": "{c}"}  # of two zeros the second
+_OF_ONE = FINITE | {name: form for name, form in ARITHMETIC.items() if name not in SUMS}
+_OPERATORS = SUMS | {"divide": "{0} / {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}"} | TESTS
+_CHOICES = CHOICES | {"where": CHOICE}
 
 
-def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any]) -> dict[int, tuple[int, ...]]:
-    """For each value the values whose memory it may share."""
+def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Collection[int] = ()) -> dict[int, tuple[int, ...]]:
+    """For each value the values whose memory it may share; those of `few` are made of elements."""
     out: dict[int, tuple[int, ...]] = {}
     for step in steps:
         for i in step.instructions if isinstance(step, Group) else (step,):
@@ -56,7 +56,7 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any]) -> dict[i
             number = kind is not None and kind.form != ARRAY
             arrays = i.args[1:] if i.primitive.name == "gather" else ()
             read = i.primitive.name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
-            if number or read or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
+            if number or read or i.out in few or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
                 out[i.out] = (i.out,)
             else:
                 out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
@@ -68,9 +68,9 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any]) -> dict[i
 class _Plan:
     """Who reads what for the last time where, and which buffers there are."""
 
-    def __init__(self, program: Program, steps: Sequence[Instruction | Group]) -> None:
+    def __init__(self, program: Program, steps: Sequence[Instruction | Group], few: Collection[int]) -> None:
         self.kinds, self.uneven = program.kinds, uneven(program)
-        self.roots = roots(steps, program.kinds)
+        self.roots = roots(steps, program.kinds, few)
         self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
         self.reads: dict[int, int] = {}  # of each value itself
         for index, step in enumerate(steps):
@@ -119,6 +119,8 @@ class _Plan:
 class Executable:
     """A program that runs: `executable(inputs)` gives the outputs, which belong to the caller."""
 
+    looped = False  # whether it is the body of a loop
+
     def __init__(self, program: Program, what: str = "a program", donated: Sequence[int] = ()) -> None:
         self.program = program
         self.donated = list(donated)  # inputs that results may be written to, not yet taken
@@ -127,9 +129,13 @@ class Executable:
         self.guarded = max(
             (k for k, s in enumerate(self.steps) if not isinstance(s, Group) and s.primitive is GUARD), default=0
         )  # the last
-        self.plan = _Plan(program, self.steps)
+        self.elements = Elements(program, [s for s in self.steps if not isinstance(s, Group)], self.looped)
+        self.few = self.elements.few
+        self.plan = _Plan(program, self.steps, self.few)
         self.source = Source()
+        self.source.names |= NAMES
         self.loops: list[str] = []
+        self.ends: list[int] = []  # the number of lines of the body after each step
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
         self.own: set[int] = set()  # arrays that were made for nobody else
         self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
@@ -180,6 +186,9 @@ class Executable:
         lines: list[str] = []
         plan, program = self.plan, self.program
         self.variable: dict[int, str] = {k: f"x{k}" for k in range(program.ninputs)}
+        self.unpacked: set[int] = set()  # the values that came as arrays or scalars, of which there are elements too
+        self.arrays, floats = self._asked()
+        self.elements.need([*floats, *(self.arrays & self.few)])
         spare: list[str] = []
         count = 0
         dying: dict[int, list[int]] = {}
@@ -199,20 +208,64 @@ class Executable:
             elif step.primitive is GUARD:
                 lines.append(self._guard(step))
                 plan.release(index)
+            elif step.out in self.few:
+                lines += self._by_elements(step)
+                text = self._packed(step.out, index)
             else:
                 text = self._instruction(step, index)
             dead = [v for v in dying.get(index, ()) if v >= program.ninputs and v in self.variable]
             spare += [self.variable[v] for v in dead]
             taken = ""
-            if not isinstance(step, Group) and step.primitive is not GUARD:
+            if not isinstance(step, Group) and step.primitive is not GUARD and text:
                 self.variable[step.out] = taken = spare.pop() if spare else f"r{count}"
                 count += taken == f"r{count}"
                 lines.append(f"    {taken} = {text}")
+                if step.out in self.few and step.out in plan.owner:
+                    lines += [f"    {line}" for line in self.elements.stores(step.out, taken)]
             large = [v for v in dead if (kind := program.kinds[v]) is None or kind.nbytes >= HELD]
             if held := [r for v in large if (r := self.variable[v]) != taken]:
                 lines.append(f"    {' = '.join(held)} = None")
+            self.ends.append(len(lines))
         lines.append(f"    return [{', '.join(self._outputs())}]")
         return lines
+
+    def _asked(self) -> tuple[set[int], set[int]]:
+        """The values that are read as arrays, and those whose elements are read by others than the results of `few`."""
+        arrays, floats = self._read()
+        return arrays | set(self.program.outputs), floats
+
+    def _read(self) -> tuple[set[int], set[int]]:
+        arrays: set[int] = set()
+        floats: set[int] = set()
+        for step in self.steps:
+            for i in step.instructions if isinstance(step, Group) else (step,):
+                if i.out not in self.few:
+                    alone = not isinstance(step, Group) and takes_floats(i, self.program.kinds)
+                    floats.update(self.few.intersection(i.args) if alone else ())
+                    arrays.update(i.args if not alone else set(i.args) - self.few)
+        return arrays, floats
+
+    def _by_elements(self, i: Instruction) -> list[str]:
+        """The lines of one of `few`, after those that take the elements of its arguments out of arrays."""
+        lines = []
+        for a in i.args:
+            if a >= 0 and a not in self.few and a not in self.unpacked and self.elements.read(a):
+                self.unpacked.add(a)
+                if not self._brings(a):
+                    lines.append(self.elements.unpacked(a, self._arg(a)))
+        return [f"    {line}" for line in [*lines, *self.elements.code(i.out)]]
+
+    def _brings(self, v: int) -> bool:
+        """Whether the elements of a value are there from the beginning."""
+        return False
+
+    def _packed(self, v: int, index: int) -> str:
+        """The array of a result of `few`, if it is asked for: a buffer, to be filled, or a new one."""
+        kind, plan = self.program.kinds[v], self.plan
+        plan.release(index)
+        if v not in self.arrays:
+            return ""
+        return self.elements.array(v) if kind.form != ARRAY or not kind.shape or v in plan.out else plan.take(v)
 
     def _outputs(self) -> list[str]:
         taken: set[int] = set()
@@ -233,7 +286,9 @@ class Executable:
             out.append(text)
         return out
 
-    def _arg(self, v: int) -> str:
+    def _arg(self, v: int, floats: bool = False) -> str:
+        if v in self.few and (floats or v not in self.variable):
+            return str(self.elements.of(v)[()]) if floats else self.elements.array(v)
         if v >= 0:
             return self.variable[v]
         x = self.program.constant(v)
@@ -241,7 +296,7 @@ class Executable:
 
     def _guard(self, i: Instruction) -> str:
         read, found, number = i.params
-        x = self._arg(i.args[0])
+        x = self._arg(i.args[0], takes_floats(i, self.program.kinds))
         if read is bool:
             return f"    if {'not ' * found}{x}: fail({number}, {not found})"
         name = self.source.name(read, "g")
@@ -251,7 +306,8 @@ class Executable:
         """The expression of one instruction; releases what it reads for the last time."""
         plan, kinds, p = self.plan, self.program.kinds, i.primitive
         out = kinds[i.out]
-        args = [self._arg(a) for a in i.args]
+        floats = takes_floats(i, kinds)
+        args = [self._arg(a, floats) for a in i.args]
         if p is ITEM:
             plan.release(index)
             return f"{args[0]}[{i.params[0]}]"
@@ -309,17 +365,18 @@ class Executable:
             return None
         last = [*zip(i.args, kinds, args)][-2:]
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):
-            x, y = (r if k == out else self.source.name(out.dtype.type(constant(a))) for a, k, r in last)
-            return f"{x} if {_CHOICES[name].format(x=x, y=y, c=args[0])} else {y}"
+            return _CHOICES[name].format(
+                *args[:-2], *(r if k == out else self.source.name(out.dtype.type(constant(a))) for a, k, r in last)
+            )
         scalars = {k.dtype for k in kinds if k.form == SCALAR}
         if len(scalars) == 1 and (dtype := scalars.pop()).kind == "f":
             if name in _OF_ONE:
-                return _OF_ONE[name].format(*args, inf=self.source.name(np.inf, "inf"))
+                return _OF_ONE[name].format(*args)
             whole = [a < 0 and type(constant(a)) is int and abs(constant(a)) < 2**53 for a in i.args]
             args = [self.source.name(dtype.type(constant(a))) if w else x for a, w, x in zip(i.args, whole, args)]
             kinds = [k for k, w in zip(kinds, whole) if not w]
         plain = name in _OPERATORS and all(k.form == SCALAR or k.dtype.kind == "f" for k in kinds)
-        return f" {_OPERATORS[name]} ".join(args) if plain and any(k.form == SCALAR for k in kinds) else None
+        return _OPERATORS[name].format(*args) if plain and any(k.form == SCALAR for k in kinds) else None
 
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True) -> str:
         plan = self.plan

@@ -206,6 +206,9 @@ def _listed(ops: Sequence[str]) -> str:
 # Programs of `jit`, line by line
 
 
+_NUMBERS = "numbers"  # operations on the elements of small arrays
+
+
 class _Timed:
     """An executable whose steps are timed; in all else it is the one that it stands for."""
 
@@ -220,7 +223,6 @@ class _Timed:
         ticking = [row for k, line in enumerate(lines[body:]) for row in ([line, f"    tick({k})"] if k < self.count - 1 else [line])]
         timed.lines = [*lines[:body], "    tick(-1)", *ticking]
         self.function = timed.compile("a timed program", "program")
-        self.body = [line.strip() for line in lines[body:-1]]
         self.runs: list[tuple[float, list[float]]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -240,28 +242,24 @@ class _Timed:
 
     def blocks(self) -> list[Block]:
         """What the steps took in the fastest run: the lines of a step together."""
-        seconds, taken = min(self.runs)[1], iter(range(len(self.body)))
-        out = []
-        loops = 0
-        kinds = self.executable.program.kinds
-        reads = self.executable.plan.reads
-        for index, step in enumerate(self.executable.steps):
+        seconds, start = min(self.runs)[1], 0
+        out: list[Block] = []
+        executable = self.executable
+        kinds, reads = executable.program.kinds, executable.plan.reads
+        for index, (step, end) in enumerate(zip(executable.steps, executable.ends)):
+            took, start = sum(seconds[start:end]), end
             if isinstance(step, Group):
-                rows = []
-                for k in taken:
-                    rows.append(k)
-                    if f"loop{loops}(" in self.body[k]:
-                        break
-                loops += 1
                 made = [kinds[i.out] for i in step.instructions if reads.get(i.out, -1) > index]
                 size = sum(kind.nbytes for kind in made if kind is not None)
                 names = tuple(i.primitive.name for i in step.instructions)
-                out.append(Block(f"loop of {len(names)} ops", names, sum(seconds[k] for k in rows), size))
+                out.append(Block(f"loop of {len(names)} ops", names, took, size))
+            elif step.out in executable.few:
+                before = out.pop() if out and out[-1].name == _NUMBERS else Block(_NUMBERS, (), 0.0, 0)
+                out.append(Block(_NUMBERS, (*before.ops, step.primitive.name), before.seconds + took, 0))
             else:
-                k = next(taken)
                 kind = kinds.get(step.out)
                 name = "guard" if step.primitive is GUARD else step.primitive.name
-                out.append(Block(name, (), seconds[k], 0 if kind is None else kind.nbytes))
+                out.append(Block(name, (), took, 0 if kind is None else kind.nbytes))
         return out
 
 
