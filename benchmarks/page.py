@@ -81,6 +81,7 @@ SUMMARY = {  # for the README: workload and size, and what they are called there
     ("jit, hessian", "50 features"): "logistic regression, Hessian",
     ("jit, pairs", "1000 x 1000"): "sum over all pairs of 1000 points in space",
     ("jit, rnn", "500 steps, 32 units"): "recurrent network, `scan` of 500 steps",
+    ("jit, ode", "500 steps"): "fit of a differential equation, 500 steps of Runge-Kutta",
 }
 
 
@@ -112,8 +113,11 @@ def footprint(record: dict[str, Any]) -> str:
     found = record["footprint"]
     out = "| | " + " | ".join(found["import"]) + " |\n|" + "---|" * (len(found["import"]) + 1) + "\n"
     out += "| import, over NumPy's own | " + " | ".join(_time(s) for s in found["import"].values()) + " |\n\n"
+    whole = {"numpy": "NumPy", "functrace.torch": "functrace.torch", "torch": "PyTorch"}
+    started = ", ".join(f"{name} {_time(found['start'][key])}" for key, name in whole.items())
     memory = found["memory"]
     return out + (
+        f"A program that only imports it, from start to end: {started}.\n\n"
         f"Memory of the gradient of 20 steps `x = sin(x) * x + x`, in arrays of the size of `x`: the tape keeps "
         f"{memory['residuals']:.0f};\n"
         f"the peak of `grad` is {memory['peak of grad']:.0f}. A tape of scalars takes {found['tape']['bytes per entry']:.0f} bytes "

@@ -133,6 +133,8 @@ def __getattr__(name: str) -> Any:
 
     for module, names in _LATE.items():
         if name in names.split():
+            if module == "functrace.transforms.control":
+                import_module("functrace.compile.bodies")  # which compiles long loops
             found = globals()[name] = getattr(import_module(module), name)
             return found
     if name in _MODULES:

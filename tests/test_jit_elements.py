@@ -207,6 +207,22 @@ def test_states_that_change_places():
         alike(compiled(Q, P, n), f(Q, P, n))
 
 
+def test_whole_numbers_and_truth_values_among_floats():
+    def f(x, ks, n):
+        def step(c, k):
+            y, n, b = c
+            z = (y > k) * 1.0
+            out = np.maximum(y[0], k), k * 1.0, y * k, 1.0 * k, z, y / n, b & (y > n)
+            return (y + np.maximum(y, k) * 1.0 + n * z, n, b & (y[0] > 0)), out
+
+        return ft.scan(step, (x, n, x[0] > 0), ks)
+
+    compiled = ft.jit(f)
+    for n in (2, -3):
+        alike(compiled(Q, np.arange(1, 4), n), f(Q, np.arange(1, 4), n))
+        alike(compiled(Q, np.arange(1, 4), n), f(Q, np.arange(1, 4), n))
+
+
 def test_a_loop_of_no_steps():
     f = lambda q, xs: ft.scan(lambda c, x: (c * x + x * x - c, (c * x, c[0] > x)), q, xs)
     compiled = ft.jit(f)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.blocks import Loop
-from functrace.compile.elements import nested, takes_floats
+from functrace.compile.elements import fits, nested, takes_floats
 from functrace.compile.emit import CALLS, Executable
 from functrace.compile.optimise import optimise
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.compile.source import targets
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
+from functrace.transforms.control_program import COMPILERS, settled
 from functrace.transforms.control_program import Program as Body
-from functrace.transforms.control_program import settled
 from functrace.transforms.control_while import WhileCall
 
 
@@ -65,9 +65,11 @@ class Repeated(Executable):
 
     def _asked(self) -> tuple[set[int], set[int]]:
         arrays, floats = self._read()
-        few, of = self.few, self.elements.of
-        kept = {k for k, v in self.states.items() if k not in arrays and of(k) is not None and of(v) is not None}
-        self.kept = {k for k in kept if self.states[k] in few or any(k in i.args for i in self.program.instructions if i.out in few)}
+        kinds = self.program.kinds
+        read = {a for i in self.program.instructions if i.out in self.few for a in i.args}
+        self.kept = {
+            k for k, v in self.states.items() if k not in arrays and (k in read or v in self.few) and fits(kinds[k]) and fits(kinds[v])
+        }
         for k, v in self.states.items():
             (floats if k in self.kept else arrays).add(v)
         self._ends(arrays, floats)
@@ -153,7 +155,8 @@ class Scan(Repeated):
         each = {f"x{k}": f"z{k}{way}" for k in range(a + b, n) if k not in self.unpacked or k in self.arrays}
         for k in range(a + b, n):  # by way of a memoryview, which gives Python's floats as they are asked for
             for place, name in np.ndenumerate(self.elements.of(k)) if k in self.unpacked else ():
-                each[name] = f"memoryview(z{k}[{', '.join([':', *map(str, place)])}]){way}"
+                column = f"memoryview(z{k}[{', '.join([':', *map(str, place)])}]){way}"
+                each[name] = f"map(float, {column})" if self.program.kinds[k].dtype.kind == "i" else column
         hosts = {k: self.rows[v] for k, v in self.follows.items() if v in self.written and k not in self.listed}  # others, one step late
         number = {k: f"s{k}" for k in self.stacks}
         lists: dict[Any, str] = {}  # for what is appended the list
@@ -233,6 +236,8 @@ class Switch:
         return self.branches[k](settled(self.call.of(k, inputs)))
 
 
+COMPILERS[ScanCall] = lambda call: Scan(call, set(range(len(call.body.outputs))))
+COMPILERS[WhileCall] = lambda call: While(call, set())
 CALLS[ScanCall] = Scan
 CALLS[WhileCall] = While
 CALLS[SwitchCall] = Switch

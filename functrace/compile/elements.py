@@ -33,14 +33,16 @@ TESTS |= {"equal": "{0} == {1}", "not_equal": "{0} != {1}"}
 CHOICE = "{1} if {0} else {2}"
 _DIVIDED = "{0} / {1} if {1} else quotient({0}, {1})"
 FINITE = {"isfinite": "-inf < {0} < inf"}
-_FLOATS = ARITHMETIC | CHOICES | {"divide": _DIVIDED, "sqrt": "root({0}) if {0} >= 0 else real_root({0})"}
+_ROOT = "root({0}) if {0} >= 0 else real_root({0})"
+_FLOATS = ARITHMETIC | CHOICES | {"divide": _DIVIDED, "sqrt": _ROOT}
 _FLOATS |= {"sign": "1.0 if {0} > 0 else -1.0 if {0} < 0 else {0} if {0} else 0.0"}
 _LOGIC = {"bitwise_and": "{0} and {1}", "bitwise_or": "{0} or {1}", "logical_and": "{0} and {1}", "logical_or": "{0} or {1}"}
 _LOGIC |= {"invert": "not {0}", "logical_not": "not {0}"}
 # What makes arrays of elements of others, or of sums and products of them, and the nanoseconds that NumPy takes.
 _MOVES = {"getitem": 80, "reshape": 90, "transpose": 110, "broadcast_to": 1500, "stack": 1200, "concatenate": 500, "placed": 700}
 _MOVES |= {"index_add": 600, "index_set": 600, "sum": 650, "matmul": 400, "sum_of_parts": 800, "roll": 500, "stop_gradient": 0}
-_MOVES |= {"diagonals": 500, "on_diagonal": 700, "mirror": 500, "taken": 300}
+_MOVES |= {"diagonals": 500, "on_diagonal": 700, "mirror": 500, "taken": 300, "repeat": 500, "cumsum": 800, "prod": 700, "cross": 9000}
+_MOVES["length"] = 900
 _TOTALS = frozenset(("sum", "matmul"))  # which are never -0
 _UFUNC, _OF_SCALARS, _WHERE, _LINE, _BRANCH = 200, 38, 500, 13, 8  # nanoseconds too
 
@@ -77,6 +79,13 @@ class Element:
 
     def __mul__(self, other: Any) -> Element:
         return self._with(SUMS["multiply"], self, other)
+
+    def __sub__(self, other: Any) -> Element:
+        return self._with(SUMS["subtract"], self, other)
+
+    def sqrt(self) -> Element:
+        """Where NumPy takes the root of objects."""
+        return self._with(_ROOT, self)
 
 
 def text_of(x: Any) -> str:
@@ -116,6 +125,11 @@ def takes_floats(i: Instruction, kinds: dict[int, Any]) -> bool:
         return False
     found = [kinds[v] for v in (i.args if guard else (i.out, *i.args))]
     return all(k is not None and k.form != ARRAY and (guard or k.dtype == FLOAT) for k in found)
+
+
+def fits(kind: Kind | None) -> bool:
+    """Whether a value is a small array of floats or truth values, or one of them."""
+    return kind is not None and kind.dtype in (FLOAT, BOOL) and 0 < kind.size <= FEW
 
 
 class Elements:
@@ -161,22 +175,23 @@ class Elements:
         kind = self.kinds[v]
         if kind is not None and kind.dtype.kind == "i" and not kind.shape:
             return abs(self.program.constant(v)) < 2**53 if v < 0 else bool(kind.form == SCALAR)
-        return _fits(kind)
+        return fits(kind)
 
     def _compute(self, i: Instruction) -> bool:
         """Write the lines of an instruction, and name its elements, if that can be done."""
         out = self.kinds[i.out]
-        if not _fits(out) or out.form == NUMBER or not i.args:
+        if not fits(out) or out.form == NUMBER or not i.args:
             return False
         args = [self.of(a) for a in i.args]
         if any(a is None for a in args):
             return False
         lines: list[tuple[str, str, tuple[str, ...]]] = []
+        floats = all(a < 0 or self.kinds[a].dtype == FLOAT for a in i.args)
 
         def write(form: str, operands: tuple[str, ...]) -> str:
-            if operands[-1] == "1.0" and form in (SUMS["multiply"], _DIVIDED):
+            if floats and operands[-1] == "1.0" and form in (SUMS["multiply"], _DIVIDED):
                 return operands[0]
-            if operands[0] == "1.0" and form == SUMS["multiply"]:
+            if floats and operands[0] == "1.0" and form == SUMS["multiply"]:
                 return operands[1]
             if form == _DIVIDED and operands[1][0] in "-0123456789" and float(operands[1]):
                 form = "{0} / {1}"
@@ -296,7 +311,3 @@ class Elements:
     def stores(self, v: int, array: str) -> list[str]:
         """The lines that write the elements to an array."""
         return [f"{array}[{', '.join(map(str, place))}] = {name}" for place, name in np.ndenumerate(self.of(v))]
-
-
-def _fits(kind: Kind | None) -> bool:
-    return kind is not None and kind.dtype in (FLOAT, BOOL) and 0 < kind.size <= FEW

@@ -149,6 +149,7 @@ class Executable:
                 self.items.setdefault(i.args[0], set()).add(i.params[0])
         body = self._body()
         self.text, self.function = self._define(body, what)
+        del self.elements
         self.sets: list[list[Any]] = []
         self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype, _ in self.plan.buffers)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from functrace.compile.cancel import cancelled
 from functrace.compile.merge import gathered, merged, reads_first, stacked
-from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
+from functrace.compile.passes import algebra, checks, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
@@ -15,10 +16,12 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     sink,
     algebra,
     common,
+    cancelled,
     stacked,
     regroup,
     merged,
     gathered,
+    checks,
     dead,
     scalars,
     reads_first,

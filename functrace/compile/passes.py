@@ -24,7 +24,10 @@ from functrace.ops.activations import COMPOSED
 from functrace.ops.index import getitem
 from functrace.transforms.tracing import identity, replaced
 
-NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE = (getattr(f, "primitive") for f in (e.negative, e.add, e.subtract, e.multiply, e.square))  # noqa: B009
+NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE, AND = (
+    getattr(f, "primitive")  # noqa: B009
+    for f in (e.negative, e.add, e.subtract, e.multiply, e.square, e.bitwise_and)
+)
 BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
 
 
@@ -353,6 +356,35 @@ def regroup(program: Program) -> Program:
                         factor = steps[-1].out
                     return *steps, Instruction(MULTIPLY, i.out, (large, factor), ())
         return None
+
+    return rewritten(program, rule)
+
+
+def checks(program: Program) -> Program:
+    """With a look at the factors, where it is asked whether all of a matrix product is finite, and they have fewer elements.
+
+    What overflows in the product of finite numbers is no matter of what a selection threw away, which is why it is asked.
+    """
+    kinds = program.kinds
+    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        total = made.get(i.args[0]) if i.primitive.name == "isfinite" else None
+        product = made.get(total.args[0]) if total is not None and total.primitive.name == "sum" else None
+        if total is None or product is None or product.primitive.name != "matmul" or total.params[0] is not None or uses[total.out] != 1:
+            return None
+        factors = [a for a in product.args if a >= 0 or not np.all(np.isfinite(program.constant(a)))]
+        whole, parts = kinds[product.out], [kinds[a] for a in factors]
+        if whole is None or not parts or any(k is None or k.dtype != whole.dtype or not k.shape for k in parts):
+            return None
+        if 2 * sum(k.size for k in parts if k is not None) > whole.size:
+            return None
+        steps, found = [], []
+        for a in factors:
+            steps.append(Instruction(total.primitive, program.value(kinds[total.out]), (a,), total.params))
+            found.append(i.out if len(factors) == 1 else program.value(kinds[i.out]))
+            steps.append(Instruction(i.primitive, found[-1], (steps[-1].out,), i.params))
+        return (*steps, Instruction(AND, i.out, tuple(found), ())) if len(factors) == 2 else tuple(steps)
 
     return rewritten(program, rule)
 

@@ -19,8 +19,9 @@ from functrace.core.forward import tangent
 from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
+from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
-from functrace.transforms.control_program import Instruction, Program, mapped, numbered, pulled, recorded, run, settled
+from functrace.transforms.control_program import COMPILERS, MANY, Instruction, Program, mapped, numbered, pulled, recorded, run, settled
 from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
@@ -168,6 +169,8 @@ class ScanCall(Call):
         return [x[-1 if self.reversed else 0] for x in xs]
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
+        if self.length >= MANY and ScanCall in COMPILERS:
+            return owned(COMPILERS[ScanCall](self)(settled(leaves)), leaves)
         constants, carry, xs = self.split(settled(leaves))
         body = self.body
         env = body.environment([*constants, *carry])

@@ -380,6 +380,10 @@ def varies(xs: Sequence[Any]) -> bool:
     return False
 
 
+MANY = 512  # steps of a loop on plain arrays from which on it is compiled, which takes the time of one or two hundred
+COMPILERS: dict[type, Callable[[Any], Callable[[list[Any]], list[Any]]]] = {}  # for each kind of loop, from the layer above
+
+
 def settled(leaves: Sequence[Any]) -> list[Any]:
     """Plain leaves for a loop: small operations need no pool, and compiled programs may hand out Python's numbers."""
     return [x if type(x) is np.ndarray else x.view(np.ndarray) if isinstance(x, np.ndarray) else as_numpy(x) for x in leaves]

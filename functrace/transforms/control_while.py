@@ -11,10 +11,13 @@ import numpy as np
 from functrace import errors
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.create import as_numpy
+from functrace.pool import owned
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import (
+    COMPILERS,
+    MANY,
     NUMBERS,
     Program,
     by_python,
@@ -148,7 +151,9 @@ class WhileCall(Call):
         asks, goes = test.compiled(), body.compiled()
         t_env, b_env = test.environment(a), body.environment(b)
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
-        for _ in range(most):
+        for k in range(most):
+            if k == MANY and most == sys.maxsize and WhileCall in COMPILERS:
+                return owned(COMPILERS[WhileCall](self)([*a, *b, *state]), leaves)
             for i, x in zip(t_in, state):
                 t_env[i] = x
             asks(t_env)
