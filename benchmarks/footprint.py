@@ -105,6 +105,26 @@ def import_time(module: str, rounds: int, cache: str) -> float:
     return statistics.median(times[1:])
 
 
+def start_up(rounds: int) -> dict[str, float]:
+    """Median seconds of whole processes: a program that only imports PyTorch, by the shim and by PyTorch, beside NumPy's own import.
+
+    Without the site's start-up files, which an environment for development has many of.
+    """
+    program = ["-c", "import torch"]
+    commands = {"numpy": ["-c", "import numpy"], "functrace.torch": ["-m", "functrace.torch", *program], "torch": program}
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as cache:
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": cache}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        for _ in range(rounds + 1):  # the first fills the cache
+            for name, command in commands.items():
+                start = time.perf_counter()
+                run = subprocess.run([sys.executable, "-S", *command], capture_output=True, check=False, env=environment)
+                times[name].append(float("nan") if run.returncode else time.perf_counter() - start)
+    return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
+
+
 def report(quick: bool) -> dict[str, Any]:
     """Measure and print all three."""
     out: dict[str, Any] = {}
@@ -124,4 +144,8 @@ def report(quick: bool) -> dict[str, Any]:
         out["import"] = {module: import_time(module, rounds, cache) for module in ("functrace", "autograd", "mygrad", "jax", "torch")}
     for module, seconds in out["import"].items():
         print(f"  {module:12}{duration(seconds) if math.isfinite(seconds) else 'absent':>10}")
+    out["start"] = start_up(rounds)
+    print("\na program that only imports it, whole")
+    for module, seconds in out["start"].items():
+        print(f"  {module:16}{duration(seconds) if math.isfinite(seconds) else 'absent':>10}")
     return out

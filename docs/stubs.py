@@ -98,14 +98,15 @@ def _builtin(kind: str) -> str:
 
 
 def _parameters(f: Any, first: str = "") -> str:
-    """The parameters of a function as source; with `first` in place of its first."""
+    """The parameters of a function as source; with `first` in place of its first. What is a method or in place has no `out`."""
+    hidden = ("out",) if first or getattr(f, "__name__", "")[-1:] == "_" else ()
     try:
-        parameters = [p for p in inspect.signature(f).parameters.values() if p.name[0] != "_"]
+        parameters = [p for p in inspect.signature(f).parameters.values() if p.name[0] != "_" and p.name not in hidden]
     except (TypeError, ValueError):
         return f"{first}, *args: Any, **kwargs: Any".removeprefix(", ")
     while not first and hasattr(f, "__wrapped__"):  # and what the wrappers of a function take, such as `out`
         own, names = inspect.signature(f, follow_wrapped=False).parameters.values(), {p.name for p in parameters}
-        more = [p for p in own if p.kind is p.KEYWORD_ONLY and p.name not in names]
+        more = [p for p in own if p.kind is p.KEYWORD_ONLY and p.name not in {*names, *hidden}]
         at = len(parameters) - any(p.kind is p.VAR_KEYWORD for p in parameters)
         parameters[at:at], f = more, f.__wrapped__
     if first and parameters and parameters[0].kind < inspect.Parameter.VAR_POSITIONAL:

@@ -636,3 +636,36 @@ def test_a_body_computes_each_value_once():
         np.testing.assert_array_equal(got, want)
     zeros = recorded(lambda xs: [np.copysign(xs[0], np.float64(0.0)), np.copysign(xs[0], np.float64(-0.0))], [y], "a body")
     assert [np.signbit(z).all() for z in zeros.call(y)] == [False, True]
+
+
+def test_scan_of_a_checkpoint_keeps_every_carry():
+    """As in JAX, where it is how a long scan is made to fit: one operation, with `checkpoint_every=1`; not one operation for each step."""
+    c, x = np.linspace(0.5, 1.0, 4), np.arange(30.0)
+
+    def total(c, around, **options):
+        step = lambda s, z: (np.sin(c * s) + z, np.sum(s * c))
+        carry, ys = ft.scan(around(step), c * 1.0, x, **options)
+        return np.sum(carry) + np.sum(ys**2)
+
+    kept = ft.grad(total)(c, ft.checkpoint)
+    assert np.array_equal(kept, ft.grad(total)(c, lambda f: f, checkpoint_every=1)) and np.allclose(kept, ft.grad(total)(c, lambda f: f))
+    assert len(ft.trace(lambda c: total(c, ft.checkpoint))(c).entries) < 20
+    doubled = lambda f: functools.wraps(f)(lambda s, z, g=ft.checkpoint(f): g(s, 2 * z))  # what is around a checkpoint is none
+    assert np.allclose(ft.grad(total)(c, doubled), ft.grad(total)(c, lambda f: lambda s, z: f(s, 2 * z)))
+
+
+def test_a_checkpoint_within_a_step_is_differentiated_once():
+    """Not in every step anew; and without NaN from the branch not taken, as outside of a loop."""
+
+    def total(c, around, steps):
+        inner = around(lambda s, c: np.where(s > 0, np.sqrt(s) * c, 0.1 * c))
+        return np.sum(ft.scan(lambda s, z: (inner(s, c) + z, np.sum(s)), 0.0 * c, np.zeros(steps))[1])
+
+    c = np.array([0.0, 0.5, 1.0])
+    assert np.array_equal(ft.grad(total)(c, ft.checkpoint, 6), want := ft.grad(total)(c, lambda f: f, 6)) and np.isfinite(want).all()
+    assert np.allclose(jit(ft.grad(lambda c: total(c, ft.checkpoint, 6)))(c), want)
+    calls = itertools.count()
+    grow = lambda s, c: np.tanh(s) * c if next(calls) >= 0 else None
+    last = lambda c: np.sum(ft.scan(lambda s, z: (ft.checkpoint(grow)(s, c) + z, None), c, np.zeros(50))[0])
+    ft.grad(last)(c)
+    assert next(calls) < 60  # once in each step of the forward run

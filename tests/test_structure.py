@@ -248,7 +248,10 @@ def test_every_public_function_has_a_docstring(path, parsed):
 
     for node, name in public(parsed.body if "torch" not in path.parts else [], ""):
         decorators = {ast.unparse(d) for d in node.decorator_list}
-        if any("overload" in d or "setter" in d or re.match(r"(implements|_?declared|_face|_summary|_metric)\(", d) for d in decorators):
+        if any(
+            "overload" in d or "setter" in d or re.match(r"(implements|_?declared|_face|_summary|_metric|_?named|of_image)\(", d)
+            for d in decorators
+        ):
             continue  # a declaration makes the docstring
         overriding = "plain forward reverse tangent mapped alike process close record tracer constant reveal rule jitted".split()
         overrides = "." in name and node.name in overriding

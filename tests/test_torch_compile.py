@@ -393,3 +393,8 @@ def test_constants_are_told_apart_by_their_sign_and_a_nan_is_one():
     for _ in range(3):
         assert times(torch.ones(1), float("nan")).isnan()
     assert len(times.programs) == 3
+
+
+def test_a_module_compiles_itself_as_what_it_is():
+    layer = torch.nn.Linear(2, 1)
+    assert layer.compile(fullgraph=True) is None and layer(torch.ones(1, 2)).shape == (1, 1)

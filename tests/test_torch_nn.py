@@ -957,3 +957,29 @@ def test_a_normalised_result_that_is_written_to_leaves_the_gradient_as_it_was(ma
         net(x).zero_()
     (again,) = shim.autograd.grad(shim.relu(net(x)).pow(2).sum(), x)
     np.testing.assert_array_equal(again.numpy(), want.numpy())
+
+
+@with_oracle
+def test_short_private_names_are_left_to_subclasses():
+    """What a class that users inherit from has beyond PyTorch's attributes is no single word after an underscore, or users would have it too."""
+
+    def names(torch):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(layer.parameters())
+        normal = torch.distributions.Normal(0.0, 1.0)
+        data = torch.utils.data
+        made = [
+            layer, torch.nn.Sequential(layer), torch.nn.ModuleList([layer]), torch.nn.ModuleDict({"a": layer}), torch.nn.ParameterList([]),
+            torch.nn.Conv2d(1, 1, 1), torch.nn.ConvTranspose1d(1, 1, 1), torch.nn.BatchNorm2d(1), torch.nn.LayerNorm(1), torch.nn.LSTM(1, 1),
+            torch.nn.LSTMCell(1, 1), torch.nn.Embedding(1, 1), torch.nn.ReLU(), torch.nn.CrossEntropyLoss(), torch.nn.MultiheadAttention(2, 1),
+            torch.nn.TransformerEncoderLayer(2, 1, 2), optimizer, torch.optim.SGD(layer.parameters()), torch.optim.LBFGS(layer.parameters()),
+            torch.optim.lr_scheduler.StepLR(optimizer, 1), torch.optim.swa_utils.AveragedModel(layer), normal,
+            torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2)), torch.distributions.transforms.ExpTransform(),
+            data.Dataset(), data.SequentialSampler([0]),
+        ]  # fmt: skip
+        return [(type(x).__name__, {*getattr(x, "__dict__", {}), *(n for c in type(x).__mro__ for n in vars(c))}) for x in made]
+
+    for (kind, ours), (_, theirs) in zip(names(shim), names(oracle)):
+        short = {n for n in ours - theirs if n[0] == "_" and "_" not in n[1:].removesuffix("_")}
+        assert short <= {"_cdf"}, (kind, short)

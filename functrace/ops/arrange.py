@@ -14,11 +14,12 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import all_axes, layout, lengths, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, view
+from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
+from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, implements, normal, one
 from functrace.ops.shape import along
 from functrace.pool import empty, zeros
@@ -92,13 +93,6 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return transpose(a, tuple(order))
 
 
-@implements(np.rollaxis, [one(2, 3, 4, axis=2), one(2, 3, 4, axis=0, start=3), one(2, 3, 4, axis=-1, start=1)])
-def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
-    a = lift(a)
-    ndim = len(a.shape)
-    return transpose(a, np.rollaxis(np.empty(range(ndim), dtype=bool), axis, start).shape)
-
-
 @implements(np.swapaxes, [one(2, 3, 4, axis1=i, axis2=j) for i, j in [(0, 1), (-1, 0), (1, 1)]])
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     a = lift(a)
@@ -108,62 +102,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permuted(a, tuple(axes))
 
 
-@implements(np.matrix_transpose, [_X, one(2, 3, 4)])
-def matrix_transpose(x: Any, /) -> Any:
-    return swapaxes(x, -1, -2)
-
-
-def _atleast(n: int, where: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
-    def function(*arys: Any) -> Any:
-        lifted = [lift(a) for a in arys]
-        out = tuple(a if len(a.shape) >= n else reshaped(a, where(a.shape)) for a in lifted)
-        return out[0] if len(out) == 1 else out
-
-    function.__name__ = function.__qualname__ = f"atleast_{n}d"
-    function.__doc__ = f"`np.atleast_{n}d`."
-    return function
-
-
-_SCALAR_AND_MATRIX = each((), (2, 3))
-atleast_1d = implements(np.atleast_1d, [one(), one(2, 3), _SCALAR_AND_MATRIX])(_atleast(1, lambda s: (1,)))
-atleast_2d = implements(np.atleast_2d, [one(), one(3), _SCALAR_AND_MATRIX])(_atleast(2, lambda s: (1, *s) if s else (1, 1)))
-atleast_3d = implements(np.atleast_3d, [one(), one(3), _SCALAR_AND_MATRIX])(
-    _atleast(3, lambda s: {0: (1, 1, 1), 1: (1, *s, 1)}.get(len(s), (*s, 1)))
-)
-
-
 # order
-
-
-@implements(np.flip, [_X, one(2, 3, axis=0), one(2, 3, axis=-1), one(2, 3, axis=(0, 1)), one()])
-def flip(m: Any, axis: Any = None) -> Any:
-    m = lift(m)
-    ndim = len(m.shape)
-    axes = all_axes(axis, ndim)
-    return view(m, tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(ndim)))
-
-
-@implements(np.fliplr, [_X])
-def fliplr(m: Any) -> Any:
-    return flip(m, 1)
-
-
-@implements(np.flipud, [_X, one(3)])
-def flipud(m: Any) -> Any:
-    return flip(m, 0)
-
-
-@implements(np.rot90, [one(2, 3, k=k) for k in (0, 1, 2, 3, -1)] + [one(2, 3, 4, axes=(2, 0))])
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    m = lift(m)
-    np.rot90(np.empty((0,) * len(m.shape)), k, axes)  # NumPy's errors
-    first, second = (normalize_axis_index(a, len(m.shape)) for a in axes)
-    k %= 4
-    if k == 0:
-        return m
-    if k == 2:
-        return flip(m, (first, second))
-    return swapaxes(flip(m, second), first, second) if k == 1 else flip(swapaxes(m, first, second), second)
 
 
 def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
@@ -211,18 +150,6 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 # repetition
 
 
-@implements(np.tile, [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)])
-def tile(A: Any, reps: Any) -> Any:
-    a, times = lift(A), lengths(reps)
-    ndim = max(len(times), len(a.shape))
-    times = (1,) * (ndim - len(times)) + times
-    sizes = (1,) * (ndim - len(a.shape)) + a.shape
-    spread = np.broadcast_to(
-        reshape(a, tuple(n for size in sizes for n in (1, size))), tuple(n for pair in zip(times, sizes) for n in pair)
-    )
-    return _shape.reshape(spread, tuple(r * n for r, n in zip(times, sizes)))
-
-
 _repeat: Any = linear(
     "repeat",
     np.repeat,  # axis is not negative
@@ -250,23 +177,11 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return index(a, along(axis, np.repeat(np.arange(a.shape[axis]), repeats)))
 
 
-@implements(np.resize, [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))])
-def resize(a: Any, new_shape: Any) -> Any:
-    a, new_shape = lift(a), as_numbers(new_shape)
-    if a.size == 0:
-        return np.zeros(new_shape, a.dtype)
-    return by_position(a, lambda positions: np.resize(positions, new_shape))
-
-
-def _tuple_or_list() -> type:
-    return type(np.broadcast_arrays(0, 0))
-
-
 @implements(np.broadcast_arrays, [each((2, 1), (3,)), each((), (2,))])
 def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     arrays = [lift(a) for a in args]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    return _tuple_or_list()(np.broadcast_to(a, shape) for a in arrays)
+    return tuple(np.broadcast_to(a, shape) for a in arrays)
 
 
 @implements(
@@ -283,7 +198,24 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
     shape = np.broadcast_shapes(*(x.shape for x in lines))
     grids = lines if sparse else [np.broadcast_to(x, shape) for x in lines]
-    return _tuple_or_list()([np.copy(x, "C") for x in grids] if copy else grids)
+    return tuple([np.copy(x, "C") for x in grids] if copy else grids)
+
+
+_SCALAR_AND_MATRIX = each((), (2, 3))
+for _name, _samples in {
+    "atleast_1d": [one(), one(2, 3), _SCALAR_AND_MATRIX],
+    "atleast_2d": [one(), one(3), _SCALAR_AND_MATRIX],
+    "atleast_3d": [one(), one(3), _SCALAR_AND_MATRIX],
+    "flip": [_X, one(2, 3, axis=0), one(2, 3, axis=-1), one(2, 3, axis=(0, 1)), one()],
+    "fliplr": [_X],
+    "flipud": [_X, one(3)],
+    "matrix_transpose": [_X, one(2, 3, 4)],
+    "resize": [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))],
+    "rollaxis": [one(2, 3, 4, axis=2), one(2, 3, 4, axis=0, start=3), one(2, 3, 4, axis=-1, start=1)],
+    "rot90": [*(one(2, 3, k=k) for k in (0, 1, 2, 3, -1)), one(2, 3, 4, axes=(2, 0))],
+    "tile": [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)],
+}.items():
+    steady(np, _name, _samples)
 
 
 # diagonals and triangles
@@ -312,7 +244,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 def _diagonal(a: Any, offset: int, axis1: int, axis2: int) -> Any:
     if len(a.shape) > 2 or axis1 % 2 == 1:
-        a = moveaxis(a, (axis1, axis2), (-2, -1))
+        a = np.moveaxis(a, (axis1, axis2), (-2, -1))
     return _of_diagonal(a, offset)
 
 

@@ -9,14 +9,12 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
-from functrace.ops.arrange import as_line
 from functrace.ops.create import cast, lift, number, typed
-from functrace.ops.functions import ABSENT, all_axes, concatenate, reshape, single_axis
+from functrace.ops.functions import all_axes, concatenate, reshape
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, spread_batch
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, given, implements, one
-from functrace.ops.shape import along
 from functrace.ops.statistics import as_float
 
 
@@ -31,8 +29,9 @@ def _at_places(shape: tuple[int, ...], n: int, **kwargs: Any) -> Sample:
 # differences
 
 
-@implements(
-    np.diff,
+steady(
+    np,
+    "diff",
     [
         one(4),
         one(2, 3, axis=0),
@@ -44,29 +43,22 @@ def _at_places(shape: tuple[int, ...], n: int, **kwargs: Any) -> Sample:
         one(2, 3, prepend=0.0, append=2.0, n=2),
     ],
 )
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = ABSENT, append: Any = ABSENT) -> Any:
-    """`np.diff`; what is put before and after may be traced too."""
-    if n == 0:
-        return a
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n!r}")
-    a = lift(a)
-    if not a.shape:
-        raise ValueError("diff requires input that is at least one dimensional")
-    axis = single_axis(a, axis)
-    ends = []
-    for end in (prepend, append):
-        if end is not ABSENT:
-            end = lift(end)
-            ends.append(end if end.shape else np.broadcast_to(end, (*a.shape[:axis], 1, *a.shape[axis + 1 :])))
-        else:
-            ends.append(None)
-    parts = [x for x in (ends[0], a, ends[1]) if x is not None]
-    a = a if len(parts) == 1 else concatenate(parts, axis)
-    for _ in range(n):
-        later, earlier = index(a, along(axis, slice(1, None))), index(a, along(axis, slice(None, -1)))
-        a = later != earlier if a.dtype == bool else later - earlier
-    return a
+steady(
+    np,
+    "trapezoid",
+    [one(4), one(2, 3, dx=0.5, axis=0), _at_places((4,), 4), _at_places((2, 4), 4), _at_places((3, 2), 3, axis=0)],
+    synonyms=(getattr(np, "trapz", None),),
+)
+steady(
+    np,
+    "unwrap",
+    [
+        one(5),
+        one(2, 4, axis=0),
+        Sample(lambda rng: (3 * rng.normal(size=(5,)),), {"period": 4.0}),
+        Sample(lambda rng: (9 * rng.normal(size=(2, 5)),), {"discont": 3.5}),
+    ],
+)
 
 
 @implements(np.ediff1d, [one(4), one(2, 3), one(3, to_begin=1.0, to_end=[2.0, 3.0])])
@@ -74,29 +66,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     a = reshape(lift(ary), -1)
     begin, end = ([] if x is None else [cast(reshape(lift(x), -1), a.dtype, "same_kind")] for x in (to_begin, to_end))
     return concatenate([*begin, a[1:] - a[:-1], *end], 0)
-
-
-@implements(
-    (np.trapezoid, getattr(np, "trapz", None)),
-    [
-        one(4),
-        one(2, 3, dx=0.5, axis=0),
-        _at_places((4,), 4),
-        _at_places((2, 4), 4),
-        _at_places((3, 2), 3, axis=0),
-    ],
-)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """`np.trapezoid`; the abscissae may be traced too."""
-    y = lift(y)
-    place = single_axis(y, axis)
-    if x is None:
-        width: Any = dx
-    else:
-        x = lift(x)
-        width = diff(x, axis=axis) if len(x.shape) != 1 else as_line(diff(x), place, len(y.shape))
-    pairs = index(y, along(place, slice(1, None))) + index(y, along(place, slice(None, -1)))
-    return np.sum(width * pairs / 2.0, axis=axis)
 
 
 @implements(
@@ -139,7 +108,7 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
     if uneven and h.shape[0] != n:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     f = np.moveaxis(f, axis, -1)
-    d = diff(h) if uneven else h
+    d = np.diff(h) if uneven else h
     step = 1 if uneven else max(n - 2, 1)  # at even distances only the slopes at the ends are asked for
     slopes = (f[..., 1::step] - f[..., :-1:step]) / d
     if uneven:
@@ -161,30 +130,6 @@ def _edge(f0: Any, f1: Any, f2: Any, near: Any, far: Any) -> Any:
     """The derivative at the outermost of three points, of second order."""
     out = -(2.0 * near + far) / (near * (near + far)) * f0 + (near + far) / (near * far) * f1 - near / (far * (near + far)) * f2
     return out[..., None]
-
-
-@implements(
-    np.unwrap,
-    [
-        one(5),
-        one(2, 4, axis=0),
-        Sample(lambda rng: (3 * rng.normal(size=(5,)),), {"period": 4.0}),
-        Sample(lambda rng: (9 * rng.normal(size=(2, 5)),), {"discont": 3.5}),
-    ],
-)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
-    """`np.unwrap`; the corrections are constant."""
-    p = lift(p)
-    axis = single_axis(p, axis)
-    d = diff(p, axis=axis)
-    discont = period / 2 if discont is None else discont
-    whole = np.result_type(d.dtype, period).kind in "iu" if not hasattr(period, "dtype") else False
-    low = -divmod(period, 2)[0] if whole else -period / 2
-    wrapped = np.mod(d - low, period) + low
-    if not (whole and period % 2):
-        wrapped = np.where((wrapped == low) & (d > 0), -low, wrapped)
-    correction = np.where(abs(d) < discont, 0, wrapped - d)
-    return concatenate([index(p, along(axis, slice(0, 1))), index(p, along(axis, slice(1, None))) + np.cumsum(correction, axis=axis)], axis)
 
 
 # interpolation

@@ -154,24 +154,21 @@ def around(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return round_(a, decimals)
 
 
-_REDUCED = [*reductions(normal), one()]
+_REDUCED = [*reductions(normal), one(), on(-1, where=np.arange(4) > 1)]
 
 
-def _logical(op: Any, neutral: bool, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
-    a = lift(a)
-    if where is not True:
-        a = _index.where(picked(where, a), a != 0, neutral)
-    return op(a, axis, kept(keepdims))
+def _declare_logical(numpy: Any, op: Any, neutral: bool) -> None:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+        a = lift(a)
+        if where is not True:
+            a = _index.where(picked(where, a), a != 0, neutral)
+        return op(a, axis, kept(keepdims))
+
+    implements(numpy, _REDUCED, constant=True)(function)
 
 
-@implements(np.any, [*_REDUCED, on(-1, where=np.arange(4) > 1)], constant=True)
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    return _logical(_reduce.any_, False, a, axis, keepdims, where)
-
-
-@implements(np.all, [*_REDUCED, on(-1, where=np.arange(4) > 1)], constant=True)
-def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    return _logical(_reduce.all_, True, a, axis, keepdims, where)
+_declare_logical(np.any, _reduce.any_, False)
+_declare_logical(np.all, _reduce.all_, True)
 
 
 @implements(np.count_nonzero, [given(_COUNTS), given(_COUNTS, axis=0), given(_COUNTS, axis=(0, 1), keepdims=True)], constant=True)
@@ -180,24 +177,20 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return np.sum(lift(a) != 0, axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
-_ARG = [_X, on(0), on(-1, keepdims=True), on(None, keepdims=True), given([1.0, 3.0, 3.0])]
+def _declare_place(numpy: Any, op: Any, *samples: Sample) -> None:
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        a = lift(a)
+        return op(a, None if not a.shape and axis in (0, -1) else axis, kept(keepdims))
+
+    function.__doc__ = f"`np.{numpy.__name__}`; the first of ties."
+    shared = [_X, on(0), on(-1, keepdims=True), on(None, keepdims=True), given([1.0, 3.0, 3.0])]
+    implements(numpy, [*shared, *samples], constant=True)(function)
 
 
-def _arg(op: Any, a: Any, axis: Any, keepdims: bool) -> Any:
-    a = lift(a)
-    return op(a, None if not a.shape and axis in (0, -1) else axis, kept(keepdims))
-
-
-@implements(np.argmax, _ARG, constant=True)
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """`np.argmax`; the first of ties."""
-    return _arg(_reduce.argmax, a, axis, keepdims)
-
-
-@implements(np.argmin, _ARG, constant=True)
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """`np.argmin`; the first of ties."""
-    return _arg(_reduce.argmin, a, axis, keepdims)
+_declare_place(np.argmax, _reduce.argmax)
+_declare_place(np.argmin, _reduce.argmin)
+_declare_place(np.nanargmax, _reduce.nanargmax, given([1.0, np.nan, 3.0]))
+_declare_place(np.nanargmin, _reduce.nanargmin, given([1.0, np.nan, 3.0]))
 
 
 @implements(np.argsort, [_X, on(0), on(None), given([2.0, 1.0, 2.0, 1.0])], constant=True, note="always stable")
@@ -210,19 +203,6 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
     if descending:
         return a.shape[axis] - 1 - np.flip(argsort(np.flip(a, axis), axis), axis)
     return _reduce.argsort(a, axis)
-
-
-_nanargmax, _nanargmin = _reduce.arg_extreme(np.nanargmax), _reduce.arg_extreme(np.nanargmin)
-
-
-@implements(np.nanargmax, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return _arg(_nanargmax, a, axis, keepdims)
-
-
-@implements(np.nanargmin, [*_ARG, given([1.0, np.nan, 3.0])], constant=True)
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return _arg(_nanargmin, a, axis, keepdims)
 
 
 @implements(np.iscomplexobj, [_X], constant=True)

@@ -25,7 +25,7 @@ from functrace.ops.registry import Sample, apart, given, implements, one, rules
 from functrace.ops.shape import along
 from functrace.ops.ufuncs import only_axis, stepwise
 
-_RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
+RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
 
 def shifted(x: Any, axis: int, fill: float) -> Any:
@@ -106,7 +106,7 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
     return a, single_axis(a, axis)
 
 
-@implements(np.cumsum, _RUNNING)
+@implements(np.cumsum, RUNNING)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     a, axis = _prepared(a, axis, dtype)
     return typed(_reduce.cumsum(a, axis), dtype)
@@ -127,7 +127,7 @@ _cumprod: Any = general(
 )
 
 
-@implements(np.cumprod, [*_RUNNING, given([0.5, 0.0, 2.0, 3.0]), given([0.5, 0.0, 2.0, 0.0, 1.5]), given([[0.0, 0.0], [2.0, 0.0]], axis=0)])
+@implements(np.cumprod, [*RUNNING, given([0.5, 0.0, 2.0, 3.0]), given([0.5, 0.0, 2.0, 0.0, 1.5]), given([[0.0, 0.0], [2.0, 0.0]], axis=0)])
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`; right at zeros, to every order."""
     a, axis = _prepared(a, axis, dtype)
@@ -155,20 +155,6 @@ def _cumulative(function: Callable[..., Any], first: float, name: str) -> Callab
 _CUMULATIVE = [one(3), one(2, 3, axis=0), one(2, 3, axis=-1, include_initial=True)]
 for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0, "cumulative_prod")):
     implements(getattr(np, _name, ()), _CUMULATIVE, name=_name)(_cumulative(_function, _start, _name))
-
-
-@implements(np.nancumsum, [*_RUNNING, given([1.0, np.nan, 2.0])])
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumsum`; the derivative at NaN entries is zero."""
-    a = lift(a)
-    return cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis, dtype)
-
-
-@implements(np.nancumprod, [*_RUNNING, given([1.0, np.nan, 2.0])])
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumprod`; the derivative at NaN entries is zero."""
-    a = lift(a)
-    return cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis, dtype)
 
 
 # extremes: elements that equal the running extreme share it evenly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from functrace.ops.create import lift, typed
 from functrace.ops.functions import single_axis
 from functrace.ops.kinds import linear
 from functrace.ops.rebased import steady
-from functrace.ops.registry import Sample, implements, normal, one
+from functrace.ops.registry import Sample, implements, one
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}  # what scales the other direction
 
@@ -76,66 +77,30 @@ _ONE = [
 _NONREAL = [_complex(5), _complex(4, n=6, norm="ortho"), _complex(2, 5, n=4), _complex(4, 2, axis=0, norm="forward"), _complex(3, n=2)]
 
 
-def _along_one(name: str, op: Any, samples: list[Sample], real_length: bool = False, conjugated: str = "") -> None:
-    numpy = getattr(np.fft, name)
+def _declare(name: str, op: Any, samples: list[Sample]) -> None:
+    numpy, of_half = getattr(np.fft, name), op is irfft_
 
     def function(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
         a = lift(a)
         axis = single_axis(a, axis) - a.ndim
-        n = (2 * (a.shape[axis] - 1) if real_length else a.shape[axis]) if n is None else int(n)
+        n = (2 * (a.shape[axis] - 1) if of_half else a.shape[axis]) if n is None else int(n)
         if n < 1 or norm not in _SWAPPED:
             return numpy(np.empty(a.shape), n, axis, norm)  # which says what is wrong
-        if conjugated == "before":
-            return op(np.conjugate(a), n, axis, _SWAPPED[norm])
-        return np.conjugate(op(a, n, axis, _SWAPPED[norm])) if conjugated else op(a, n, axis, norm)
+        return op(a, n, axis, norm)
 
     function.__doc__ = f"`np.fft.{name}`."
     implements(numpy, samples, name=f"fft.{name}")(function)
 
 
-_along_one("fft", fft_, _ONE + _NONREAL[:2])
-_along_one("ifft", ifft_, _ONE[1:4] + _NONREAL)
-_along_one("rfft", rfft_, _ONE)
-_along_one("irfft", irfft_, [*_NONREAL, _ONE[0]], True)
-_along_one("hfft", irfft_, [*_NONREAL, _ONE[0]], True, "before")
-_along_one("ihfft", rfft_, _ONE, False, "after")
-
-
-def _along_many(name: str, axes_: Any, samples: list[Sample]) -> None:
-    """The transforms of several axes: one after the other, as NumPy does it; of the last axis first, or last, where that is real."""
-    numpy = getattr(np.fft, name)
-    real, inverse = "rfft" in name, name.startswith("i")
-    step = ifft_ if inverse else fft_
-
-    def function(a: Any, s: Any = None, axes: Any = axes_, norm: Any = None, out: Any = None) -> Any:
-        a = lift(a)
-        if axes is None:
-            axes = tuple(range(-a.ndim if s is None else -len(s), 0))
-        given = [None] * len(axes) if s is None else list(s)
-        if len(given) != len(axes):
-            raise ValueError("Shape and axes have different lengths.")
-        axes = [single_axis(a, k) - a.ndim for k in axes]
-        lengths = [a.shape[k] if n in (None, -1) else int(n) for n, k in zip(given, axes)]
-        if real and inverse and given and given[-1] is None:
-            lengths[-1] = 2 * (a.shape[axes[-1]] - 1)
-        if norm not in _SWAPPED or any(n < 1 for n in lengths) or real and not axes:
-            return numpy(np.empty(a.shape), s, axes, norm)  # which says what is wrong
-        steps = list(zip([step] * len(axes), lengths, axes))
-        if real:
-            steps[-1] = (irfft_ if inverse else rfft_, *steps[-1][1:])
-        for op, n, axis in steps if real and inverse else steps[::-1]:
-            a = op(a, n, axis, norm)
-        return a
-
-    function.__doc__ = f"`np.fft.{name}`."
-    implements(numpy, samples, name=f"fft.{name}")(function)
-
-
+_declare("fft", fft_, _ONE + _NONREAL[:2])
+_declare("ifft", ifft_, _ONE[1:4] + _NONREAL)
+_declare("rfft", rfft_, _ONE)
+_declare("irfft", irfft_, [*_NONREAL, _ONE[0]])
+_steady = functools.partial(steady, np.fft, prefix="fft.")
+_steady("hfft", [*_NONREAL, _ONE[0]])
+_steady("ihfft", _ONE)
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
-    _made = _complex if "irfft" in _name else lambda *shape, **kwargs: Sample(normal(shape), kwargs)
-    _samples = [_made(3, 4), _made(2, 3, 4, s=(2, 5), axes=(0, -1)), _made(3, 3, norm="ortho"), _made(3, 3, s=(4, 2), axes=(0, 1))]
-    _along_many(_name, None if _name.endswith("n") else (-2, -1), _samples)
-
-
+    _made = _complex if "irfft" in _name else one
+    _steady(_name, [_made(3, 4), _made(2, 3, 4, s=(2, 5), axes=(0, -1)), _made(3, 3, norm="ortho"), _made(3, 3, s=(4, 2), axes=(0, 1))])
 for _name in ("fftshift", "ifftshift"):
-    steady(np.fft, _name, [one(5), one(3, 4), one(3, 4, axes=0)], prefix="fft.")
+    _steady(_name, [one(5), one(3, 4), one(3, 4, axes=0)])

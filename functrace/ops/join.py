@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.arrange import atleast_1d, atleast_2d, atleast_3d
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.inplace import view
 from functrace.ops.protocol import as_numbers
+from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, implements, one
 from functrace.ops.shape import along
 
@@ -46,55 +46,27 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [view(a, along(axis, slice(start, stop))) for start, stop in _cuts(a, indices_or_sections, axis)]
 
 
-@implements(
-    np.split, [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
-)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    a, indices_or_sections = lift(ary), as_numbers(indices_or_sections)
-    if isinstance(indices_or_sections, (int, np.integer)) and a.shape[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(a, indices_or_sections, axis)
-
-
-def _split_along(name: str, axis: int, least: int, *samples: Sample) -> None:
-    def function(ary: Any, indices_or_sections: Any) -> Any:
-        a = lift(ary)
-        if len(a.shape) < least:
-            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
-        return split(a, indices_or_sections, min(axis, len(a.shape) - 1))
-
-    function.__name__ = function.__qualname__ = name
-    implements(getattr(np, name), samples)(function)
-
-
-_split_along("vsplit", 0, 2, one(4, 3, indices_or_sections=2))
-_split_along("hsplit", 1, 1, one(2, 4, indices_or_sections=2), one(4, indices_or_sections=[1]))
-_split_along("dsplit", 2, 3, one(2, 1, 4, indices_or_sections=2))
+_SPLITS = [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
+for _name, _samples in {
+    "split": _SPLITS,
+    "vsplit": [one(4, 3, indices_or_sections=2)],
+    "hsplit": [one(2, 4, indices_or_sections=2), one(4, indices_or_sections=[1])],
+    "dsplit": [one(2, 1, 4, indices_or_sections=2)],
+}.items():
+    steady(np, _name, _samples)
 
 
 # joining
 
 
-@implements((np.vstack, getattr(np, "row_stack", None)), [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    return concatenate(map(atleast_2d, tup), 0, dtype=dtype, casting=casting)
-
-
-@implements(np.hstack, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    parts = list(map(atleast_1d, tup))
-    return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1, dtype=dtype, casting=casting)
-
-
-@implements(np.dstack, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))])
-def dstack(tup: Any) -> Any:
-    return concatenate(map(atleast_3d, tup), 2)
-
-
-@implements(np.column_stack, [_list((3,), (3, 2)), _list((3,), (3,))])
-def column_stack(tup: Any) -> Any:
-    arrays = [lift(a) for a in tup]
-    return concatenate([a if len(a.shape) >= 2 else reshape(a, (a.size, 1)) for a in arrays], 1)
+for _name, _samples in {
+    "append": [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())],
+    "column_stack": [_list((3,), (3, 2)), _list((3,), (3,))],
+    "dstack": [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))],
+    "hstack": [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())],
+}.items():
+    steady(np, _name, _samples)
+steady(np, "vstack", [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())], synonyms=(getattr(np, "row_stack", None),))
 
 
 def _nested(*shapes: tuple[int, ...]) -> Sample:
@@ -135,17 +107,6 @@ def block(arrays: Any) -> Any:
     levels = depth(arrays)
     ndim = max(levels, *(len(leaf.shape) for leaf in leaves(arrays)))
     return join(arrays, ndim - levels)
-
-
-@implements(
-    np.append,
-    [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())],
-)
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    arr, values = lift(arr), lift(values)
-    if axis is None:
-        return concatenate([reshape(arr, -1), reshape(values, -1)], 0)
-    return concatenate([arr, values], axis)
 
 
 # elements in and out

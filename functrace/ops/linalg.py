@@ -6,7 +6,6 @@ differentiation of pseudo-inverses and nonlinear least squares problems" (pinv, 
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, value
 from functrace.ops import products
-from functrace.ops.contract import matmul
 from functrace.ops.create import lift, number, typed
 from functrace.ops.decompositions import _svd, inverse_op, svd, svdvals
 from functrace.ops.functions import ABSENT
-from functrace.ops.gauge import adjoint, check_square, conj, full_hermitian, some, transposed
+from functrace.ops.gauge import adjoint, conj, full_hermitian, some, transposed
 from functrace.ops.kinds import align, general, undeclared_constant
 from functrace.ops.norms import norm
 from functrace.ops.rebased import steady
@@ -293,74 +291,8 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return np.reshape(solve(np.reshape(a, (b.size, b.size)), np.reshape(b, -1)), shape)
 
 
-@implements(np.linalg.matrix_power, [regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)] + [regular((3, 2, 2), n=5)])
-def matrix_power(a: Any, n: Any) -> Any:
-    """`np.linalg.matrix_power`, by repeated squaring."""
-    a, n = lift(a), operator.index(n)
-    check_square(a)
-    if n < 0:
-        a, n = _inv(a), -n
-    if n == 0:
-        return np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)
-    power, result = a, None
-    while True:
-        if n % 2:
-            result = power if result is None else matmul(result, power)
-        n //= 2
-        if not n:
-            return result
-        power = matmul(power, power)
-
-
-def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where best to split each run of factors: Cormen et al., "Introduction to algorithms", section 15.2."""
-    count = len(sizes) - 1
-    cost = {(i, i): 0 for i in range(count)}
-    split = {}
-    for length in range(1, count):
-        for i in range(count - length):
-            j = i + length
-            options = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
-            split[i, j] = min(options, key=lambda k: options[k])
-            cost[i, j] = options[split[i, j]]
-    return split
-
-
 def _chain(*shapes: tuple[int, ...]) -> Sample:
     return Sample(lambda rng: ([rng.normal(size=s) for s in shapes],))
-
-
-@implements(
-    np.linalg.multi_dot,
-    [
-        _chain((2, 3), (3, 4)),
-        _chain((2, 3), (3, 4), (4, 2)),
-        _chain((3,), (3, 2), (2, 4), (4,)),
-        _chain((3, 5), (5, 2), (2, 4), (4, 1)),
-    ],
-)
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
-    """`np.linalg.multi_dot`: in the cheapest order."""
-    factors = [lift(a) for a in arrays]
-    if len(factors) < 2:
-        raise ValueError("Expecting at least two arrays.")
-    first, last = factors[0].ndim == 1, factors[-1].ndim == 1
-    if first:
-        factors[0] = factors[0][None]
-    if last:
-        factors[-1] = factors[-1][:, None]
-    split = _splits([factors[0].shape[0], *(f.shape[1] for f in factors)])
-    order, todo = [], [(0, len(factors) - 1)]
-    while todo:
-        i, j = todo.pop()
-        if i < j:
-            order.append((i, j))
-            todo += [(i, split[i, j]), (split[i, j] + 1, j)]
-    done: dict[tuple[int, int], Any] = {(k, k): f for k, f in enumerate(factors)}
-    for i, j in reversed(order):
-        done[i, j] = matmul(done[i, split[i, j]], done[split[i, j] + 1, j])
-    result = done[0, len(factors) - 1]
-    return result[0, 0] if first and last else result[0] if first else result[:, 0] if last else result
 
 
 def _graded(p: Any) -> Sample:
@@ -408,36 +340,21 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     return _rank(A, tol, hermitian, rtol)
 
 
-# The array API's names for what NumPy has elsewhere
-@implements(np.linalg.outer, products.both(((3,), (2,))))
-def _outer(x1: Any, x2: Any, /) -> Any:
-    """`np.linalg.outer`: of vectors."""
-    x1, x2 = lift(x1), lift(x2)
-    if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} and x2.ndim={x2.ndim}.")
-    return products.outer(x1, x2)
-
-
-@implements(np.linalg.cross, [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)])
-def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """`np.linalg.cross`: of vectors with three components."""
-    x1, x2 = lift(x1), lift(x2)
-    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors")
-    return products.cross(x1, x2, axis=axis)
-
-
-@implements(np.linalg.matmul, products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))))
-def _matmul(x1: Any, x2: Any, /) -> Any:
-    return matmul(lift(x1), lift(x2))
-
-
-@implements(np.linalg.vecdot, [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)])
-def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return products.vecdot(x1, x2, axis=axis)
+# what NumPy's own code does with the above
 
 
 for _name, _samples in {
+    "matrix_power": [*(regular((2, 2), n=n) for n in (0, 1, 2, 3, 5, -1, -2)), regular((3, 2, 2), n=5)],
+    "multi_dot": [
+        _chain((2, 3), (3, 4)),
+        _chain((2, 3), (3, 4), (4, 2)),
+        _chain((3,), (3, 2), (2, 4), (4,)),
+        _chain((3, 5), (5, 2), (2, 4), (4, 1)),
+    ],
+    "outer": products.both(((3,), (2,))),
+    "cross": [*products.both(((2, 3), (2, 3))), *products.both(((3, 2), (3, 2)), axis=0)],
+    "matmul": products.both(((2, 3), (3, 2)), ((4, 2, 3), (3,))),
+    "vecdot": [*products.both(((2, 3), (3,))), *products.both(((3, 2), (3, 2)), axis=0)],
     "diagonal": [one(2, 3, 3), one(3, 3, offset=1)],
     "trace": [one(2, 3, 3), one(3, 3, offset=-1)],
     "tensordot": [*products.both(((2, 3, 4), (3, 4, 2))), *products.both(((2, 3), (3, 2)), axes=1)],

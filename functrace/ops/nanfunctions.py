@@ -9,11 +9,12 @@ import numpy as np
 
 from functrace.core.tracer import value
 from functrace.ops.create import lift, number, typed
-from functrace.ops.functions import ABSENT, kept, max_, min_, picked, sum_
+from functrace.ops.cumulative import RUNNING
+from functrace.ops.functions import ABSENT, kept, max_, min_, picked
 from functrace.ops.inplace import complex_of
 from functrace.ops.out import store
 from functrace.ops.registry import Sample, given, implements
-from functrace.ops.statistics import RANKED, REDUCED, all_equal, as_float, degrees, over, prod, root, squares
+from functrace.ops.statistics import RANKED, REDUCED, all_equal, as_float, degrees, over, root, squares
 
 Axis = Any
 _HOLES = np.array([[1.0, np.nan, 3.0, 0.5], [2.0, -1.0, np.nan, 1.5]])
@@ -27,41 +28,28 @@ _FIRST = np.array([True, True, True, False])
 _SAMPLES = [*REDUCED, _given(), _given(axis=0), _given(axis=-1, keepdims=True), _given(axis=1, where=_FIRST)]
 
 
-def _filled(a: Any, where: Any, fill: float) -> tuple[Any, Any]:
+def _filled(a: Any, fill: float, where: Any = True) -> tuple[Any, Any]:
     """The array with `fill` for what is left out, and which elements count."""
+    a = lift(a)
     chosen = ~np.isnan(a)
     if where is not True and where is not ABSENT:
         chosen = chosen & picked(where, a)
     return np.where(chosen, a, np.array(fill, a.dtype)), chosen
 
 
-@implements(np.nansum, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
-def nansum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
-) -> Any:
-    """`np.nansum`; the derivative at NaN entries is zero."""
-    return sum_(_filled(lift(a), where, 0.0)[0], axis, dtype, None, keepdims, initial)
+def _skipping(name: str, of_all: Any, neutral: float, samples: list[Sample]) -> None:
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return of_all(_filled(a, neutral)[0], *args, **kwargs)
+
+    function.__doc__ = f"`np.{name}`; the derivative at NaN entries is zero."
+    implements(getattr(np, name), samples, name=name)(function)
 
 
-@implements(np.nanprod, [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)])
-def nanprod(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True
-) -> Any:
-    """`np.nanprod`; the derivative at NaN entries is zero."""
-    return prod(_filled(lift(a), where, 1.0)[0], axis, dtype, None, keepdims, initial)
-
-
-def _extreme(function: Any, fill: float, a: Any, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Any:
-    a = lift(a)
-    filled, chosen = _filled(a, True, fill) if a.dtype.kind in "fc" else (a, np.ones(a.shape, bool))
-    best = function(filled, axis, None, keepdims, initial, where is ABSENT or where)
-    empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))
-    if initial is ABSENT and np.any(value(empty)):
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=4)
-        best = _nan_if(empty, best)
-    return best
-
-
+_MORE = [*_SAMPLES, _given(initial=2.0), _given(axis=0, dtype=np.float64)]
+_skipping("nansum", np.sum, 0.0, _MORE)
+_skipping("nanprod", np.prod, 1.0, _MORE)
+_skipping("nancumsum", np.cumsum, 0.0, [*RUNNING, given([1.0, np.nan, 2.0])])
+_skipping("nancumprod", np.cumprod, 1.0, [*RUNNING, given([1.0, np.nan, 2.0])])
 _EXTREMES = [
     *RANKED,
     _given(),
@@ -72,16 +60,23 @@ _EXTREMES = [
 ]
 
 
-@implements(np.nanmax, _EXTREMES)
-def nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
-    """`np.nanmax`; ties share the derivative evenly, and at NaN entries it is zero."""
-    return _extreme(max_, -np.inf, a, axis, keepdims, initial, where)
+def _extreme(name: str, of_all: Any, fill: float) -> None:
+    def function(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
+        a = lift(a)
+        filled, chosen = _filled(a, fill) if a.dtype.kind in "fc" else (a, np.ones(a.shape, bool))
+        best = of_all(filled, axis, None, keepdims, initial, where is ABSENT or where)
+        empty = ~np.any(chosen, axis=axis, keepdims=kept(keepdims))
+        if initial is ABSENT and np.any(value(empty)):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
+            best = _nan_if(empty, best)
+        return best
+
+    function.__doc__ = f"`np.{name}`; ties share the derivative evenly, and at NaN entries it is zero."
+    implements(getattr(np, name), _EXTREMES, name=name)(function)
 
 
-@implements(np.nanmin, _EXTREMES)
-def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = ABSENT, initial: Any = ABSENT, where: Any = True) -> Any:
-    """`np.nanmin`; ties share the derivative evenly, and at NaN entries it is zero."""
-    return _extreme(min_, np.inf, a, axis, keepdims, initial, where)
+_extreme("nanmax", max_, -np.inf)
+_extreme("nanmin", min_, np.inf)
 
 
 def _nan_if(empty: Any, x: Any) -> Any:
@@ -91,7 +86,7 @@ def _nan_if(empty: Any, x: Any) -> Any:
 @implements(np.nanmean, [*_SAMPLES, _given(axis=0, dtype=np.float64)])
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = ABSENT, *, where: Any = True) -> Any:
     """`np.nanmean`; the derivative at NaN entries is zero."""
-    filled, chosen = _filled(as_float(_inexact(a, dtype), dtype), where, 0.0)
+    filled, chosen = _filled(as_float(_inexact(a, dtype), dtype), 0.0, where)
     n = np.sum(chosen, axis=axis, keepdims=kept(keepdims))
     average = np.sum(filled, axis=axis, keepdims=kept(keepdims)) / np.maximum(n, 1).astype(filled.real.dtype)
     if np.any(value(n) == 0):
@@ -108,7 +103,7 @@ def _variance(a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: A
         mean = nanmean(a.astype(dtype), axis, keepdims=True, where=where)
     elif mean is ABSENT:
         a = as_float(a, dtype)
-    filled, chosen = _filled(as_float(a), where, 0.0)
+    filled, chosen = _filled(as_float(a), 0.0, where)
     mean = None if mean is ABSENT else lift(mean).astype(filled.dtype)
     total, n = squares(filled, axis, kept(keepdims), chosen, mean)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import handle
 from functrace.ops.create import common_dtype, lift, typed
@@ -27,6 +26,7 @@ _steady("polyint", [_C, one(3, m=2, k=[1.0, 2.0])])
 _steady("polyder", [_C, one(4, m=2)])
 _steady("polyadd", [_PAIR, _UNEQUAL])
 _steady("polysub", [_PAIR, _UNEQUAL])
+_steady("polyval", [each((3,), (2,)), each((1,), (2, 2)), each((4,), ())])
 _steady(
     "polyfit",
     [
@@ -96,18 +96,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if N == 0 or not x.shape[0]:
         return np.zeros((x.shape[0], x.shape[0] if N is None else N), columns[0].dtype)
     return np.stack(columns if increasing else columns[::-1], axis=1)
-
-
-@implements(np.polyval, [each((3,), (2,)), each((1,), (2, 2)), each((4,), ())])
-def polyval(p: Any, x: Any) -> Any:
-    """`np.polyval`, by Horner's rule."""
-    if isinstance(x, np.poly1d):
-        raise errors.UnsupportedError("polyval: a polynomial of a polynomial needs plain coefficients.")
-    p, x = lift(getattr(p, "coeffs", p)), lift(x)
-    y: Any = np.zeros(x.shape, x.dtype)[()]
-    for k in range(p.shape[0]):
-        y = y * x + p[k]
-    return y
 
 
 _WEIGHTED = Sample(lambda rng: (apart((5, 2))(rng)[0], 3, None, None, rng.random(5)), wrt=(4,))

@@ -50,7 +50,7 @@ _globals: dict[int, dict[str, Any]] = {}
 def _other(value: Any, name: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         if hasattr(value, "ndarray"):
-            return NAMESPACE
+            return NAMESPACE if value is np else Namespace(value, ndarray=NAMESPACE.ndarray)
         if hasattr(value, "eigvals"):
             return NAMESPACE.linalg
         return ModuleOf(value.__name__) if value.__name__.startswith("numpy.polynomial") else value
@@ -112,10 +112,12 @@ def later(name: str, find: Callable[[], Callable[..., Any]]) -> Callable[..., An
     return call
 
 
-def steady(numpy: Any, name: str, samples: Sequence[Sample], note: str = "", prefix: str = "") -> None:
+def steady(numpy: Any, name: str, samples: Sequence[Sample], note: str = "", prefix: str = "", synonyms: tuple[Any, ...] = ()) -> None:
     """Declare a function of a module of NumPy's whose own code will do."""
     function = getattr(numpy, name)
-    implements(function, samples, name=prefix + name, note=note)(later(name, lambda: rebased(function)))
+    ours = later(name, lambda: rebased(function))
+    ours.__wrapped__ = function  # type: ignore[attr-defined]  # of which `help` tells the arguments
+    implements((function, *synonyms), samples, name=prefix + name, note=note)(ours)
 
 
 class ModuleOf:

@@ -156,7 +156,7 @@ any_ = _constant_reduction("any", np.any)
 all_ = _constant_reduction("all", np.all)
 
 
-def arg_extreme(fun: Any) -> Any:
+def _arg_extreme(fun: Any) -> Any:
     """The op of `np.argmax`, or of one like it, on `(x, axis, keepdims)`."""
 
     def batch(size: int, _flags: Any, args: Any, params: Any) -> Any:
@@ -170,7 +170,7 @@ def arg_extreme(fun: Any) -> Any:
     return Primitive(name, lambda x, axis, keepdims: fun(x, axis=axis, keepdims=keepdims), arity=1, constant=True, batch=batch).op
 
 
-argmax, argmin = arg_extreme(np.argmax), arg_extreme(np.argmin)
+argmax, argmin, nanargmax, nanargmin = map(_arg_extreme, (np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 
 def _argsort(x: Any, axis: int) -> Any:

@@ -11,7 +11,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import by_position
 from functrace.ops.create import common_dtype, lift, typed
-from functrace.ops.functions import all_axes, on_axis, refuse, reshape, single_axis, with_ones
+from functrace.ops.functions import on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import decided, index, index_set
 from functrace.ops.inplace import view
 from functrace.ops.kinds import spread_batch
@@ -226,24 +226,6 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return result
 
 
-@implements(np.trim_zeros, [given([1.5, 0.5, 2.0], trim=trim) for trim in ("fb", "f", "b")])
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """`np.trim_zeros`; the examples of a batch must agree."""
-    filt = lift(filt)
-    found = np.argwhere(filt)
-    trim = trim.lower()
-    if trim.strip("fb"):
-        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
-    key = [slice(None)] * len(filt.shape)
-    for k in all_axes(axis, len(filt.shape)):
-        if len(found):
-            start, stop = int(found[:, k].min()), int(found[:, k].max()) + 1
-        else:
-            start, stop = filt.shape[k], filt.shape[k] if "f" in trim else 0
-        key[k] = slice(start if "f" in trim else None, stop if "b" in trim else None)
-    return view(filt, tuple(key))
-
-
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
     """`np.unstack`."""
     x = lift(x)
@@ -282,7 +264,11 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     return np.moveaxis(done, range(len(others), len(others) + extra), range(axis, axis + extra))
 
 
-steady(np, "apply_over_axes", [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))])
+for _name, _samples in {
+    "apply_over_axes": [Sample(lambda rng: (np.sum, rng.normal(size=(2, 3, 2)), (0, 2)), wrt=(1,))],
+    "trim_zeros": [given([1.5, 0.5, 2.0], trim=trim) for trim in ("fb", "f", "b")],
+}.items():
+    steady(np, _name, _samples)
 _SLICES, _LARGE = 64, 256  # up to how many places in a window, and from how many windows, slices are the faster way
 
 

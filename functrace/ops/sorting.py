@@ -11,9 +11,10 @@ import numpy as np
 
 from functrace.ops.constants import NAMED, argsort, constant_op
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import concatenate, on_axis, refuse, reshape
+from functrace.ops.functions import on_axis, refuse, reshape
 from functrace.ops.index import index
 from functrace.ops.protocol import as_numbers
+from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 
@@ -61,12 +62,6 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
     return take_along(a, _argpartition(a, params=(as_numbers(kth), axis)), params=(axis,))
 
 
-@implements(np.sort_complex, [_apart(4), _apart(2, 3)])
-def sort_complex(a: Any) -> Any:
-    a = sort(a)
-    return a if a.dtype.kind == "c" else a.astype(np.sort_complex(np.zeros(1, a.dtype)).dtype)
-
-
 # sets: the first of equal elements stands for them all, as np.unique's return_index says
 
 _first = constant_op("unique", lambda a, axis, equal_nan: np.unique(a, True, True, True, axis, equal_nan=equal_nan)[1:], multi=True)
@@ -95,39 +90,19 @@ def unique(
     return (values, *extra) if extra else values
 
 
-@implements(np.unique_values, [_apart(1)])
-def unique_values(x: Any, /) -> Any:
-    """`np.unique_values`, in order: NumPy leaves the order open."""
-    return unique(x, equal_nan=False)
-
-
-def _named(function: Any, *parts: Any) -> Any:
-    """The parts as the named tuple that NumPy's function gives."""
-    return type(function(()))(*parts)
-
-
-@implements(np.unique_counts, [_apart(4)])
-def unique_counts(x: Any, /) -> Any:
-    return _named(np.unique_counts, *unique(x, return_counts=True, equal_nan=False))
-
-
-@implements(np.unique_inverse, [_apart(4)])
-def unique_inverse(x: Any, /) -> Any:
-    return _named(np.unique_inverse, *unique(x, return_inverse=True, equal_nan=False))
-
-
-@implements(np.unique_all, [_apart(4)])
-def unique_all(x: Any, /) -> Any:
-    return _named(np.unique_all, *unique(x, True, True, True, equal_nan=False))
-
-
 _APART = Sample(lambda rng: (np.array([3.0, 1.0, 2.0]), np.array([0.5, 2.5])), wrt=(0, 1))
 _SHARED = Sample(lambda rng: (np.array([3.0, 1.0, 2.0, 1.0]), np.array([1.0, 2.0, 5.0])), wrt=())
 
-
-@implements(np.union1d, [_APART, _SHARED])
-def union1d(ar1: Any, ar2: Any) -> Any:
-    return unique(concatenate([reshape(lift(ar1), -1), reshape(lift(ar2), -1)]))
+for _name, _samples in {
+    "unique_values": [_apart(1)],  # NumPy leaves their order open
+    "unique_counts": [_apart(4)],
+    "unique_inverse": [_apart(4)],
+    "unique_all": [_apart(4)],
+    "sort_complex": [_apart(4), _apart(2, 3)],
+    "union1d": [_APART, _SHARED],
+    "setxor1d": [_APART, _SHARED],
+}.items():
+    steady(np, _name, _samples)
 
 
 @implements(np.intersect1d, [_SHARED, _SHARED._replace(kwargs={"return_indices": True})])
@@ -146,11 +121,3 @@ _common = constant_op("intersect1d", lambda a, b, assume_unique: np.intersect1d(
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     a = reshape(lift(ar1), -1) if assume_unique else unique(ar1)
     return index(a, np.flatnonzero(np.isin(a, ar2, assume_unique=assume_unique, invert=True)))
-
-
-@implements(np.setxor1d, [_APART, _SHARED])
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    a, b = lift(ar1), lift(ar2)
-    both = concatenate([reshape(a, -1), reshape(b, -1)] if assume_unique else [unique(a), unique(b)])
-    values, counts = unique(both, return_counts=True, equal_nan=False)
-    return index(values, np.flatnonzero(counts == 1))

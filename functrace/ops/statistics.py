@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.tracer import Tracer, bare, value
+from functrace.core.tracer import Tracer, bare
 from functrace.ops import reduce as _reduce
-from functrace.ops.arrange import atleast_2d
 from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.elementwise import maximum, minimum
-from functrace.ops.functions import ABSENT, begun, concatenate, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
+from functrace.ops.functions import ABSENT, begun, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.gauge import ratio
 from functrace.ops.kinds import general, negative_axes, stopped
+from functrace.ops.rebased import steady
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, apart, each, given, implements, normal, on, one, reductions
 
@@ -264,8 +262,9 @@ def _weighted(shape: tuple[int, ...], weights: tuple[int, ...], **kwargs: Any) -
     )
 
 
-@implements(
-    np.average,
+steady(
+    np,
+    "average",
     [
         *REDUCED,
         _weighted((2, 3), (2, 3)),
@@ -275,30 +274,6 @@ def _weighted(shape: tuple[int, ...], weights: tuple[int, ...], **kwargs: Any) -
         on(0, returned=True),
     ],
 )
-def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """`np.average`; the weights may be traced too."""
-    a = lift(a)
-    keepdims = kept(keepdims)
-    axes = None if axis is None else normalize_axis_tuple(axis, len(a.shape), "axis")
-    if weights is None:
-        out = mean(a, axes, keepdims=keepdims)
-        scale = out.dtype.type(count_of(a.shape, axes))
-    else:
-        w = lift(weights)
-        dtype = np.result_type(a.dtype, w.dtype, *((np.float64,) if a.dtype.kind in "bui" else ()))
-        if w.shape != a.shape:
-            if axes is None:
-                raise TypeError("Axis must be specified when shapes of a and weights differ.")
-            if w.shape != tuple(a.shape[k] for k in axes):
-                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-            w = transpose(w, tuple(np.argsort(axes)))
-            w = reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
-        w, a = (typed(x, dtype) for x in (w, a))
-        scale = np.sum(np.broadcast_to(w, a.shape), axis=axes, keepdims=keepdims)
-        if np.any(value(scale == 0)):
-            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-        out = np.sum(a * w, axis=axes, keepdims=keepdims) / scale
-    return (out, np.broadcast_to(scale, out.shape) if np.shape(scale) != out.shape else scale) if returned else out
 
 
 def _bounds(**kwargs: Any) -> Sample:
@@ -336,17 +311,9 @@ def clip(
 _SIDES: Any = (maximum, max, "min"), (minimum, min, "max")
 
 
-_TURNED = np.lib.NumpyVersion(np.__version__) >= "2.2.0"  # a single row that holds the variables was taken for a variable before
-
-
-def _rows(x: Any, rowvar: bool, dtype: Any, turned: bool) -> Any:
-    flat = len(x.shape) == 1
-    x = atleast_2d(x).astype(dtype)
-    return transpose(x) if not rowvar and not flat and (turned or x.shape[0] != 1) else x
-
-
-@implements(
-    np.cov,
+steady(
+    np,
+    "cov",
     [
         one(3, 5),
         one(3, 5, rowvar=False, bias=True),
@@ -357,63 +324,12 @@ def _rows(x: Any, rowvar: bool, dtype: Any, turned: bool) -> Any:
         one(3, 5, aweights=np.array([0.5, 0.0, 2.0, 1.0, 0.3])),
     ],
 )
-def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None, aweights: Any = None, *,
-    dtype: Any = None,
-) -> Any:  # fmt: skip
-    """`np.cov`; the analytic weights may be traced too."""
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
-    m = lift(m)
-    if len(m.shape) > 2:
-        raise ValueError("m has more than 2 dimensions")
-    y = None if y is None else lift(y)
-    if dtype is None:
-        dtype = np.result_type(m.dtype, np.float64, *(() if y is None else (y.dtype,)))
-    x = _rows(m, rowvar, dtype, _TURNED)
-    if y is not None:
-        if len(y.shape) > 2:
-            raise ValueError("y has more than 2 dimensions")
-        x = concatenate([x, _rows(y, rowvar, dtype, False)], 0)
-    ddof = ddof if ddof is not None else 0 if bias else 1
-    w = _weights(fweights, aweights, x.shape[1])
-    if w is None:
-        centre, total = mean(x, 1), x.shape[1]
-    else:
-        centre, total = average(x, 1, w), np.sum(w)
-    if ddof == 0 or aweights is None:
-        factor = total - ddof
-    else:
-        factor = total - ddof * np.sum(w * lift(aweights).astype(float)) / total
-    empty = value(factor <= 0)
-    if np.ndim(empty) == 0 and empty:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
-        factor = 0.0
-    x = x - centre[:, None]
-    weighted = x if w is None else x * w
-    c = np.matmul(x, np.conjugate(transpose(weighted)))
-    c = c * np.true_divide(1, factor).astype(c.real.dtype)
-    return np.squeeze(c)
-
-
-def _weights(fweights: Any, aweights: Any, n: int) -> Any:
-    for name, w in (("fweights", fweights), ("aweights", aweights)):
-        if w is None:
-            continue
-        if np.ndim(w) > 1:
-            raise RuntimeError(f"cannot handle multidimensional {name}")
-        if np.shape(w)[0] != n:
-            raise RuntimeError(f"incompatible numbers of samples and {name}")
-        if np.any(value(lift(w) < 0)):
-            raise ValueError(f"{name} cannot be negative")
-    parts = [lift(w).astype(float) for w in (fweights, aweights) if w is not None]
-    return None if not parts else parts[0] if len(parts) == 1 else parts[0] * parts[1]
 
 
 @implements(np.corrcoef, [one(3, 5), one(5, 3, rowvar=False), each((5,), (5,))])
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """`np.corrcoef`; rounding is not clipped to [-1, 1], which would cut the derivative."""
-    c = cov(x, y, rowvar, dtype=dtype)
+    c = np.cov(x, y, rowvar, dtype=dtype)
     if not c.shape:
         return c / c
     deviation = np.sqrt(np.real(np.diagonal(c)))

@@ -210,9 +210,8 @@ def _last_of(found: list[_Event], t: Any, h: Any, within: Any) -> Any:
 
 @_face(note="Radau, BDF and LSODA all by Radau's method; the derivative is that of the steps taken, so it is as accurate as the tolerances")
 def solve_ivp(
-    fun: Any, t_span: Any, y0: Any, method: Any = "RK45", t_eval: Any = None, dense_output: bool = False, events: Any = None,
-    vectorized: bool = False, args: Any = None, rtol: float = 1e-3, atol: Any = 1e-6, max_step: float = np.inf,
-    first_step: Any = None, **options: Any,
+    fun: Any, t_span: Any, y0: Any, method: Any, t_eval: Any, dense_output: bool, events: Any, vectorized: bool, args: Any,
+    rtol: float = 1e-3, atol: Any = 1e-6, max_step: float = np.inf, first_step: Any = None, **options: Any,
 ) -> Any:  # fmt: skip
     """`scipy.integrate.solve_ivp`; of stiff equations by Radau's method. A batch under `vmap` takes common steps."""
     name = getattr(method, "__name__", method)
@@ -332,12 +331,8 @@ def _plain(f: Any) -> Any:
 
 
 @_face(note="on the mesh that SciPy finds; not under vmap")
-def solve_bvp(
-    fun: Any, bc: Any, x: Any, y: Any, p: Any = None, S: Any = None, fun_jac: Any = None, bc_jac: Any = None, tol: float = 1e-3,
-    max_nodes: int = 1000, verbose: int = 0, bc_tol: Any = None,
-) -> Any:  # fmt: skip
+def solve_bvp(fun: Any, bc: Any, x: Any, y: Any, p: Any, tol: float, max_nodes: int, verbose: int, bc_tol: Any) -> Any:
     """`scipy.integrate.solve_bvp`, differentiated through the equations of the collocation on the mesh that was found."""
-    refuse("solve_bvp", S=(S, None))
     x, y = lift(x) * 1.0, lift(y) * 1.0
     more: Any = {"tol": tol, "max_nodes": max_nodes, "verbose": verbose, "bc_tol": bc_tol}
     ends = _plain(lambda: (x, y, p))()
@@ -370,20 +365,10 @@ def solve_bvp(
 
 @_face(note="by DOP853 with the same tolerances; of stiff equations use solve_ivp")
 def odeint(
-    func: Any, y0: Any, t: Any, args: Any = (), Dfun: Any = None, col_deriv: int = 0, full_output: int = 0, ml: Any = None,
-    mu: Any = None, rtol: Any = None, atol: Any = None, tcrit: Any = None, *_steps: Any, tfirst: bool = False, **_more: Any,
+    func: Any, y0: Any, t: Any, args: Any, full_output: int, rtol: Any, atol: Any, tcrit: Any, tfirst: bool, **_steps: Any,
 ) -> Any:  # fmt: skip
-    refuse("odeint", full_output=(full_output or None, None), tcrit=(tcrit, None))
+    refuse("odeint", full_output=(full_output, False), tcrit=(tcrit, None))
     t = lift(t)
     f: Any = (lambda s, y: func(s, y, *args)) if tfirst else (lambda s, y: func(y, s, *args))
-    tolerance = 1.49012e-8
-    y = solve_ivp.__wrapped__(
-        f,
-        (t[0], t[-1]),
-        np.atleast_1d(lift(y0)),
-        "DOP853",
-        t,
-        rtol=tolerance if rtol is None else rtol,
-        atol=tolerance if atol is None else atol,
-    ).y
-    return np.swapaxes(y, -1, -2)
+    tolerances = {k: 1.49012e-8 if v is None else v for k, v in (("rtol", rtol), ("atol", atol))}
+    return np.swapaxes(solve_ivp(f, (t[0], t[-1]), np.atleast_1d(lift(y0)), "DOP853", t, **tolerances).y, -1, -2)

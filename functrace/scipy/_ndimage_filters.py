@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +17,8 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, found, one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import along, choice, declarer, only_first, root
+from functrace.scipy._shared import along, choice, named, only_first, root
 from functrace.scipy._signal_products import flip, product
-
-_declared = declarer(_scipy)
-
 
 _MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
 _pad: Any = found("pad").function  # of a traced `cval` too
@@ -67,11 +65,12 @@ def _along(name: str, x: Any, axis: int, mode: str, cval: Any, reach: int, given
     return out + cval * own(np.zeros(x.shape, x.dtype), axis=axis, mode=mode, cval=1.0, **given)
 
 
-def _no_output(name: str, output: Any) -> None:
-    refuse(name, output=(output, None))
+def of_image(name: str, *samples: Sample, whole: bool = False, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`named` of a function of an image, which has floats unless `whole` numbers are as good."""
+    return named(_scipy, name, *samples, read=lift if whole else functools.partial(_floats, name), **more)
 
 
-def image(name: str, input: Any) -> Any:
+def _floats(name: str, input: Any) -> Any:
     """An image of floats. Of another SciPy's result is rounded to whole numbers."""
     x = lift(input)
     if x.dtype.kind not in "fc":
@@ -82,39 +81,30 @@ def image(name: str, input: Any) -> Any:
     return x
 
 
-@_declared(
+@of_image(
     "gaussian_filter1d",
     *(one(2, 6, sigma=1.2, mode=m) for m in _MODES),
     one(6, 2, sigma=0.8, axis=0, order=1),
     one(5, sigma=0.8, mode="constant", cval=2.0),
 )
-def gaussian_filter1d(
-    input: Any, sigma: Any, axis: int = -1, order: int = 0, output: Any = None, mode: str = "reflect", cval: Any = 0.0,
-    truncate: float = 4.0, *, radius: Any = None,
-) -> Any:  # fmt: skip
-    _no_output("gaussian_filter1d", output)
+def gaussian_filter1d(x: Any, sigma: Any, axis: int, order: int, mode: str, cval: Any, truncate: float, radius: Any) -> Any:
     only_first("gaussian_filter1d", sigma, truncate)
-    named = {"sigma": sigma, "order": order, "truncate": truncate, "radius": radius}
+    kernel = {"sigma": sigma, "order": order, "truncate": truncate, "radius": radius}
     reach = int(truncate * sigma + 0.5) if radius is None else radius
-    return _along("gaussian_filter1d", image("gaussian_filter1d", input), axis, mode, cval, reach, named, sign=-1 if order % 2 else 1)
+    return _along("gaussian_filter1d", x, axis, mode, cval, reach, kernel, sign=-1 if order % 2 else 1)
 
 
-@_declared("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
-def uniform_filter1d(
-    input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
-) -> Any:
-    _no_output("uniform_filter1d", output)
+@of_image("uniform_filter1d", one(2, 6, size=3), one(6, 2, size=4, axis=0, mode="wrap", origin=1))
+def uniform_filter1d(x: Any, size: int, axis: int, mode: str, cval: Any, origin: int) -> Any:
     mirrored = None if size % 2 == 1 and not origin else {"origin": -origin - (size + 1) % 2}
-    named = {"size": size, "origin": origin}
-    return _along("uniform_filter1d", image("uniform_filter1d", input), axis, mode, cval, size // 2 + abs(origin), named, mirrored)
+    kernel = {"size": size, "origin": origin}
+    return _along("uniform_filter1d", x, axis, mode, cval, size // 2 + abs(origin), kernel, mirrored)
 
 
-@_declared("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2))
-def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
+@of_image("spline_filter1d", *(one(2, 6, mode=m) for m in ("mirror", "reflect", "grid-wrap")), one(6, 2, axis=0, order=2), whole=True)
+def spline_filter1d(x: Any, order: int, axis: int, mode: str) -> Any:
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
-    refuse("spline_filter1d", output=(output, np.float64))
-    x = lift(input)
     x = x.astype(np.complex128 if x.dtype.kind == "c" else float)
     f: Any = lambda y, k: _scipy.spline_filter1d(y, order, k, y.dtype, mode)
 
@@ -131,27 +121,20 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
     return along(x, axis, f, f if mode in ("reflect", "grid-mirror", "nearest", "grid-wrap") else mirrored)
 
 
-@_declared("spline_filter", one(4, 5), one(4, 5, order=2, mode="reflect"))
-def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
-    refuse("spline_filter", output=(output, np.float64))
-    x = lift(input)
+@of_image("spline_filter", one(4, 5), one(4, 5, order=2, mode="reflect"), whole=True)
+def spline_filter(x: Any, order: int, mode: str) -> Any:
     for axis in range(x.ndim):
         x = spline_filter1d(x, order, axis, mode=mode)
     return x
 
 
-@_declared(
+@of_image(
     "gaussian_filter",
     *(one(4, 5, sigma=0.9, mode=m) for m in _MODES),
     one(4, 5, sigma=(0.8, 1.1), order=(0, 1)),
     one(4, 5, sigma=0.8, axes=(1,)),
 )
-def gaussian_filter(
-    input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, truncate: float = 4.0, *,
-    radius: Any = None, axes: Any = None,
-) -> Any:  # fmt: skip
-    _no_output("gaussian_filter", output)
-    x = image("gaussian_filter", input)
+def gaussian_filter(x: Any, sigma: Any, order: Any, mode: Any, cval: Any, truncate: float, radius: Any, axes: Any = None) -> Any:
     axes = _all_axes(x, axes)
     for axis, s, n, m, r in zip(axes, *(_each(v, axes) for v in (sigma, order, mode, radius))):
         if s > 1e-15:
@@ -159,12 +142,8 @@ def gaussian_filter(
     return x
 
 
-@_declared("uniform_filter", *(one(4, 5, mode=m) for m in _MODES), one(4, 5, size=(2, 3)))
-def uniform_filter(
-    input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
-    _no_output("uniform_filter", output)
-    x = image("uniform_filter", input)
+@of_image("uniform_filter", *(one(4, 5, mode=m) for m in _MODES), one(4, 5, size=(2, 3)))
+def uniform_filter(x: Any, size: Any, mode: Any, cval: Any, origin: Any, axes: Any = None) -> Any:
     axes = _all_axes(x, axes)
     for axis, n, m, o in zip(axes, *(_each(v, axes) for v in (size, mode, origin))):
         x = uniform_filter1d(x, int(n), axis, None, m, cval, o) if n > 1 else x
@@ -172,9 +151,7 @@ def uniform_filter(
 
 
 def _edge_filter(name: str, smooth: list[float]) -> Any:
-    def function(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-        _no_output(name, output)
-        x = image(name, input)
+    def function(x: Any, axis: int, mode: Any, cval: Any) -> Any:
         axis = normalize_axis_index(axis, x.ndim)
         modes = _each(mode, range(x.ndim))
         out = _along("correlate1d", x, axis, modes[axis], cval, 1, {"weights": [-1, 0, 1]}, sign=-1)
@@ -182,7 +159,7 @@ def _edge_filter(name: str, smooth: list[float]) -> Any:
             out = out if k == axis else _along("correlate1d", out, k, modes[k], cval, 1, {"weights": smooth})
         return out
 
-    return _declared(name, *(one(4, 5, mode=m) for m in _MODES), one(4, 5, axis=0))(function)
+    return of_image(name, *(one(4, 5, mode=m) for m in _MODES), one(4, 5, axis=0))(function)
 
 
 sobel, prewitt = _edge_filter("sobel", [1, 2, 1]), _edge_filter("prewitt", [1, 1, 1])
@@ -193,29 +170,19 @@ def _over_axes(x: Any, mode: Any, axes: Any, part: Callable[[int, str], Any]) ->
     return sum((part(k, m) for k, m in zip(axes, _each(mode, axes))), 0 * x)
 
 
-@_declared("laplace", *(one(4, 5, mode=m) for m in _MODES))
-def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
-    _no_output("laplace", output)
-    x = image("laplace", input)
+@of_image("laplace", *(one(4, 5, mode=m) for m in _MODES))
+def laplace(x: Any, mode: Any, cval: Any, axes: Any = None) -> Any:
     return _over_axes(x, mode, axes, lambda k, m: _along("correlate1d", x, k, m, cval, 1, {"weights": [1, -2, 1]}))
 
 
-@_declared("gaussian_laplace", one(4, 5, sigma=0.9))
-def gaussian_laplace(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
-) -> Any:
-    refuse("gaussian_laplace", output=(output, None), axes=(axes, None))
-    x = image("gaussian_laplace", input)
-    return _over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 2, 0), None, m, cval, **kwargs))
+@of_image("gaussian_laplace", one(4, 5, sigma=0.9))
+def gaussian_laplace(x: Any, sigma: Any, mode: Any, cval: Any, kwargs: dict[str, Any]) -> Any:
+    return _over_axes(x, mode, None, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 2, 0), None, m, cval, **kwargs))
 
 
-@_declared("gaussian_gradient_magnitude", one(4, 5, sigma=0.9))
-def gaussian_gradient_magnitude(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
-) -> Any:
-    refuse("gaussian_gradient_magnitude", output=(output, None), axes=(axes, None))
-    x = image("gaussian_gradient_magnitude", input)
-    return root(_over_axes(x, mode, axes, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
+@of_image("gaussian_gradient_magnitude", one(4, 5, sigma=0.9))
+def gaussian_gradient_magnitude(x: Any, sigma: Any, mode: Any, cval: Any, kwargs: dict[str, Any]) -> Any:
+    return root(_over_axes(x, mode, None, lambda k, m: gaussian_filter(x, sigma, _on(x, k, 1, 0), None, m, cval, **kwargs) ** 2))
 
 
 # filters with a kernel or a window
@@ -248,24 +215,18 @@ _KERNELS = [
 ]
 
 
-@_declared("correlate", *_KERNELS)
-def correlate(
-    input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
+@of_image("correlate", *_KERNELS)
+def correlate(x: Any, weights: Any, mode: Any, cval: Any, origin: Any) -> Any:
     """`scipy.ndimage.correlate`; the weights may be traced too."""
-    refuse("correlate", output=(output, None), axes=(axes, None))
-    return _correlated(image("correlate", input), as_float(weights), mode, cval, origin)
+    return _correlated(x, as_float(weights), mode, cval, origin)
 
 
-@_declared("convolve", *_KERNELS)
-def convolve(
-    input: Any, weights: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
+@of_image("convolve", *_KERNELS)
+def convolve(x: Any, weights: Any, mode: Any, cval: Any, origin: Any) -> Any:
     """`scipy.ndimage.convolve`; the weights may be traced too."""
-    refuse("convolve", output=(output, None), axes=(axes, None))
     w = as_float(weights)
     origins = [-int(o) - (1 - n % 2) for o, n in zip(_each(origin, w.shape), w.shape)]
-    return _correlated(image("convolve", input), flip(w), mode, cval, origins)
+    return _correlated(x, flip(w), mode, cval, origins)
 
 
 def _on(x: Any, axis: int, value: Any, elsewhere: int) -> list[Any]:
@@ -273,18 +234,16 @@ def _on(x: Any, axis: int, value: Any, elsewhere: int) -> list[Any]:
     return [value if k == normalize_axis_index(axis, x.ndim) else elsewhere for k in range(x.ndim)]
 
 
-def _line(function: Callable[..., Any]) -> Callable[..., Any]:
-    def along_axis(
-        input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
-    ) -> Any:
-        x, w = lift(input), as_float(weights)
-        return function(x, np.reshape(w, _on(x, axis, w.shape[0], 1)), output, mode, cval, _on(x, axis, origin, 0))
+def _line(name: str, function: Callable[..., Any]) -> None:
+    def along_axis(x: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
+        w = as_float(weights)
+        return function(x, np.reshape(w, _on(x, axis, w.shape[0], 1)), None, mode, cval, _on(x, axis, origin, 0))
 
-    return along_axis
+    of_image(name, each((2, 5), (3,)), each((5, 2), (2,), axis=0, mode="wrap"))(along_axis)
 
 
-for _name, _function in (("correlate1d", correlate), ("convolve1d", convolve)):
-    _declared(_name, each((2, 5), (3,)), each((5, 2), (2,), axis=0, mode="wrap"))(_line(_function))
+_line("correlate1d", correlate)
+_line("convolve1d", convolve)
 
 
 def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any) -> Any:
@@ -306,25 +265,14 @@ _VALID = Sample(_SPREAD.args, {"size": (2, 3), "mode": "constant", "cval": 3.55,
 
 
 def _window_filter(name: str, pick: Callable[..., Any], *samples: Sample) -> Any:
-    """A filter that picks from each window; `pick(windows, parameter)`."""
-    first = {"rank_filter": "rank", "percentile_filter": "percentile"}.get(name)
+    """A filter that picks from each window; `pick(windows)`, or `pick(windows, parameter)`."""
 
-    def function(
-        input: Any, *args: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
-        origin: Any = 0, axes: Any = None, **more: Any,
-    ) -> Any:  # fmt: skip
-        refuse(name, output=(output, None), axes=(axes, None))
-        parameter = None
-        if first:
-            parameter, args = (more.pop(first), args) if first in more else (args[0], args[1:])
-        if len(args) > 2 or more:
-            raise TypeError(f"{name}: pass all after size and footprint by keyword; unknown: {sorted(more)}")
-        size, footprint = (*args, *(size, footprint)[len(args) :])
+    def function(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, rank: Any = None, percentile: Any = None) -> Any:
         if size is None and footprint is None:
             raise RuntimeError("no footprint or filter size provided")
-        return pick(_windows(lift(input), size, footprint, mode, cval, origin), parameter)
+        return pick(_windows(x, size, footprint, mode, cval, origin), *(v for v in (rank, percentile) if v is not None))
 
-    return _declared(name, *(samples or (_SPREAD, _CROSS, _VALID)))(function)
+    return of_image(name, *(samples or (_SPREAD, _CROSS, _VALID)), whole=True)(function)
 
 
 def _ranked(windows: Any, rank: int) -> Any:
@@ -337,9 +285,9 @@ def _percentile(windows: Any, percentile: float) -> Any:
     return _ranked(windows, n - 1 if percentile == 100 else int(n * percentile / 100.0))
 
 
-maximum_filter = _window_filter("maximum_filter", lambda w, _: np.max(w, axis=-1))
-minimum_filter = _window_filter("minimum_filter", lambda w, _: np.min(w, axis=-1))
-median_filter = _window_filter("median_filter", lambda w, _: _ranked(w, w.shape[-1] // 2))
+maximum_filter = _window_filter("maximum_filter", lambda w: np.max(w, axis=-1))
+minimum_filter = _window_filter("minimum_filter", lambda w: np.min(w, axis=-1))
+median_filter = _window_filter("median_filter", lambda w: _ranked(w, w.shape[-1] // 2))
 rank_filter = _window_filter(
     "rank_filter", _ranked, Sample(_SPREAD.args, {"rank": 2, "size": 3}), Sample(_SPREAD.args, {"rank": -2, "size": 3})
 )
@@ -347,12 +295,10 @@ percentile_filter = _window_filter("percentile_filter", _percentile, Sample(_SPR
 
 
 def _extreme_along(name: str, pick: Callable[..., Any]) -> None:
-    def function(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
-        _no_output(name, output)
-        x = lift(input)
+    def function(x: Any, size: int, axis: int, mode: str, cval: Any, origin: int) -> Any:
         return pick(_windows(x, _on(x, axis, size, 1), None, mode, cval, _on(x, axis, origin, 0)), axis=-1)
 
-    _declared(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}))(function)
+    of_image(name, _SPREAD, Sample(_SPREAD.args, {"size": 2, "axis": 0, "mode": "nearest"}), whole=True)(function)
 
 
 _extreme_along("maximum_filter1d", np.max)

@@ -13,9 +13,10 @@ from numpy.lib.array_utils import normalize_axis_index
 from functrace import errors
 from functrace.core.reverse import fit
 from functrace.ops.create import lift, number
+from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
-from functrace.scipy import refuse
+from functrace.scipy import refuse as refuse_names
 
 Declarer = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
 
@@ -34,20 +35,41 @@ def declarer(module: Any) -> Declarer:
     return declared
 
 
-def named(module: Any, name: str, *samples: Sample) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for a function that is given all arguments by SciPy's names, those that were left out as SciPy has them."""
-    signature = inspect.signature(getattr(module, name))
+def taking(name: str, own: Any, function: Callable[..., Any], read: Any = None) -> Callable[..., Any]:
+    """A function of the arguments of SciPy's that gives ours those that it takes, by SciPy's names, and where they were left out as SciPy
+    has them. The others are refused, unless they are as SciPy has them or change no result. With `read` the first comes by position, as
+    that makes it.
+    """
+    signature, known = inspect.signature(own), inspect.signature(function).parameters
+    every = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    open_ended = [p.name for p in signature.parameters.values() if every and p.kind is p.VAR_KEYWORD]
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = bound(name, signature, args, kwargs)
-            given.apply_defaults()
-            return function(**given.arguments)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound_ = bound(name, signature, args, kwargs)
+        bound_.apply_defaults()
+        given = bound_.arguments
+        for k in open_ended:
+            given |= given.pop(k)
+        first = [read(given.pop(next(iter(given))))] if read else []
+        taken = {k: given.pop(k) for k in [*given] if every or k in known}
+        refuse(
+            name,
+            **{k: (v, signature.parameters[k].default) for k, v in given.items() if k not in _HARMLESS},
+        )
+        return function(*first, **taken)
 
-        call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
-        return declarer(module)(name, *samples)(call)
+    call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
+    return call
 
-    return enter
+
+_HARMLESS = (  # the derivatives that a solver needs are found here
+    "Dfun bc_jac fprime fprime2 fun_jac hess hessp jac check_finite complex_func disp overwrite_x sum_check workers x1"
+).split()
+
+
+def named(module: Any, name: str, *samples: Sample, read: Any = None, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for a function that is given its arguments as `taking` does."""
+    return lambda function: declarer(module)(name, *samples, **more)(taking(name, getattr(module, name), function, read))
 
 
 def bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
@@ -66,7 +88,7 @@ def by_name(reasons: dict[str, str], among: Sequence[str] = ()) -> dict[str, str
 
 def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of our twin of SciPy's module: what is declared; what is refused, with its reason; SciPy's own else."""
-    raising = refuse(module, refused)
+    raising = refuse_names(module, refused)
 
     def find(name: str) -> Any:
         path = f"{module.__name__}.{name}"

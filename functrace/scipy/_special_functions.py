@@ -27,15 +27,16 @@ _declared = declarer(s)
 # log of a sum of exponentials, axes counted from the end and kept
 def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     if b is None and a.size and a.dtype in (np.float32, np.float64):  # as SciPy does it, which takes ten times as long on a few numbers
-        top = np.max(a, axis=axes, keepdims=True)
+        top = np.maximum.reduce(a, axis=axes, keepdims=True)
         tied = a == top
+        ties = np.add.reduce(tied, axis=axes, keepdims=True, dtype=a.dtype)
         if np.isfinite(top).all():
             rest = np.exp(a - top)
             rest -= tied
         else:
             rest = np.exp(np.subtract(a, top, where=~tied, out=np.full(a.shape, -np.inf, a.dtype)))
-        ties = np.maximum(np.sum(tied, axis=axes, keepdims=True, dtype=a.dtype), 1)
-        return np.log1p(np.sum(rest, axis=axes, keepdims=True) / ties) + np.log(ties) + top
+            ties = np.maximum(ties, 1)
+        return np.log1p(np.add.reduce(rest, axis=axes, keepdims=True) / ties) + np.log(ties) + top
     signed = b is not None and a.dtype.kind != "c"
     out = s.logsumexp(a, axis=axes, b=b, keepdims=True, return_sign=signed)
     return np.reshape(out[0] if signed else out, [1 if k - a.ndim in axes else n for k, n in enumerate(a.shape)])
@@ -91,6 +92,8 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     axes = negative_axes(axis, a.ndim)
     axes = axes if isinstance(axes, tuple) else (axes,)
     out = _logsumexp(a, b, axes)
+    if b is None and not return_sign:
+        return out if keepdims else number(np.squeeze(out, axis=axes))
     sign = np.ones(out.shape, out.dtype)
     if a.dtype.kind == "c" and return_sign:
         out, sign = np.real(out), np.exp(1j * np.imag(out))

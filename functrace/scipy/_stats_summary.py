@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -30,9 +31,11 @@ def _several(*kwargs: dict[str, Any]) -> list[Sample]:
     return [_positive(5), _positive(3, 4), *(_positive(3, 4, **kw) for kw in kwargs)]
 
 
-def _plain(x: Any, axis: Any, name: str, nan_policy: str = "propagate") -> tuple[Any, Any]:
+_named = functools.partial(named, _scipy)
+
+
+def _plain(x: Any, axis: Any) -> tuple[Any, Any]:
     """The sample, with one axis for several, flat if `axis` is None, and the axis."""
-    refuse(name, nan_policy=(nan_policy, "propagate"))
     x = as_float(x)
     if axis is None:
         return np.reshape(x, -1), 0
@@ -56,38 +59,35 @@ def _summary(name: str, *samples: Sample, data: str = "") -> Callable[[Callable[
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(**rest: Any) -> Any:
-            a, axis, policy, keepdims = (rest.pop(key, default) for key, default in ((first, None), *_COMMON))
-            x, over = _plain(a, axis, name, policy)
+            refuse(name, nan_policy=(rest.pop("nan_policy", "propagate"), "propagate"))
+            a, axis, keepdims = rest.pop(first), rest.pop("axis", None), rest.pop("keepdims", False)
+            x, over = _plain(a, axis)
             return _kept(lift(a), function(x, over, **rest), axis, keepdims)
 
         call.__doc__ = function.__doc__
-        return named(_scipy, name, *samples)(call)
+        return _named(name, *samples)(call)
 
     return enter
 
 
-_COMMON = (("axis", None), ("nan_policy", "propagate"), ("keepdims", False))
+def _central(x: Any, order: int, axis: Any) -> Any:
+    return np.mean((x - np.mean(x, axis=axis, keepdims=True)) ** order, axis=axis)
 
 
-def _central(x: Any, order: int, axis: Any, keepdims: bool = False) -> Any:
-    return np.mean((x - np.mean(x, axis=axis, keepdims=True)) ** order, axis=axis, keepdims=keepdims)
+@_named("zscore", *_several({"axis": 1}, {"axis": None}, {"ddof": 1}))
+def zscore(a: Any, axis: Any, ddof: int) -> Any:
+    return zmap(a, a, axis, ddof)
 
 
-@_declared("zscore", *_several({"axis": 1}, {"axis": None}, {"ddof": 1}))
-def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    return zmap(a, a, axis, ddof, nan_policy)
-
-
-@_declared("zmap", each((3,), (5,)), each((2, 3), (2, 4), axis=1, ddof=1))
-def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    refuse("zmap", nan_policy=(nan_policy, "propagate"))
+@_named("zmap", each((3,), (5,)), each((2, 3), (2, 4), axis=1, ddof=1))
+def zmap(scores: Any, compare: Any, axis: Any, ddof: int) -> Any:
     x = as_float(compare)
     return (as_float(scores) - np.mean(x, axis=axis, keepdims=True)) / np.std(x, axis=axis, ddof=ddof, keepdims=True)
 
 
-@_declared("gzscore", *_several({"axis": 1}))
-def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    return zscore(np.log(as_float(a)), axis, ddof, nan_policy)
+@_named("gzscore", *_several({"axis": 1}))
+def gzscore(a: Any, axis: Any, ddof: int) -> Any:
+    return zscore(np.log(as_float(a)), axis, ddof)
 
 
 @_summary("moment", *(one(3, 4, order=k) for k in (1, 2, 3, 4)), _positive(5, order=3, center=0.3))
@@ -117,11 +117,8 @@ def kurtosis(x: Any, axis: int, fisher: bool, bias: bool) -> Any:
     return out - 3 if fisher else out
 
 
-def _mean_of(name: str, forward: Any, backward: Any) -> Callable[..., Any]:
-    def mean(
-        a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
-    ) -> Any:  # fmt: skip
-        refuse(name, dtype=(dtype, None), nan_policy=(nan_policy, "propagate"))
+def _mean_of(forward: Any, backward: Any) -> Callable[..., Any]:
+    def mean(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
         average: Any = np.average
         x = as_float(a)
         return backward(average(forward(np.where(x < 0, np.nan, x)), axis=axis, weights=weights, keepdims=keepdims))
@@ -130,19 +127,17 @@ def _mean_of(name: str, forward: Any, backward: Any) -> Callable[..., Any]:
 
 
 _WEIGHTED = {"weights": np.array([1.0, 2.0, 0.5, 1.5]), "axis": 1}
-gmean = _declared("gmean", *_several({"axis": None}, _WEIGHTED))(_mean_of("gmean", np.log, np.exp))
-hmean = _declared("hmean", *_several({"axis": None}, _WEIGHTED))(_mean_of("hmean", lambda x: 1 / x, lambda y: 1 / y))
+_geometric = _mean_of(np.log, np.exp)
+_named("gmean", *_several({"axis": None}, _WEIGHTED))(_geometric)
+_named("hmean", *_several({"axis": None}, _WEIGHTED))(_mean_of(lambda x: 1 / x, lambda y: 1 / y))
 
 
-@_declared("pmean", _positive(5, p=2), _positive(3, 4, p=0), _positive(3, 4, p=-1.5, **_WEIGHTED))
-def pmean(
-    a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
-) -> Any:
-    geometric = np.ndim(p) == 0 and p == 0
-    if geometric:
-        only_first("pmean of order 0", p)
-    mean = gmean if geometric else _mean_of("pmean", lambda x: x**p, lambda y: y ** (1 / p))
-    return mean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
+@_named("pmean", _positive(5, p=2), _positive(3, 4, p=0), _positive(3, 4, p=-1.5, **_WEIGHTED))
+def pmean(a: Any, p: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
+    if np.ndim(p) or p != 0:
+        return _mean_of(lambda x: x**p, lambda y: y ** (1 / p))(a, axis, weights, keepdims)
+    only_first("pmean of order 0", p)
+    return _geometric(a, axis, weights, keepdims)
 
 
 def _standard_error(x: Any, axis: int, ddof: int) -> Any:
@@ -186,18 +181,14 @@ def trim_mean(x: Any, axis: int, proportiontocut: float) -> Any:
     return np.where(np.any(np.isnan(x), axis=0), np.nan, np.mean(x[cut : x.shape[0] - cut], axis=0))
 
 
-@_declared(
+@_named(
     "iqr",
     *(
         Sample(apart(s), kw)
         for s, kw in (((7,), {}), ((3, 6), {"axis": 1}), ((7,), {"rng": (10, 80), "scale": 2.0}), ((7,), {"scale": "normal"}))
     ),
 )
-def iqr(
-    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, nan_policy: str = "propagate", interpolation: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
-    refuse("iqr", nan_policy=(nan_policy, "propagate"))
+def iqr(x: Any, axis: Any, rng: Any, scale: Any, interpolation: str, keepdims: bool) -> Any:
     percentile: Any = np.percentile
     low, high = (percentile(as_float(x), q, axis=axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
     return (high - low) / _of_normal(scale, 1.3489795003921634)
@@ -222,16 +213,16 @@ def median_abs_deviation(x: Any, axis: int, center: Any, scale: Any) -> Any:
     return np.median(np.abs(x - middle), axis=axis) / _of_normal(scale, 0.6744897501960817)
 
 
-@_declared(
+@_named(
     "entropy",
     *_several({"axis": 1, "base": 2.0}),
     Sample(lambda rng: (rng.uniform(0.5, 1, size=4), rng.uniform(0.5, 1, size=4)), wrt=(0, 1)),
 )
-def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def entropy(pk: Any, qk: Any, base: Any, axis: Any, keepdims: bool) -> Any:
     whole = np.broadcast_arrays(lift(pk), *([] if qk is None else [lift(qk)]))
     shares = []
     for k in whole:
-        x, over = _plain(k, axis, "entropy", nan_policy)
+        x, over = _plain(k, axis)
         shares.append(x / np.sum(x, axis=over, keepdims=True))
     out = np.sum(sp.entr(*shares) if qk is None else sp.rel_entr(*shares), axis=over)
     out = out if base is None else out / (math.log(base) if isinstance(base, (int, float)) else np.log(base))
@@ -250,10 +241,9 @@ def _given(name: str, lmbda: Any) -> Any:
     return lmbda
 
 
-@_declared("boxcox", Sample(lambda rng: (rng.uniform(0.5, 2.5, size=6), 0.4), wrt=(0, 1)))
-def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None) -> Any:
+@_named("boxcox", Sample(lambda rng: (rng.uniform(0.5, 2.5, size=6), 0.4), wrt=(0, 1)))
+def boxcox(x: Any, lmbda: Any) -> Any:
     """`scipy.stats.boxcox` with a given `lmbda`."""
-    refuse("boxcox", alpha=(alpha, None))
     return sp.boxcox(as_float(x), _given("boxcox", lmbda))
 
 

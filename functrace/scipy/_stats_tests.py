@@ -14,7 +14,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart
 from functrace.ops.statistics import as_float
 from functrace.scipy._shared import one_of, only_first, root
-from functrace.scipy._stats_summary import _declared, _kept, _plain, _positive, _summary, kstat, kurtosis, skew
+from functrace.scipy._stats_summary import _kept, _named, _plain, _positive, _summary, kstat, kurtosis, skew
 
 
 class Test(NamedTuple):
@@ -22,14 +22,6 @@ class Test(NamedTuple):
 
     statistic: Any
     pvalue: Any
-
-
-_DEFAULTS = {"axis": 0, "equal_var": True, "keepdims": False, "nan_policy": "propagate"}
-
-
-def no_more(name: str, given: dict[str, Any]) -> None:
-    """Raise for keywords of SciPy's that have another value than their default."""
-    refuse(name, **{k: (v, _DEFAULTS.get(k)) for k, v in given.items()})
 
 
 def _symmetric(statistic: Any, below: Any, alternative: str) -> Test:
@@ -65,10 +57,9 @@ def _student(t: Any, df: Any, alternative: str) -> Any:
     return _t_test(*_symmetric(t, lambda t: sp.stdtr(df, t), alternative), np.broadcast_to(df, np.shape(t))[()])
 
 
-@_declared("pearsonr")
-def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
+@_named("pearsonr")
+def pearsonr(x: Any, y: Any, alternative: str, axis: Any) -> Any:
     """`scipy.stats.pearsonr`: statistic and p-value."""
-    refuse("pearsonr", method=(method, None))
     x, y = as_float(x), as_float(y)
     if axis is None:
         x, y, axis = np.reshape(x, -1), np.reshape(y, -1), 0
@@ -98,10 +89,9 @@ class LinregressResult(Line):
 _line = _and_one(LinregressResult, "intercept_stderr")
 
 
-@_declared("linregress")
-def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> Any:
+@_named("linregress")
+def linregress(x: Any, y: Any, alternative: str) -> Any:
     """`scipy.stats.linregress` of two vectors."""
-    no_more("linregress", more)
     x, y = as_float(x), as_float(y)
     if x.ndim != 1 or y.ndim != 1:
         refuse("linregress of arrays that are no vectors", x=(x, None))
@@ -114,21 +104,19 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **more: Any) -> A
     return _line(slope, np.mean(y) - slope * np.mean(x), r, p, stderr, stderr * np.sqrt(xx + np.mean(x) ** 2))
 
 
-@_declared("ttest_1samp")
-def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **more: Any) -> Any:
+@_named("ttest_1samp")
+def ttest_1samp(a: Any, popmean: Any, axis: Any, alternative: str) -> Any:
     """`scipy.stats.ttest_1samp`: statistic and p-value."""
-    no_more("ttest_1samp", more)
-    x, over = _plain(a, axis, "ttest_1samp", nan_policy)
+    x, over = _plain(a, axis)
     n = x.shape[over]
     gap = np.squeeze(np.mean(x, axis=over, keepdims=True) - popmean, over)
     return _student(gap / (np.std(x, axis=over, ddof=1) / math.sqrt(n)), n - 1.0, alternative)
 
 
-@_declared("ttest_rel")
-def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **more: Any) -> Any:
+@_named("ttest_rel")
+def ttest_rel(a: Any, b: Any, axis: Any, alternative: str) -> Any:
     """`scipy.stats.ttest_rel`: statistic and p-value."""
-    no_more("ttest_rel", more)
-    return ttest_1samp(as_float(a) - as_float(b), 0.0, axis, nan_policy, alternative)
+    return ttest_1samp(as_float(a) - as_float(b), 0.0, axis, alternative=alternative)
 
 
 def two_samples(difference: Any, variances: tuple[Any, Any], sizes: tuple[Any, Any], equal_var: bool, alternative: str) -> Any:
@@ -143,24 +131,19 @@ def two_samples(difference: Any, variances: tuple[Any, Any], sizes: tuple[Any, A
     return _student(difference / width, df, alternative)
 
 
-@_declared("ttest_ind")
-def ttest_ind(
-    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", alternative: str = "two-sided",
-    **more: Any,
-) -> Any:  # fmt: skip
+@_named("ttest_ind")
+def ttest_ind(a: Any, b: Any, axis: Any, equal_var: bool, alternative: str) -> Any:
     """`scipy.stats.ttest_ind`: statistic and p-value."""
-    no_more("ttest_ind", {**more, "trim": more.get("trim") or None})
-    (x, over), (y, _) = _plain(a, axis, "ttest_ind", nan_policy), _plain(b, axis, "ttest_ind", nan_policy)
+    (x, over), (y, _) = _plain(a, axis), _plain(b, axis)
     m, n = x.shape[over], y.shape[over]
     u, v = np.var(x, axis=over, ddof=1) / m, np.var(y, axis=over, ddof=1) / n
     return two_samples(np.mean(x, axis=over) - np.mean(y, axis=over), (u, v), (m, n), equal_var, alternative)
 
 
-@_declared("f_oneway")
-def f_oneway(*samples: Any, axis: Any = 0, nan_policy: str = "propagate", **more: Any) -> Any:
+@_named("f_oneway")
+def f_oneway(samples: Any, axis: Any) -> Any:
     """`scipy.stats.f_oneway`: statistic and p-value."""
-    no_more("f_oneway", more)
-    groups, (axis, *_) = zip(*(_plain(s, axis, "f_oneway", nan_policy) for s in samples))
+    groups, (axis, *_) = zip(*(_plain(s, axis) for s in samples))
     sizes = [g.shape[axis] for g in groups]
     n, k = sum(sizes), len(groups)
     means = [np.mean(g, axis=axis) for g in groups]
@@ -174,14 +157,11 @@ def f_oneway(*samples: Any, axis: Any = 0, nan_policy: str = "propagate", **more
 _POWERS = {"pearson": 1, "log-likelihood": 0, "freeman-tukey": -0.5, "mod-log-likelihood": -1, "neyman": -2, "cressie-read": 2 / 3}
 
 
-@_declared("power_divergence")
-def power_divergence(
-    f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, lambda_: Any = None, *, nan_policy: str = "propagate", **more: Any
-) -> Any:
-    """`scipy.stats.power_divergence`: statistic and p-value."""
-    no_more("power_divergence", more)
+@_named("power_divergence")
+def power_divergence(f_obs: Any, f_exp: Any, ddof: Any, axis: Any, lambda_: Any) -> Any:
+    """`scipy.stats.power_divergence`: statistic and p-value; sums are not compared."""
     only_first("power_divergence", lambda_, ddof)
-    obs, over = _plain(f_obs, axis, "power_divergence", nan_policy)
+    obs, over = _plain(f_obs, axis)
     exp = np.mean(obs, axis=over, keepdims=True) if f_exp is None else as_float(f_exp)
     if isinstance(lambda_, str):
         one_of("lambda_", lambda_, *_POWERS)
@@ -198,17 +178,16 @@ def power_divergence(
     return Test(statistic, sp.gammaincc((obs.shape[over] - 1 - np.asarray(ddof)) / 2, statistic / 2))
 
 
-@_declared("chisquare")
-def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, *, sum_check: bool = True, **more: Any) -> Any:
+@_named("chisquare")
+def chisquare(f_obs: Any, f_exp: Any, ddof: Any, axis: Any) -> Any:
     """`scipy.stats.chisquare`: statistic and p-value; sums are not compared."""
-    return power_divergence(f_obs, f_exp, ddof, axis, "pearson", **more)
+    return power_divergence(f_obs, f_exp, ddof, axis, "pearson")
 
 
-@_declared("jarque_bera")
-def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", **more: Any) -> Any:
+@_named("jarque_bera")
+def jarque_bera(x: Any, axis: Any) -> Any:
     """`scipy.stats.jarque_bera`: statistic and p-value."""
-    no_more("jarque_bera", more)
-    a, over = _plain(x, axis, "jarque_bera", nan_policy)
+    a, over = _plain(x, axis)
     s = a.shape[over] / 6 * (skew(a, over) ** 2 + kurtosis(a, over) ** 2 / 4)
     return Test(s, np.exp(-s / 2))
 
@@ -282,9 +261,9 @@ class Description(NamedTuple):
     kurtosis: Any
 
 
-@_declared("describe")
-def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate") -> Description:
-    x, over = _plain(a, axis, "describe", nan_policy)
+@_named("describe")
+def describe(a: Any, axis: Any, ddof: int, bias: bool) -> Description:
+    x, over = _plain(a, axis)
     ends = np.min(x, axis=over), np.max(x, axis=over)
     shape = skew(x, over, bias), kurtosis(x, over, True, bias)
     return Description(x.shape[over], ends, np.mean(x, axis=over), np.var(x, axis=over, ddof=ddof), *shape)
@@ -300,29 +279,24 @@ def kstatvar(x: Any, axis: int, n: int) -> Any:
     return second / m if n == 1 else (2 * m * second**2 + (m - 1) * kstat(x, 4, axis=axis)) / (m * (m + 1))
 
 
-@_declared("pointbiserialr")
-def pointbiserialr(x: Any, y: Any, *, axis: Any = 0, **more: Any) -> Any:
+@_named("pointbiserialr")
+def pointbiserialr(x: Any, y: Any, axis: Any = 0) -> Any:
     """`scipy.stats.pointbiserialr`: `pearsonr`, of two groups that are 0 and 1."""
-    no_more("pointbiserialr", more)
     return pearsonr(x, y, axis=axis)
 
 
-@_declared("ttest_ind_from_stats")
-def ttest_ind_from_stats(
-    mean1: Any, std1: Any, nobs1: Any, mean2: Any, std2: Any, nobs2: Any, equal_var: bool = True, alternative: str = "two-sided"
-) -> Any:
+@_named("ttest_ind_from_stats")
+def ttest_ind_from_stats(mean1: Any, std1: Any, nobs1: Any, mean2: Any, std2: Any, nobs2: Any, equal_var: bool, alternative: str) -> Any:
     """`scipy.stats.ttest_ind_from_stats`: statistic and p-value."""
     m, n = np.asarray(nobs1, float), np.asarray(nobs2, float)
     u, v = as_float(std1) ** 2 / m, as_float(std2) ** 2 / n
     return two_samples(as_float(mean1) - as_float(mean2), (u, v), (m, n), equal_var, alternative)
 
 
-@_declared("combine_pvalues")
-def combine_pvalues(
-    pvalues: Any, method: str = "fisher", weights: Any = None, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
-) -> Any:
+@_named("combine_pvalues")
+def combine_pvalues(pvalues: Any, method: str, weights: Any, axis: Any = 0, keepdims: bool = False) -> Any:
     """`scipy.stats.combine_pvalues`: statistic and p-value."""
-    p, over = _plain(pvalues, axis, "combine_pvalues", nan_policy)
+    p, over = _plain(pvalues, axis)
     n = p.shape[over]
     if method == "fisher":
         statistic = -2 * np.sum(np.log(p), axis=over)

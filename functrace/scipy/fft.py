@@ -8,6 +8,7 @@ array([ 1.414, -1.414])
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,14 +24,12 @@ from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import by_name, choice, declarer, late, single
+from functrace.scipy._shared import by_name, choice, late, named, single
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
 _DCT = _scipy.dct  # before it is installed
-
-
-_declared = declarer(_scipy)
+_named = functools.partial(named, _scipy)
 
 
 def _axes(x: Any, s: Any, axes: Any) -> Any:
@@ -41,23 +40,13 @@ def _axes(x: Any, s: Any, axes: Any) -> Any:
 
 def _of_one_axis(name: str) -> Callable[..., Any]:
     numpy = getattr(_numpy, name)
-
-    def function(
-        x: Any, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-    ) -> Any:
-        refuse(name, plan=(plan, None))
-        return numpy(single(x), n, axis, norm)
-
-    return function
+    return lambda x, n, axis, norm: numpy(single(x), n, axis, norm)
 
 
-def _of_axes(name: str, default: Any) -> Callable[..., Any]:
+def _of_axes(name: str) -> Callable[..., Any]:
     own = _numpy.irfftn if name.startswith("hfft") else _numpy.rfftn if "hfft" in name else getattr(_numpy, name)
 
-    def function(
-        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-    ) -> Any:
-        refuse(name, plan=(plan, None))
+    def function(x: Any, s: Any, axes: Any, norm: Any) -> Any:
         x = single(x)
         over = _axes(x, s, axes)
         if "hfft" not in name:
@@ -69,12 +58,11 @@ def _of_axes(name: str, default: Any) -> Callable[..., Any]:
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    _declared(_name, one(5), one(3, 4, axis=0, n=4, norm="ortho"))(_of_one_axis(_name))
-for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    _declared(f"{_name}2", one(3, 4))(_of_axes(f"{_name}2", (-2, -1)))
-    _declared(f"{_name}n", one(3, 4), one(3, 4, s=(4,), norm="forward"))(_of_axes(f"{_name}n", None))
+    _named(_name, one(5), one(3, 4, axis=0, n=4, norm="ortho"))(_of_one_axis(_name))
+    _named(f"{_name}2", one(3, 4))(_of_axes(f"{_name}2"))
+    _named(f"{_name}n", one(3, 4), one(3, 4, s=(4,), norm="forward"))(_of_axes(f"{_name}n"))
 for _shift in (_numpy.fftshift, _numpy.ifftshift):
-    _declared(_shift.__name__, one(3, 4), one(5, axes=0))(lambda x, axes=None, _f=_shift: _f(x, axes))
+    _named(_shift.__name__, one(3, 4), one(5, axes=0))(lambda x, axes, _f=_shift: _f(x, axes))
 
 
 def _ends(x: Any, axis: int, first: float, last: float) -> Any:
@@ -136,23 +124,13 @@ def _transform(own: Any, inverse: bool, x: Any, kind: int, n: Any, axis: int, no
 
 def _along_axis(name: str) -> Callable[..., Any]:
     own, inverse = getattr(_scipy, name.removeprefix("i")), name.startswith("i")
-
-    def function(
-        x: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None,
-        orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
-        return _transform(own, inverse, x, type, n, axis, norm, orthogonalize)
-
-    return function
+    return lambda x, type, n, axis, norm, orthogonalize: _transform(own, inverse, x, type, n, axis, norm, orthogonalize)
 
 
 def _along_axes(name: str) -> Callable[..., Any]:
     own, inverse = getattr(_scipy, name.removeprefix("i").removesuffix("n")), name.startswith("i")
 
-    def function(
-        x: Any, type: int = 2, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *,
-        orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
+    def function(x: Any, type: int, s: Any, axes: Any, norm: Any, orthogonalize: Any) -> Any:
         x = lift(x)
         over = _axes(x, s, axes)
         over = normalize_axis_tuple(range(x.ndim) if over is None else over, x.ndim)
@@ -169,9 +147,9 @@ def _along_axes(name: str) -> Callable[..., Any]:
 _KINDS = ((1, "ortho"), (1, None), (2, "forward"), (3, "ortho"), (4, None))
 _SAMPLES = [one(4, type=k, norm=norm) for k, norm in _KINDS]
 for _name in ("dct", "idct", "dst", "idst"):
-    _declared(_name, *_SAMPLES, *(one(3, 4, axis=0, n=n) for n in (5, 2)))(_along_axis(_name))
+    _named(_name, *_SAMPLES, *(one(3, 4, axis=0, n=n) for n in (5, 2)))(_along_axis(_name))
     _more = one(3, 4), one(3, 4, type=3, s=(5,), norm="ortho"), one(3, 4, s=(-1, 5))
-    _declared(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
+    _named(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
 REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})
 __getattr__ = late(_scipy, REFUSED)

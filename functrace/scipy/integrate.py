@@ -25,7 +25,6 @@ import scipy.integrate as _scipy
 
 from functrace.core.tracer import Tracer, value
 from functrace.ops.create import lift
-from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, one
 from functrace.ops.statistics import as_float
 from functrace.scipy._integrate_equations import _face
@@ -218,12 +217,8 @@ _SMOOTH: Any = lambda x, p: np.exp(-p * x) * np.cos(x)
 
 
 @_face(note="smooth integrands; no weights")
-def quad(
-    func: Any, a: Any, b: Any, args: Any = (), full_output: Any = 0, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8, limit: int = 50,
-    points: Any = None, weight: Any = None, complex_func: bool = False, **more: Any,
-) -> Any:  # fmt: skip
+def quad(func: Any, a: Any, b: Any, args: Any, epsabs: float, epsrel: float, limit: int, points: Any) -> Any:
     """`scipy.integrate.quad`; a traced place where the integrand jumps is to be among `points`."""
-    refuse("quad", weight=(weight, None), full_output=(full_output or None, None), **{k: (v or None, None) for k, v in more.items()})
     args = as_args(args)
     integrand: Any = lambda x: func(x, *args)
     held: Any = lambda v: stop_gradient(v) if isinstance(v, Tracer) else v
@@ -238,14 +233,13 @@ def quad(
 
 @_face()
 def quad_vec(
-    f: Any, a: Any, b: Any, epsabs: float = 1e-200, epsrel: float = 1e-8, *_unused: Any, limit: int = 10000, points: Any = None,
-    args: Any = (), full_output: bool = False, **_more: Any,
-) -> Any:  # fmt: skip
+    f: Any, a: Any, b: Any, epsabs: float, epsrel: float, limit: int, points: Any, args: Any, full_output: bool, **_how: Any
+) -> Any:
     return quad(f, a, b, args, full_output, epsabs, epsrel, limit, points)
 
 
 @_face(Sample(lambda rng: (_SMOOTH, 0.2, 1.7, (0.8,)), {"n": 4}, (1, 2, 3)))
-def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+def fixed_quad(func: Any, a: Any, b: Any, args: Any, n: int) -> Any:
     if _infinite(a) or _infinite(b):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = _gauss(n)
@@ -265,24 +259,21 @@ def _at(limit: Any, *x: Any) -> Any:
 
 
 @_face()
-def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8) -> Any:
+def dblquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, args: Any, **how: Any) -> Any:
     ranges = [lambda x: (_at(gfun, x), _at(hfun, x)), (a, b)]
-    return _nested(lambda y, x: func(y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
+    return _nested(lambda y, x: func(y, x, *args), ranges, how)
 
 
 @_face()
-def tplquad(
-    func: Any, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (), epsabs: float = 1.49e-8, epsrel: float = 1.49e-8
-) -> Any:
+def tplquad(func: Any, a: Any, b: Any, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any, **how: Any) -> Any:
     ranges = [lambda y, x: (_at(qfun, x, y), _at(rfun, x, y)), lambda x: (_at(gfun, x), _at(hfun, x)), (a, b)]
-    return _nested(lambda z, y, x: func(z, y, x, *args), ranges, {"epsabs": epsabs, "epsrel": epsrel})
+    return _nested(lambda z, y, x: func(z, y, x, *args), ranges, how)
 
 
 @_face()
-def nquad(func: Any, ranges: Any, args: Any = (), opts: Any = None, full_output: bool = False) -> Any:
+def nquad(func: Any, ranges: Any, args: Any) -> Any:
     """`scipy.integrate.nquad`, without options."""
-    refuse("nquad", opts=(opts, None), full_output=(full_output or None, None))
-    args = as_args(args)
+    args = as_args(() if args is None else args)
     spans = [(lambda *v, r=r: r(*v, *args)) if callable(r) else r for r in ranges]
     return _nested(lambda *x: func(*x, *args), spans, {})
 

@@ -26,8 +26,11 @@ from functrace.ops.index import index
 from functrace.ops.registry import Sample, holds_tracer, one
 from functrace.ops.statistics import as_float
 from functrace.scipy import _special_gamma  # noqa: F401
-from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _declared, _each, _no_output, _pad, image, spline_filter
-from functrace.scipy._shared import by_name, late, one_of, only_first, root
+from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _each, _pad, of_image, spline_filter
+from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, root
+
+_declared = declarer(_scipy)
+
 
 # interpolation
 
@@ -105,17 +108,14 @@ _ALL = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirro
 _OUTSIDE: Any = lambda rng: (rng.normal(size=(4, 5)), np.array([[-0.3, 1.6, 3.4, 0.2], [1.4, 4.3, 0.8, -0.7]]))
 
 
-@_declared(
+@of_image(
     "map_coordinates",
     *(Sample(_PLACES, {"order": k}, (0, 1)) for k in (0, 1, 2, 3, 4, 5)),
     *(Sample(_OUTSIDE, {"order": k, "mode": m, "cval": 0.7}, (0, 1)) for k in (1, 3) for m in _ALL),
     note="the image and the coordinates",
 )
-def map_coordinates(
-    input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True
-) -> Any:
-    _no_output("map_coordinates", output)
-    x, c = image("map_coordinates", input), lift(coordinates)
+def map_coordinates(x: Any, coordinates: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+    c = lift(coordinates)
     if c.shape[:1] != (x.ndim,):
         raise RuntimeError(f"map_coordinates: coordinates of shape {c.shape} for an image of {x.ndim} axes")
     return _interpolated(x, [c[k] for k in range(x.ndim)], order, mode, cval, prefilter).astype(x.dtype)
@@ -125,30 +125,22 @@ def _grid(shape: Any) -> list[Any]:
     return list(np.indices(tuple(shape)).astype(float))
 
 
-@_declared(
+@of_image(
     "shift",
     *(Sample(lambda rng: (rng.normal(size=(4, 5)), 0.6), {"order": k}, (0, 1)) for k in (1, 3)),
     Sample(lambda rng: (rng.normal(size=(4, 5)), np.array([0.6, -1.3])), {"mode": "mirror"}, (0, 1)),
 )
-def shift(
-    input: Any, shift: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True
-) -> Any:
+def shift(x: Any, shift: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """`scipy.ndimage.shift`; the shift may be traced too."""
-    _no_output("shift", output)
-    x, s = image("shift", input), lift(shift)
+    s = lift(shift)
     if s.ndim and s.shape != (x.ndim,):
         raise RuntimeError(f"shift: sequence argument must have length equal to input rank, got {s.shape[0]} for {x.ndim} axes")
     moved = [g - (s[k] if s.ndim else s) for k, g in enumerate(_grid(x.shape))]
     return _interpolated(x, moved, order, mode, cval, prefilter).astype(x.dtype)
 
 
-@_declared("zoom", one(4, 5, zoom=1.6), one(4, 5, zoom=(2, 0.6), order=1), one(5, zoom=1.7, mode="nearest"))
-def zoom(
-    input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *,
-    grid_mode: bool = False,
-) -> Any:  # fmt: skip
-    _no_output("zoom", output)
-    x = image("zoom", input)
+@of_image("zoom", one(4, 5, zoom=1.6), one(4, 5, zoom=(2, 0.6), order=1), one(5, zoom=1.7, mode="nearest"))
+def zoom(x: Any, zoom: Any, order: int, mode: str, cval: Any, prefilter: bool, grid_mode: bool) -> Any:
     shape = [round(n * z) for n, z in zip(x.shape, _each(zoom, range(x.ndim)))]
     if grid_mode:
         places = [(g + 0.5) * (n / max(m, 1)) - 0.5 for g, n, m in zip(_grid(shape), x.shape, shape)]
@@ -161,7 +153,7 @@ def zoom(
 _MATRIX = np.array([[0.9, 0.2], [-0.2, 0.9]])
 
 
-@_declared(
+@of_image(
     "affine_transform",
     *(
         Sample(lambda rng: (rng.normal(size=(4, 5)), _MATRIX, np.array([0.35, 0.25])), {"order": k, "mode": "mirror"}, w)
@@ -169,13 +161,9 @@ _MATRIX = np.array([[0.9, 0.2], [-0.2, 0.9]])
     ),
     Sample(lambda rng: (rng.normal(size=(4, 5)), np.array([0.9, 0.8]), 0.1), {"order": 3, "output_shape": (3, 3)}, (0,)),
 )
-def affine_transform(
-    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True,
-) -> Any:  # fmt: skip
+def affine_transform(x: Any, matrix: Any, offset: Any, output_shape: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """`scipy.ndimage.affine_transform`; matrix and offset may be traced too."""
-    _no_output("affine_transform", output)
-    x, matrix, offset = image("affine_transform", input), lift(matrix), lift(offset)
+    matrix, offset = lift(matrix), lift(offset)
     n = x.ndim
     if matrix.ndim == 2 and matrix.shape[1] == n + 1:
         matrix, offset = matrix[:n, :n], matrix[:n, n]
@@ -191,23 +179,18 @@ def affine_transform(
     return _interpolated(x, places, order, mode, cval, prefilter).astype(x.dtype)
 
 
-@_declared(
+@of_image(
     "rotate",
     *(Sample(lambda rng: (rng.normal(size=(4, 5)), 25.0), {"reshape": False, "order": k}, (0, 1)) for k in (1, 3)),
     one(4, 5, angle=33.0),
     one(2, 3, 4, angle=33.0, axes=(2, 0), order=1),
 )
-def rotate(
-    input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: Any = 0.0, prefilter: bool = True,
-) -> Any:  # fmt: skip
+def rotate(x: Any, angle: Any, axes: Any, reshape: bool, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """`scipy.ndimage.rotate`; the angle may be traced if `reshape` is False."""
-    _no_output("rotate", output)
     if reshape and holds_tracer([angle]):
         raise errors.UnsupportedError(
             f"rotate: a traced angle cannot decide the shape of the result.\n  At {errors.user_line()}.\n  Pass reshape=False."
         )
-    x = image("rotate", input)
     axes = sorted(normalize_axis_index(a, x.ndim) for a in axes)
     if len(set(axes)) != 2:
         raise ValueError("axes should be different")
@@ -280,11 +263,10 @@ def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
 _WAVES: Any = lambda rng: (rng.normal(size=(4, 5)) + 1j * rng.normal(size=(4, 5)), np.array([0.6, -1.3]))
 
 
-@_declared("fourier_shift", Sample(_WAVES, {}, (0, 1)), Sample(_WAVES, {"n": 8}, (0, 1)))
-def fourier_shift(input: Any, shift: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+@of_image("fourier_shift", Sample(_WAVES, {}, (0, 1)), Sample(_WAVES, {"n": 8}, (0, 1)), whole=True)
+def fourier_shift(x: Any, shift: Any, n: int, axis: int) -> Any:
     """`scipy.ndimage.fourier_shift`; the shift may be traced too."""
-    _no_output("fourier_shift", output)
-    x, s = as_float(input), lift(shift)
+    x, s = as_float(x), lift(shift)
     phase: Any = 0.0
     for k, size in enumerate(x.shape):
         half = n >= 0 and k == axis % x.ndim  # of a real transform of length n: no negative frequencies

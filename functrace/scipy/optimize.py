@@ -30,7 +30,7 @@ from functrace.ops.registry import Declared, Sample, declare, each, one
 from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, solution
 from functrace.scipy._optimize_constrained import constrained, polished
-from functrace.scipy._shared import bound, by_name, declarer, late, only_first
+from functrace.scipy._shared import by_name, declarer, late, named, only_first, taking
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
@@ -56,7 +56,8 @@ def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Calla
 
     def enter(function: Any) -> Any:
         own_name = name or function.__name__
-        own, path = getattr(module, own_name, None), f"{module.__name__}.{own_name}"
+        own, path = getattr(module, own_name), f"{module.__name__}.{own_name}"
+        ours = taking(own_name, own, function, lambda f: f)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if isinstance(args[1] if len(args) > 1 else kwargs.get("x0"), dict):
@@ -64,14 +65,10 @@ def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Calla
                     f"{path}: it starts from a dict, where SciPy wants a vector.\n"
                     "  Use functrace.optim.minimize, or functrace.scipy_objective, which makes a function of a vector."
                 )
-            if own is not None:
-                if not involved(args, kwargs):
-                    return own(*args, **kwargs)
-                bound(own_name, inspect.signature(own), args, kwargs)  # a keyword that SciPy has not is left out nowhere
-            return function(*args, **kwargs)
+            return (ours if involved(args, kwargs) else own)(*args, **kwargs)
 
         call.__name__, call.__doc__ = own_name, function.__doc__ or f"`{path}`."
-        call.__wrapped__ = function  # type: ignore[attr-defined]
+        call.__wrapped__ = ours  # type: ignore[attr-defined]
         declare(Declared(path, call, own, samples, note=note))
         return call
 
@@ -95,10 +92,7 @@ def _result(fun: Any, x: Any, args: Any, how: str = "the implicit function theor
 
 
 @_face()
-def root(
-    fun: Any, x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, tol: Any = None, callback: Any = None, options: Any = None
-) -> Any:
-
+def root(fun: Any, x0: Any, args: Any, method: str, tol: Any, callback: Any, options: Any) -> Any:
     def solver(g: Any, start: Any) -> Any:
         found = _scipy.root(g, start, method=method, tol=tol, callback=callback, options=options)
         return polished(g, np.reshape(found.x, np.shape(start)), found)
@@ -108,18 +102,17 @@ def root(
 
 
 @_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, np.ones(2), (np.array([1.0, 2.0]),)), wrt=(2,)))
-def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0, **kwargs: Any) -> Any:
-    refuse("fsolve", full_output=(full_output or None, None))
+def fsolve(func: Any, x0: Any, args: Any, full_output: Any, **_how: Any) -> Any:
+    refuse("fsolve", full_output=(full_output, False))
     return root(func, x0, args).x
 
 
 def _bracketed(name: str) -> Any:
     own = getattr(_scipy, name)
 
-    def function(f: Any, a: Any, b: Any, args: Any = (), *more: Any, full_output: bool = False, **kwargs: Any) -> Any:
-        refuse(name, full_output=(full_output or None, None))
-        start = lift(a) * 1.0
-        return number(solution(f, lambda g: g, start, as_args(args), lambda g, x0: own(g, x0, b, (), *more, **kwargs), None))
+    def function(f: Any, a: Any, b: Any, args: Any, full_output: bool, **how: Any) -> Any:
+        refuse(name, full_output=(full_output, False))
+        return number(solution(f, lambda g: g, lift(a) * 1.0, as_args(args), lambda g, x0: own(g, x0, b, **how), None))
 
     sample = Sample(lambda rng: (lambda x, p, q: q * x**3 + x - p, 0.0, 3.0, (1.4, 0.8)), {"xtol": 1e-14}, (3,))
     return _face(sample, name=name)(function)
@@ -129,29 +122,21 @@ brentq, brenth, ridder, bisect, toms748 = (_bracketed(name) for name in ("brentq
 
 
 @_face(Sample(lambda rng: (lambda x, p: x**3 + x - p, 1.0), {"args": (1.4,), "tol": 1e-14}, ()))
-def newton(
-    func: Any, x0: Any, fprime: Any = None, args: Any = (), tol: float = 1.48e-8, maxiter: int = 50, fprime2: Any = None, x1: Any = None,
-    **kwargs: Any,
-) -> Any:  # fmt: skip
+def newton(func: Any, x0: Any, args: Any, tol: float, maxiter: int) -> Any:
     """`scipy.optimize.newton`; the derivatives that the iteration needs are found here."""
-    kwargs.pop("disp", None)
-    refuse("newton", **{k: (v or None, None) for k, v in kwargs.items()})
     slope: Any = lambda g: grad(lambda y: np.sum(g(y)))
     solver: Any = lambda g, start: polished(g, _scipy.newton(g, start, slope(g), tol=tol, maxiter=maxiter))
     return solution(func, lambda g: g, lift(x0) * 1.0, as_args(args), solver, None)
 
 
 @_face()
-def root_scalar(
-    f: Any, args: Any = (), method: Any = None, bracket: Any = None, fprime: Any = None, fprime2: Any = None, x0: Any = None,
-    x1: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
+def root_scalar(f: Any, args: Any, method: Any, bracket: Any, x0: Any, fprime: Any, fprime2: Any, x1: Any, **how: Any) -> Any:
     start = float(bracket[0]) if x0 is None else x0
 
     def solver(g: Any, x: Any) -> Any:
         slope = None if bracket is not None else lambda y: grad(g)(float(y))
-        kwargs.update({"fprime2": lambda y: grad(grad(g))(float(y))} if method == "halley" else {})
-        found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **kwargs)
+        how.update({"fprime2": lambda y: grad(grad(g))(float(y))} if method == "halley" else {})
+        found = _scipy.root_scalar(g, method=method, bracket=bracket, x0=None if bracket is not None else x, fprime=slope, **how)
         if not found.converged:
             raise errors.ConvergenceError(f"root_scalar: {found.flag}")
         return polished(g, np.float64(found.root))
@@ -161,8 +146,8 @@ def root_scalar(
 
 
 @_face(Sample(lambda rng: (lambda x, p: p * np.cos(x), np.ones(2), (np.array([0.5, 0.7]),)), {"xtol": 1e-15}, (2,)))
-def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
-    solver: Any = lambda g, x: _scipy.fixed_point(g, x, xtol=xtol, maxiter=maxiter, method=method)
+def fixed_point(func: Any, x0: Any, args: Any, **how: Any) -> Any:
+    solver: Any = lambda g, x: _scipy.fixed_point(g, x, **how)
     return _fixed_point(func, lift(x0) * 1.0, *as_args(args), solver=solver)
 
 
@@ -208,15 +193,11 @@ _BOWL: Any = lambda x, p: np.sum((x - p) ** 2 * np.arange(1.0, 3.0)) + np.sum(x)
 
 
 @_face(note="constraints that hold at the minimum are to be independent")
-def minimize(
-    fun: Any, x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None, bounds: Any = None,
-    constraints: Any = (), tol: Any = None, callback: Any = None, options: Any = None,
-) -> Any:  # fmt: skip
+def minimize(fun: Any, x0: Any, args: Any, jac: Any, hess: Any, hessp: Any, bounds: Any, constraints: Any, **how: Any) -> Any:
     """`scipy.optimize.minimize`; the gradients that the method needs are found here."""
     refuse("minimize", jac=(True if jac is True else None, None))
-    limits = _limits(bounds)
+    limits, method = _limits(bounds), how["method"]
     if not isinstance(constraints, (tuple, list)) or len(constraints):
-        how = {"method": method, "tol": tol, "callback": callback, "options": options}
         x = constrained(fun, np.atleast_1d(lift(x0)), as_args(args), limits, constraints, **how)
         return _result(fun, x, args, "the conditions of Karush, Kuhn and Tucker")
     make = _stationary(limits)
@@ -224,7 +205,7 @@ def minimize(
     def solver(g: Any, start: Any) -> Any:
         more = {} if method in _GRADIENT_FREE else {"jac": grad(g)}
         more |= {"hess": hessian(g)} if method in _BY_HESSIAN else {}
-        found = _scipy.minimize(g, start, method=method, bounds=bounds, tol=tol, callback=callback, options=options, **more)
+        found = _scipy.minimize(g, start, bounds=bounds, **how, **more)
         return polished(make(g), np.reshape(found.x, np.shape(start)), found, limits)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
@@ -232,43 +213,35 @@ def minimize(
 
 
 @_face()
-def minimize_scalar(
-    fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), method: Any = None, tol: Any = None, options: Any = None
-) -> Any:
+def minimize_scalar(fun: Any, bounds: Any, args: Any, **how: Any) -> Any:
     make = _stationary(bounds)
 
     def solver(g: Any, _start: Any) -> Any:
-        found = _scipy.minimize_scalar(g, bracket=bracket, bounds=bounds, method=method, tol=tol, options=options)
+        found = _scipy.minimize_scalar(g, bounds=bounds, **how)
         return polished(make(g), np.float64(found.x), found, bounds)
 
     x = solution(fun, make, 0.0, as_args(args), solver, None)
     return _result(fun, x, args)
 
 
-def _scalar_minimum(name: str, positions: int) -> Any:
+def _scalar_minimum(name: str, count: int) -> Any:
     own = getattr(_scipy, name)
 
-    def function(func: Any, *given: Any, **kwargs: Any) -> Any:
-        given = (*given, *(kwargs.pop(k) for k in ("x1", "x2")[: positions - len(given)] if k in kwargs))
-        ends, rest = given[:positions], given[positions:]
-        args, rest = (rest[0], rest[1:]) if rest else (kwargs.pop("args", ()), ())
-        refuse(name, full_output=((rest[2] if len(rest) > 2 else kwargs.pop("full_output", None)) or None, None))
-        bounds = ends or None
-        make = _stationary(bounds)
-        solver: Any = lambda g, _start: polished(make(g), np.float64(own(g, *ends, (), *rest, **kwargs)), None, bounds)
+    def function(func: Any, args: Any, full_output: Any, **how: Any) -> Any:
+        refuse(name, full_output=(full_output, False))
+        ends = tuple(how.pop(end) for end in ("x1", "x2")[:count])
+        make = _stationary(ends or None)
+        solver: Any = lambda g, _start: polished(make(g), np.float64(own(g, *ends, **how)), None, ends or None)
         return solution(func, make, 0.0, as_args(args), solver, None)
 
-    return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:positions], (1.4,)), wrt=()), name=name)(function)
+    return _face(Sample(lambda rng: (lambda x, p: (x - p) ** 2 + x**4, *(0.0, 2.0)[:count], (1.4,)), wrt=()), name=name)(function)
 
 
 brent, golden, fminbound = _scalar_minimum("brent", 0), _scalar_minimum("golden", 0), _scalar_minimum("fminbound", 2)
 
 
 def _minimum(name: str, method: str) -> Any:
-    def function(f: Any, x0: Any, fprime: Any = None, args: Any = (), **kwargs: Any) -> Any:
-        refuse(name, **{k: (v, None) for k, v in kwargs.items() if k not in ("disp", "gtol", "maxiter")})
-        if name in ("fmin", "fmin_powell"):
-            args = fprime or args
+    def function(f: Any, x0: Any, args: Any, maxiter: Any, gtol: Any = None) -> Any:
         return minimize(f, x0, args, method).x
 
     function.__doc__ = f"`scipy.optimize.{name}`; the gradient is found here."
@@ -304,17 +277,14 @@ class _Fit(_scipy.OptimizeResult):  # type: ignore[misc]
 
 
 @_face()
-def least_squares(
-    fun: Any, x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), method: str = "trf", loss: Any = "linear", args: Any = (),
-    kwargs: Any = None, **more: Any,
-) -> Any:  # fmt: skip
+def least_squares(fun: Any, x0: Any, jac: Any, bounds: Any, loss: Any, args: Any, kwargs: Any, **how: Any) -> Any:
     """`scipy.optimize.least_squares`, with linear loss; bounds may be active."""
     refuse("least_squares", loss=(loss, "linear"), kwargs=(kwargs or None, None))
     limits = _within(bounds, np.shape(np.atleast_1d(lift(x0))))[:2]
     make = _stationary(limits, _HALF_SQUARES)
 
     def solver(g: Any, start: Any) -> Any:
-        found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, method=method, **more)
+        found = _scipy.least_squares(g, start, jac=lambda x: jacobian(g)(x), bounds=limits, **how)
         return polished(make(g), found.x, found, limits)
 
     x = solution(fun, make, np.atleast_1d(lift(x0)), as_args(args), solver, None)
@@ -328,19 +298,17 @@ def least_squares(
         lambda rng: (lambda p, y: p[0] * np.exp(p[1] * np.arange(4.0)) - y, np.array([1.0, 0.2]), (np.array([1.0, 1.3, 2.0, 2.6]),)), wrt=()
     )
 )
-def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: bool = False, **more: Any) -> Any:
-    refuse("leastsq", full_output=(full_output or None, None), **{k: (v, None) for k, v in more.items()})
+def leastsq(func: Any, x0: Any, args: Any) -> Any:
     return least_squares(func, x0, method="lm", args=args).x, 1
 
 
 @_face(Sample(lambda rng: (lambda x, a, b: a * np.exp(b * x), np.arange(4.0), np.array([1.0, 1.3, 2.0, 2.6])), wrt=()))
 def curve_fit(
-    f: Any, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, check_finite: Any = None,
-    bounds: Any = (-np.inf, np.inf), method: Any = None, jac: Any = None, *, full_output: bool = False, nan_policy: Any = None, **more: Any,
+    f: Any, xdata: Any, ydata: Any, p0: Any, sigma: Any, absolute_sigma: bool, bounds: Any, full_output: bool, nan_policy: Any,
+    loss: Any = "linear", **_how: Any,
 ) -> Any:  # fmt: skip
     """`scipy.optimize.curve_fit`: parameters and covariance, differentiable in the data and in `sigma`."""
-    loss = more.get("loss", "linear")
-    refuse("curve_fit", full_output=(full_output or None, None), loss=(loss, "linear"), nan_policy=(nan_policy, None))
+    refuse("curve_fit", full_output=(full_output, False), loss=(loss, "linear"), nan_policy=(nan_policy, None))
     start = _within(bounds, (len(inspect.signature(f).parameters) - 1,))[2] if p0 is None else np.atleast_1d(lift(p0))
     spread = lift(1.0 if sigma is None else sigma)
     weight = np.linalg.inv(np.linalg.cholesky(spread)) if spread.ndim > 1 else 1 / spread
@@ -358,13 +326,12 @@ def curve_fit(
     return found.x, cov if absolute_sigma else cov * (2 * found.cost / (found.fun.shape[0] - count))
 
 
-@_declared("lsq_linear")
-def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *_how: Any, **_more: Any) -> Any:
+@named(_scipy, "lsq_linear")
+def lsq_linear(A: Any, b: Any, bounds: Any, **_how: Any) -> Any:
     """`scipy.optimize.lsq_linear`; bounds may be active."""
-    bound("lsq_linear", inspect.signature(_scipy.lsq_linear), (A, b, bounds, *_how), _more)
     a, b = lift(A) * 1.0, lift(b) * 1.0
     low, high, inside = _within(bounds, a.shape[1:])
-    return least_squares.__wrapped__(lambda x, a, b: a @ x - b, inside, bounds=(low, high), args=(a, b))
+    return least_squares(lambda x, a, b: a @ x - b, inside, bounds=(low, high), args=(a, b))
 
 
 @_declared("nnls", Sample(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=5)), wrt=(0, 1)))

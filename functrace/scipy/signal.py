@@ -217,18 +217,16 @@ def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> A
     return np.moveaxis(y[..., count : y.shape[-1] - count], -1, axis)
 
 
-@_declared(
+@named(
+    _scipy,
     "filtfilt",
     *(
         Sample(lambda rng: (rng.normal(size=2), np.array([1.5, -0.6]), rng.normal(size=9)), kw, (0, 1, 2))
         for kw in ({}, {"padtype": "even"}, {"padtype": None}, {"padlen": -1})
     ),
 )
-def filtfilt(
-    b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None, method: str = "pad", irlen: Any = None
-) -> Any:
+def filtfilt(b: Any, a: Any, x: Any, axis: int, padtype: Any, padlen: Any) -> Any:
     """`scipy.signal.filtfilt`, with method "pad"."""
-    refuse("filtfilt", method=(method, "pad"))
     b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     zi = lfilter_zi(b, a)
     padlen = 3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen
@@ -288,16 +286,14 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
     return quotient, num - convolve(den, quotient)
 
 
-@_declared(
+@named(
+    _scipy,
     "freqz",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
     Sample(lambda rng: (rng.normal(size=(3, 2, 1)).tolist(), rng.normal(size=(2, 4)).tolist()), {"worN": 4}, (0, 1)),
     Sample(lambda rng: (rng.normal(size=3), 1.0, np.array([0.1, 0.7, 1.3])), wrt=(0, 2)),
 )
-def freqz(
-    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * np.pi, include_nyquist: bool = False
-) -> Any:
-    refuse("freqz", plot=(plot, None))
+def freqz(b: Any, a: Any, worN: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
     b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     one_ = np.ones(1, np.result_type(b.dtype, a.dtype))
     w, z, dtype = frequencies(lambda w, fs: _scipy.freqz(one_, one_, w, whole, None, fs, include_nyquist), worN, fs)
@@ -337,14 +333,14 @@ def decimate(x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, 
     return upfirdn(taps, x, 1, q, axis)[every[:-1] + (slice(0, -(-x.shape[axis] // q)),)]
 
 
-@_declared(
+@named(
+    _scipy,
     "freqs",
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": 5}, (0, 1)),
 )
-def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> Any:
+def freqs(b: Any, a: Any, worN: Any) -> Any:
     """`scipy.signal.freqs`; the frequencies that it chooses are powers of ten, which jump."""
-    refuse("freqs", plot=(plot, None))
     b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
     w = opaque(lambda b, a: _scipy.findfreqs(b, a, 200 if worN is None else worN), b, a) if np.ndim(worN) == 0 else np.asarray(worN)
     return w, np.polyval(b, 1j * w) / np.polyval(a, 1j * w)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from functrace.core.forward import tangent
 from functrace.core.primitive import ITEM, Primitive
 from functrace.core.tape import Tape
 from functrace.ops.index import filled
-from functrace.sparse.coloring import columns, neighbours
+from functrace.sparse.coloring import columns
 from functrace.transforms.batching import vmap
 
 _AT_ONCE = 1 << 22  # elements of a batch of probes
@@ -57,49 +56,12 @@ def _numbers(shape: tuple[int, ...], start: int = 0) -> Any:
     return np.arange(start, start + int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-class Rows:
-    """For each element, row by row, the inputs that it depends on: the compressed rows of a boolean matrix with `width` columns."""
-
-    __slots__ = ("columns", "starts", "width")
-
-    def __init__(self, starts: Any, columns: Any, width: int) -> None:
-        self.starts, self.columns, self.width = starts, columns, width
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def take(self, rows: Any) -> Rows:
-        """These rows, in this order."""
-        counts = self.starts[rows + 1] - self.starts[rows]
-        return Rows(np.concatenate([_ZERO, np.cumsum(counts)]), neighbours(self.starts, self.columns, rows), self.width)
-
-    def __or__(self, other: Rows) -> Rows:
-        if self is other:
-            return self
-        if len(self) == 1:
-            columns = np.union1d(self.columns, other.columns)
-            return Rows(np.array([0, len(columns)]), columns, self.width)
-        return _rows_of(self.matrix() + other.matrix())
-
-    def matrix(self) -> Any:
-        """The matrix, a `csr_array`."""
-        from scipy import sparse
-
-        return sparse.csr_array((np.ones(len(self.columns), bool), self.columns, self.starts), shape=(len(self), self.width))
-
-
-_ZERO = np.zeros(1, np.int64)
-
-
-def _rows_of(matrix: Any) -> Rows:
-    return Rows(matrix.indptr, matrix.indices, matrix.shape[1])
-
-
-def stacked(parts: Sequence[Rows | None], sizes: Sequence[int], width: int) -> Rows:
+def stacked(parts: Sequence[Any], sizes: Sequence[int], width: int) -> Any:
     """Rows one after the other; empty ones, of which `sizes` says how many, for None."""
-    counts = [np.zeros(n, np.int64) if p is None else np.diff(p.starts) for p, n in zip(parts, sizes)]
-    columns = [p.columns for p in parts if p is not None]
-    return Rows(np.cumsum(np.concatenate([_ZERO, *counts])), np.concatenate([_ZERO[:0], *columns]), width)
+    from scipy import sparse
+
+    rows = [sparse.csr_array((n, width), dtype=bool) if p is None else p for p, n in zip(parts, sizes)]
+    return sparse.vstack(rows, "csr") if rows else sparse.csr_array((0, width), dtype=bool)
 
 
 def _matrix(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
@@ -108,7 +70,7 @@ def _matrix(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
     return sparse.csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
 
 
-def _moved(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], params: tuple[Any, ...], width: int) -> Rows:
+def _moved(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], params: tuple[Any, ...], width: int) -> Any:
     """The rows of the arguments, in the places where the op puts their elements; constants have empty rows."""
     count = _MOVES[primitive.name]
     data = len(args) if count is None else count
@@ -116,27 +78,27 @@ def _moved(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], param
     starts = np.cumsum([0, *sizes]).tolist()
     numbered = [_numbers(_shape(a), start) for a, start in zip(args[:data], starts)]
     rows = deps[0] if data == 1 else stacked(deps[:data], sizes, width)
-    return rows.take(np.ravel(primitive.fun(*numbered, *args[data:], *params)))
+    return rows[np.ravel(primitive.fun(*numbered, *args[data:], *params))]
 
 
-def _alike(deps: Sequence[Any], args: Sequence[Any], ans: Any) -> Rows:
+def _alike(deps: Sequence[Any], args: Sequence[Any], ans: Any) -> Any:
     return _all(_spread(d, _shape(x), _shape(ans)) for d, x in zip(deps, args) if d is not None)
 
 
-def _all(rows: Iterable[Rows]) -> Rows:
-    return functools.reduce(operator.or_, rows)
+def _all(rows: Iterable[Any]) -> Any:
+    return functools.reduce(lambda one, other: one if one is other else one + other, rows)
 
 
-def _spread(rows: Rows, shape: tuple[int, ...], to: tuple[int, ...]) -> Rows:
-    return rows if shape == to else rows.take(np.ravel(np.broadcast_to(_numbers(shape), to)))
+def _spread(rows: Any, shape: tuple[int, ...], to: tuple[int, ...]) -> Any:
+    return rows if shape == to else rows[np.ravel(np.broadcast_to(_numbers(shape), to))]
 
 
-def _added(places: Any, rows: Rows, size: int) -> Rows:
+def _added(places: Any, rows: Any, size: int) -> Any:
     places = np.ravel(places)
-    return _rows_of(_matrix(places, np.arange(len(places)), (size, len(places))) @ rows.matrix())
+    return _matrix(places, np.arange(len(places)), (size, len(places))) @ rows
 
 
-def _special(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], ans: Any, params: tuple[Any, ...]) -> Rows | None:
+def _special(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], ans: Any, params: tuple[Any, ...]) -> Any:
     """The rows of the result of an op whose dependence is known by its name; None for the others."""
     name, size = primitive.name, _size(ans)
     if name in ("placed", "scatter"):
@@ -158,13 +120,13 @@ def _special(primitive: Primitive, deps: Sequence[Any], args: Sequence[Any], ans
     return None
 
 
-def product_rows(a: Any, rows: Rows, shape: tuple[int, ...], left: bool) -> Rows:
+def product_rows(a: Any, rows: Any, shape: tuple[int, ...], left: bool) -> Any:
     """The rows of the product of a constant matrix, on the left or on the right, and an array of this shape."""
     from scipy import sparse
 
     a = sparse.csr_array(a if left else a.T) != 0
     rest = sparse.eye_array(math.prod(shape[1:] if left else shape[:-1]), dtype=bool)
-    return _rows_of(sparse.csr_array(sparse.kron(a, rest) if left else sparse.kron(rest, a), dtype=bool) @ rows.matrix())
+    return sparse.csr_array(sparse.kron(a, rest) if left else sparse.kron(rest, a), dtype=bool) @ rows
 
 
 def _gray(n: int) -> Any:
@@ -259,12 +221,14 @@ def _rows(seen: Any, codes: Any, bits: int) -> tuple[Any, Any]:
 
 def dependence(tape: Tape) -> Any:
     """A boolean `csr_array`: whether each element of the outputs, one after the other, depends on each of the inputs."""
+    from scipy import sparse
+
     width = sum(_size(x) for x in tape.inputs)
     found: dict[int, Any] = {}  # by slot; a list for several results
     start = 0
     for slot, x in enumerate(tape.inputs):
         n = _size(x)
-        found[slot] = Rows(np.arange(n + 1), np.arange(start, start + n), width)
+        found[slot] = sparse.eye_array(n, width, k=start, dtype=bool, format="csr")
         start += n
     last = {s: row for row, entry in enumerate(tape.entries) for s in entry[2]}
     wanted = set(tape.slots)
@@ -279,7 +243,7 @@ def dependence(tape: Tape) -> Any:
             for s in slots:
                 if last.get(s) == row and s not in wanted:
                     found.pop(s, None)
-    return stacked([found.get(s) for s in tape.slots], [_size(y) for y in tape.outputs], width).matrix()
+    return stacked([found.get(s) for s in tape.slots], [_size(y) for y in tape.outputs], width)
 
 
 def _after(
@@ -297,6 +261,6 @@ def _after(
         if d is None or not _size(args[k]):
             continue
         for r, (kinds, which) in enumerate(_probed(primitive, k, args, ans, params, rng)):
-            rows = stacked([_rows_of(kinds @ d.matrix()), None], [0, 1], width).take(np.where(which < 0, kinds.shape[0], which))
-            totals[r] = rows if totals[r] is None else totals[r] | rows
+            rows = stacked([kinds @ d, None], [0, 1], width)[np.where(which < 0, kinds.shape[0], which)]
+            totals[r] = rows if totals[r] is None else totals[r] + rows
     return totals if primitive.multi else totals[0]

@@ -9,62 +9,38 @@ from __future__ import annotations
 import sys as _sys
 from typing import Any as _Any
 
+from functrace.torch import _attributes as _attributes
 from functrace.torch import _backward as _backward
 from functrace.torch import _create as _create
 from functrace.torch import _device as _device
 from functrace.torch import _draws as _draws
 from functrace.torch import _dtypes as _dtypes
+from functrace.torch import _format as _format
 from functrace.torch import _importer as _importer
-from functrace.torch import _index as _index
-from functrace.torch import _operators as _operators
+from functrace.torch import _modes as _modes
 from functrace.torch import _ops as _ops
 from functrace.torch import _random as _random
-from functrace.torch import _reduce as _reduce
-from functrace.torch import _select as _select
-from functrace.torch import _shape as _shape
 from functrace.torch import autograd as autograd
-from functrace.torch._attributes import from_dlpack as from_dlpack
 from functrace.torch._border import trim_methods as _trim_methods
 from functrace.torch._border import trimmed as _trimmed
-from functrace.torch._dtypes import Size as Size
-from functrace.torch._dtypes import bfloat16 as bfloat16
-from functrace.torch._dtypes import can_cast as can_cast
-from functrace.torch._dtypes import channels_last as channels_last
-from functrace.torch._dtypes import contiguous_format as contiguous_format
-from functrace.torch._dtypes import device as device
-from functrace.torch._dtypes import dtype as dtype
-from functrace.torch._dtypes import finfo as finfo
-from functrace.torch._dtypes import get_default_dtype as get_default_dtype
-from functrace.torch._dtypes import iinfo as iinfo
-from functrace.torch._dtypes import layout as layout
-from functrace.torch._dtypes import memory_format as memory_format
-from functrace.torch._dtypes import preserve_format as preserve_format
-from functrace.torch._dtypes import promote_types as promote_types
-from functrace.torch._dtypes import result_type as result_type
-from functrace.torch._dtypes import set_default_dtype as set_default_dtype
-from functrace.torch._dtypes import strided as strided
-from functrace.torch._format import set_printoptions as set_printoptions
 from functrace.torch._missing import FOREACH as _FOREACH
 from functrace.torch._missing import missing as _missing
 from functrace.torch._missing import names as _names
-from functrace.torch._modes import enable_grad as enable_grad
-from functrace.torch._modes import inference_mode as inference_mode
-from functrace.torch._modes import is_grad_enabled as is_grad_enabled
-from functrace.torch._modes import is_inference_mode_enabled as is_inference_mode_enabled
-from functrace.torch._modes import no_grad as no_grad
-from functrace.torch._modes import set_grad_enabled as set_grad_enabled
-from functrace.torch._random import Generator as Generator
-from functrace.torch._random import default_generator as default_generator
-from functrace.torch._random import get_rng_state as get_rng_state
-from functrace.torch._random import initial_seed as initial_seed
-from functrace.torch._random import manual_seed as manual_seed
-from functrace.torch._random import seed as seed
-from functrace.torch._random import set_rng_state as set_rng_state
 from functrace.torch._tensor import Tensor as Tensor
 
 __version__ = "2.13.0+functrace"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
 
+_LISTED = {
+    _attributes: "from_dlpack",
+    _dtypes: "Size bfloat16 can_cast channels_last contiguous_format device dtype finfo get_default_dtype iinfo layout memory_format "
+    "preserve_format promote_types result_type set_default_dtype strided",
+    _format: "set_printoptions",
+    _modes: "enable_grad inference_mode is_grad_enabled is_inference_mode_enabled no_grad set_grad_enabled",
+    _random: "Generator default_generator get_rng_state initial_seed manual_seed seed set_rng_state",
+}
+for _module, _found in _LISTED.items():
+    globals().update({_name: getattr(_module, _name) for _name in _found.split()})
 globals().update(_dtypes.NAMES)
 globals().update(_device.ALL)
 globals().update(_create.LEGACY)

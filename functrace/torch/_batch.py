@@ -16,50 +16,42 @@ import numpy as np
 
 from functrace.torch._checks import out_of_range
 from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, replaced, spread, tree
-from functrace.torch._engine import AccumulateGrad, Edge, Node, next_number
+from functrace.torch._engine import AccumulateGrad, Edge, Node, below, next_number
 from functrace.torch._modes import recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._random import default_generator
 from functrace.torch._tensor import Tensor, wrap
 
 SPLIT = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
-    "yet, please file an issue "
-    "at https://github.com/pytorch/pytorch/issues ."
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please file an "
+    "issue at https://github.com/pytorch/pytorch/issues ."
 )
+
+
+def _below(trace: Any, a: Any, axis: int, change: Callable[[Any, int], Any]) -> Any:
+    """What becomes of an array by a change that concerns the batch of `trace`, under those of the runs within it."""
+    if not (isinstance(a, Tracer) and a.owner.id > trace.id):
+        return change(a, axis)
+    if not isinstance(a, BatchTracer):
+        raise NotImplementedError("vmap: its graph can't be differentiated by functrace's own transforms; use those of torch.func.")
+    return a.owner.tracer(_below(trace, a.below, axis + 1, change))
 
 
 def _enter(trace: Any, a: Any, axis: int) -> Any:
     """An array as a tracer whose batch is what was `axis`."""
-    if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_enter(trace, a.below, axis + 1))
-    return trace.tracer(np.moveaxis(a, axis, 0))
+    return _below(trace, a, axis, lambda x, k: trace.tracer(np.moveaxis(x, k, 0)))
 
 
 def _leave(trace: Any, a: Any, axis: int) -> Any:
     """The way back."""
-    if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_leave(trace, a.below, axis + 1))
-    return np.moveaxis(trace.lower(a), 0, axis)
-
-
-def _total(trace: Any, a: Any) -> Any:
-    """The sum over the batch."""
-    if isinstance(a, Tracer) and a.owner.id > trace.id:
-        return _inside(a).tracer(_total(trace, a.below))
-    return trace.lower(a).sum(0)
-
-
-def _inside(a: Any) -> Any:
-    if not isinstance(a, BatchTracer):
-        raise NotImplementedError("vmap: its graph can't be differentiated by functrace's own transforms; use those of torch.func.")
-    return a.owner
+    return _below(trace, a, axis, lambda x, k: np.moveaxis(trace.lower(x), 0, k))
 
 
 _CHANGES: dict[str, tuple[Callable[..., Any], str]] = {  # what is done to a gradient, and the change that undoes it
     "in": (_leave, "out"),  # the graph enters: the gradient of the argument leaves
     "out": (_enter, "in"),
-    "shared": (lambda trace, g, _axis: _total(trace, g), "spread"),  # a tensor without the batch: all examples' gradients are summed
+    # a tensor without the batch: all examples' gradients are summed
+    "shared": (lambda trace, g, axis: _below(trace, g, axis, lambda x, _k: trace.lower(x).sum(0)), "spread"),
     "spread": (lambda _trace, g, _axis: g, "shared"),  # what is the same in all examples: each has the gradient
 }
 
@@ -113,27 +105,23 @@ def leave(trace: Any, t: Any, axis: int | None) -> Any:
 
 def close(trace: Any, start: int, results: Sequence[Any]) -> None:
     """End a run whose graph nobody can reach; else put "shared" changes wherever its nodes reach out of it."""
-    stack = [t._edge[0] for t in results if isinstance(t, Tensor) and t._rg]
-    if not stack:
+    nodes = [t._edge[0] for t in results if isinstance(t, Tensor) and t._rg]
+    if not nodes:
         trace.close()
         return
-    seen, borders = set(stack), {}
-    while stack:
-        node = stack.pop()
-        if isinstance(node, _Change) and node.kind == "in" and node.trace is trace or node.number < start:
-            continue
-        edges = list(node.edges)
-        for k, edge in enumerate(edges):
-            if edge is None:
-                continue
-            if _outer(trace, start, edge[0]):
-                if edge not in borders:
-                    borders[edge] = _Change("shared", trace, 0, edge, start), 0
-                edges[k] = borders[edge]
-            elif edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-        node.edges = tuple(edges)
+    borders: dict[Edge, Edge] = {}
+
+    def inner(edge: Edge | None) -> Edge | None:
+        if edge is None or not _outer(trace, start, edge[0]):
+            return edge
+        return borders.setdefault(edge, (_Change("shared", trace, 0, edge, start), 0))
+
+    def ends(node: Any) -> bool:
+        return node.number < start or isinstance(node, _Change) and node.trace is trace and node.kind in ("in", "shared")
+
+    for node in below(nodes, ends):
+        if not ends(node):
+            node.edges = tuple(map(inner, node.edges))
 
 
 def _outer(trace: Any, start: int, node: Any) -> bool:
@@ -201,9 +189,8 @@ def vmap(
             if axis is not None:
                 if not isinstance(x, Tensor):
                     raise ValueError(
-                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for an input but the input "
-                        f"is of type {type(x)}. "
-                        "We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for an input but the input is of type "
+                        f"{type(x)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
                     )
                 rank = len(x._a.shape)
                 if not -rank <= axis < rank:
@@ -264,17 +251,15 @@ def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
     """An axis, or None, for each leaf of the arguments."""
     if not isinstance(dims, (int, tuple)):
         raise ValueError(
-            f"vmap({name}, in_dims={dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
-            "matching the structure "
-            f"of inputs, got: {type(dims)}."
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(dims)}."
         )
     if isinstance(dims, int):
         return [dims] * len(tree.leaves(list(args)))
     if len(dims) != len(args):
         raise ValueError(
-            f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. "
-            f"in_dims has {len(dims)} "
-            f"entries but inputs has {len(args)}."
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"{len(dims)} entries but inputs has {len(args)}."
         )
     axes = spread(dims, args)
     if axes is None:

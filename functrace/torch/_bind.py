@@ -240,13 +240,7 @@ def underivable(name: str) -> Op:
 
 
 def bind(
-    table: dict[str, tuple[Any, ...]],
-    *,
-    method: bool = True,
-    torch: bool = True,
-    space: Any = None,
-    prefix: str = "",
-    **options: Any,
+    table: dict[str, tuple[Any, ...]], *, method: bool = True, torch: bool = True, space: Any = None, prefix: str = "", **options: Any
 ) -> None:
     """Enter rows as functions of `torch.` and methods of Tensor, or of a module's namespace; "a b c" are one function's names."""
     for names, (node, fun, *rules) in table.items():

@@ -277,12 +277,6 @@ def _dist(input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
     fits(input, other)
 
 
-@check_of("histc")
-def _histc(input: Any, *_rest: Any, **_named: Any) -> None:
-    if input._a.dtype.kind not in "f":
-        wrong(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar}'", NotImplementedError)
-
-
 @check_of("repeat_interleave")
 def _repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *_rest: Any, **_named: Any) -> None:
     if hasattr(repeats, "_a") and repeats._a.ndim:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes, _inplace
 from functrace.torch._apply import call
 from functrace.torch._contact import BatchTracer, Tracer
-from functrace.torch._dtypes import device_of, numpy_dtype, to_shape
+from functrace.torch._dtypes import device_of, numpy_dtype, to_shape, warn
 from functrace.torch._index import stack
 from functrace.torch._layout import formatted, like
 from functrace.torch._nodes import SCALARS
@@ -63,6 +61,17 @@ def creates(function: Callable[..., Any]) -> Callable[..., Any]:
         return finish(function(*args, **named), requires_grad)
 
     return make
+
+
+def fills(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with `out=`."""
+    make = creates(function)
+
+    @functools.wraps(make)
+    def fill(*args: Any, out: Any = None, **named: Any) -> Any:
+        return make(*args, **named) if out is None else written(out, make(*args, **{"dtype": out.dtype, **named})._a)
+
+    return fill
 
 
 _SEQUENCES = (list, tuple, range, deque)
@@ -141,7 +150,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A new tensor with a copy of `data`: numbers, nested sequences, arrays."""
     device_of(device)
     if isinstance(data, Tensor):
-        warnings.warn(_COPY_CONSTRUCTED, stacklevel=level())
+        warn(_COPY_CONSTRUCTED)
     return finish(_array(data, dtype), requires_grad)
 
 
@@ -224,13 +233,7 @@ def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
     """The functions `name` and `name_like` of `make(shape, dtype)`, to which the first passes the keywords `more`."""
 
     def plain(
-        *shape: Any,
-        size: Any = None,
-        dtype: Any = None,
-        requires_grad: bool = False,
-        device: Any = None,
-        out: Any = None,
-        **options: Any,
+        *shape: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None, out: Any = None, **options: Any
     ) -> Any:
         device_of(device)
         fun = make
@@ -259,20 +262,15 @@ ones, ones_like = makers("ones", np.ones)
 empty, empty_like = makers("empty", np.empty)
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, out: Any = None, **options: Any
-) -> Any:
+@fills
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     """One number everywhere; its kind decides the dtype unless one is given."""
-    device_of(device)
-    keywords("full", options)
     if isinstance(size, int):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if not isinstance(value, SCALARS):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
-    kind = dtype if dtype is not None or out is None else out.dtype
-    a = np.full(shape_of("full", (size,)), _dtypes.held(value, numpy_dtype(kind, _dtypes.of_scalar(value), "full")))
-    return finish(a, requires_grad) if out is None else written(out, a)
+    return np.full(shape_of("full", (size,)), _dtypes.held(value, numpy_dtype(dtype, _dtypes.of_scalar(value), "full")))
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
@@ -290,7 +288,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None) -> Any:
     return np.asarray(s, numpy_dtype(dtype))
 
 
-@creates
+@fills
 def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Any:
     """The n x m matrix with ones on its diagonal."""
     if not isinstance(n, (int, np.integer, Tensor)):
@@ -301,7 +299,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Any:
     return np.eye(n, m, dtype=numpy_dtype(dtype))
 
 
-@creates
+@fills
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """Numbers from `start` (0) up to but without `end`."""
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
@@ -339,13 +337,13 @@ def spaced(start: Any, end: Any, n: int, d: Any) -> Any:
     return np.where(k < n // 2, d.type(start) + step * k, d.type(end) - step * (n - 1 - k)).astype(d)
 
 
-@creates
+@fills
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Any:
     """Evenly spaced numbers."""
     return spaced(*_range(start, end, steps, dtype))
 
 
-@creates
+@fills
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Any:
     """The powers of `base` with evenly spaced exponents."""
     start, end, n, d = _range(start, end, steps, dtype)
@@ -355,8 +353,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """Coordinates of a grid."""
     if indexing is None:
-        text = "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
-        warnings.warn(text, stacklevel=level())
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     n = len(tensors)
@@ -392,13 +389,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple(t if t._a.shape == shape else t.expand(shape) for t in tensors)
 
 
-@creates
+@fills
 def _range_with_end(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """Numbers from `start` up to and with `end`."""
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
-        "builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=level(),
+        "builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     n = int((end - start) / step) + 1
     return (start + np.arange(n) * step).astype(numpy_dtype(dtype))
@@ -412,9 +408,10 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> Any:
     return np.lib.stride_tricks.as_strided(flat, size, [s * flat.itemsize for s in stride])
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+@creates
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0) -> Any:
     """A tensor on the memory of a buffer."""
-    return finish(np.frombuffer(buffer, numpy_dtype(dtype), count, offset), requires_grad)
+    return np.frombuffer(buffer, numpy_dtype(dtype), count, offset)
 
 
 def _points(fun: Any, n: int, periodic: bool, dtype: Any) -> Any:

@@ -13,7 +13,7 @@ from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
 from functrace.torch._checks import c_name, fits
 from functrace.torch._contact import alike
-from functrace.torch._create import creates, empty, empty_like, keywords, makers, shape_of
+from functrace.torch._create import creates, empty, empty_like, fills, keywords, makers, shape_of
 from functrace.torch._dtypes import numpy_dtype
 from functrace.torch._layout import like
 from functrace.torch._limits import refuse
@@ -46,7 +46,7 @@ def randn_like(input: Any, **options: Any) -> Any:
         return empty_like(input, **options).normal_()
 
 
-@creates
+@fills
 def randint(low: int = 0, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
     """Integers from `low` (0) to `high - 1`."""
     high_alone = size is None or high is None
@@ -83,7 +83,7 @@ def randint_like(
     return like(input._a, lambda shape: randint(*given, shape, generator=generator, dtype=dtype or input.dtype)._a)
 
 
-@creates
+@fills
 def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     """The integers below n in random order."""
     if n < 0:
@@ -150,17 +150,8 @@ def _source(generator: Any) -> _random.Generator:
     return generator or _random.default_generator
 
 
-def _uniform(x: Any, source: Any, a: float = 0.0, b: float = 1.0) -> Any:
-    if x.dtype.kind == "c":
-        return _random.uniform(2 * x.size, x.real.dtype, source, a, b).view(x.dtype)
-    return _random.uniform(x.size, x.dtype, source, a, b)
-
-
 def _normal(x: Any, source: Any, mean: float = 0.0, std: float = 1.0) -> Any:
-    dense = type(x) is not np.ndarray or x.flags.c_contiguous
-    if x.dtype.kind == "c" and std >= 0:
-        return _random.normal(2 * x.size, x.real.dtype, source, mean, std / math.sqrt(2), dense).view(x.dtype)
-    return _random.normal(x.size, x.dtype, source, mean, std, dense)
+    return _random.normal(x.size, x.dtype, source, mean, std, type(x) is not np.ndarray or x.flags.c_contiguous)
 
 
 def _exponential(x: Any, source: Any, lambd: float = 1.0) -> Any:
@@ -208,7 +199,7 @@ def _integers(x: Any, source: Any, low: Any = None, high: Any = ...) -> Any:
 
 _F64 = np.dtype(np.float64)
 FILLS: dict[str, Callable[..., Any]] = {
-    "uniform_": _uniform,
+    "uniform_": lambda x, source, a=0.0, b=1.0: _random.uniform(x.size, x.dtype, source, a, b),
     "normal_": _normal,
     "bernoulli_": _bernoulli,
     "random_": _integers,
@@ -379,8 +370,6 @@ def gamma_numbers(shape: Any) -> np.ndarray[Any, Any]:
 def poisson(input: Any, generator: Any = None) -> Any:
     """Poisson numbers of the rates that each element is."""
     rate = _one(input._a, "poisson")
-    if rate.dtype.kind != "f":
-        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{input.dtype.scalar}'")
     if not (rate >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return call(_POISSON, (input,), (_rejected(_poisson_number, generator, rate).astype(rate.dtype),))

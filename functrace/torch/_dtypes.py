@@ -17,6 +17,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from functrace.errors import level
+from functrace.torch._missing import as_of
 
 BOOL, INT, FLOAT, COMPLEX = range(4)
 _CATEGORY = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "c": COMPLEX}
@@ -26,7 +27,6 @@ _KINDS: dict[Any, int] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
 class dtype:
     """Type of the elements of a tensor, as `torch.float32`."""
 
-    __module__ = "torch"
     __slots__ = ("category", "name", "np", "scalar", "storage")
 
     def __init__(self, name: str, scalar: str, storage: str) -> None:
@@ -164,18 +164,13 @@ def set_default_dtype(d: Any) -> None:
     _default = d
 
 
-def default_complex() -> dtype:
-    """The dtype of tensors made from Python complex numbers."""
-    return _default.to_complex()
-
-
 def of_scalar(x: Any) -> dtype:
     """The dtype that a Python (or NumPy) scalar has of its own."""
     if isinstance(x, (bool, np.bool_)):
         return bool_
     if isinstance(x, (int, np.integer)):
         return int64
-    return _default if isinstance(x, (float, np.floating)) else default_complex()
+    return _default if isinstance(x, (float, np.floating)) else _default.to_complex()
 
 
 def wrapped(number: Any, target: Any) -> Any:
@@ -221,10 +216,12 @@ def cast(a: Any, d: Any) -> Any:
     return a.astype(d)
 
 
-@functools.cache
-def warn_once(text: str) -> None:
-    """PyTorch's warning, at the user's line, the first time."""
-    warnings.warn(text, UserWarning, stacklevel=level())
+def warn(text: str, kind: type[Warning] = UserWarning) -> None:
+    """PyTorch's warning, at the user's line."""
+    warnings.warn(text, kind, stacklevel=level())
+
+
+warn_once = functools.cache(warn)  # the first time
 
 
 def long(a: Any) -> Any:
@@ -308,7 +305,6 @@ def can_cast(source: dtype, to: dtype) -> bool:
 class Size(tuple[int, ...]):
     """Shape of a tensor: a tuple of ints."""
 
-    __module__ = "torch"
     __slots__ = ()
 
     def __repr__(self) -> str:
@@ -318,10 +314,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """Product of the sizes."""
-        out = 1
-        for n in self:
-            out *= n
-        return out
+        return math.prod(self)
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, other))
@@ -356,7 +349,6 @@ _DEVICES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla laz
 class device:
     """Where a tensor lives: always the CPU here. Raises RuntimeError for any other device."""
 
-    __module__ = "torch"
     __slots__ = ("index", "type")
 
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
@@ -407,8 +399,6 @@ def device_of(x: Any) -> None:
 class layout:
     """Memory layout: always strided here."""
 
-    __module__ = "torch"
-
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -419,8 +409,6 @@ class layout:
 class memory_format(layout):
     """How a dense tensor's axes lie in memory."""
 
-    __module__ = "torch"
-
 
 strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
@@ -430,8 +418,6 @@ CPU = device()
 
 class finfo:
     """Limits of a floating dtype, the default one if none is given."""
-
-    __module__ = "torch"
 
     def __init__(self, type: dtype | None = None) -> None:
         d = type or _default
@@ -454,8 +440,6 @@ class finfo:
 class iinfo:
     """Limits of an integer dtype."""
 
-    __module__ = "torch"
-
     def __init__(self, type: dtype) -> None:
         if type.category != INT:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
@@ -472,3 +456,6 @@ def to_shape(sizes: Iterable[Any]) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     return tuple(map(operator.index, sizes))
+
+
+as_of("torch", dtype, Size, device, layout, memory_format, finfo, iinfo)

@@ -93,11 +93,7 @@ bind(
     },
     floating=True,
 )
-bind(
-    {
-        "sgn": ("Sgn", _sgn),
-    }
-)
+bind({"sgn": ("Sgn", _sgn)})
 bind({"nan_to_num": ("NanToNum", _nan_to_num, lambda g, _r, x, *_values: chosen(np.isfinite(x), g))}, flat=True)
 bind({"frexp": ("Frexp", lambda input: np.frexp(input))}, fields="mantissa exponent")
 public(lambda self, n: _polygamma(self, n), "polygamma", torch=False)

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import re
-import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import numpy as np
 
 from functrace.torch import _dtypes
+from functrace.torch._dtypes import warn
 from functrace.torch._modes import recording, set_recording
 from functrace.torch._watch import anomaly, watch_nodes
 
@@ -211,10 +212,9 @@ def check_versions(node: Node, checks: Sequence[Any]) -> None:
                 made = f", which is output {edge[1]} of {re.sub('Backward[0-9]*$', '', name)},"
             kind = "CPUBoolType" if a.dtype.kind == "b" else f"torch.{_dtypes.of(a.dtype).storage}"
             raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{kind} {list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. "
-                "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-                "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+                f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} "
+                f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: enable anomaly detection to "
+                "find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
             )
 
 
@@ -322,14 +322,13 @@ def _checked(node: Node, g: Any, tensors: bool) -> Any:
         return ds
     except Exception:
         made = node.metadata.get("traceback_")
-        warnings.warn(
+        warn(
             f"Error detected in {node.name()}. "
             + (
                 f"Traceback of forward call that caused the error:\n{''.join(made)}"
                 if made
                 else "No forward pass information available. Enable detect anomaly during forward pass for more information."
-            ),
-            stacklevel=4,
+            )
         )
         raise
 
@@ -352,7 +351,7 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[Accumulat
                     seen.add(node)
                     order.append(node)
                     stack.append(node)
-    order.sort(key=_number)
+    order.sort(key=operator.attrgetter("number"))
     last: dict[Node, list[AccumulateGrad]] = {}
     for leaf, user in final.items():
         last.setdefault(user, []).append(leaf)
@@ -363,8 +362,17 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[Accumulat
     return order, last
 
 
-def _number(node: Node) -> int:
-    return node.number
+def below(nodes: Iterable[Any], ends: Callable[[Any], bool]) -> Iterator[Any]:
+    """Some nodes, and all that can be reached from them, but for what is under those at which it `ends`."""
+    stack = list(nodes)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        for edge in () if ends(node) else node.edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
 
 
 def _add(grads: dict[Node, Any], node: Node, k: int, g: Any) -> None:

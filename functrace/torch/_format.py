@@ -150,7 +150,7 @@ def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str
         text = _body(a, indent)
         if not OPTIONS.edgeitems:
             suffixes.append(f"size={tuple(a.shape)}")
-        if kind not in (default, _dtypes.default_complex(), _dtypes.int64, _dtypes.bool_):
+        if kind not in (default, default.to_complex(), _dtypes.int64, _dtypes.bool_):
             suffixes.append(f"dtype={kind}")
     if grad_fn:
         suffixes.append(f"grad_fn=<{grad_fn}>")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import builtins
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer
-from functrace.torch._dtypes import Size
+from functrace.torch._dtypes import Size, warn
 from functrace.torch._layout import as_image, channels_last, in_order
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public
-from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, alike, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, check_expands, inplace, opened, type_name, written_to
@@ -97,10 +95,6 @@ def _picked_shape(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, 
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
 
 
-def _several(index: tuple[Any, ...]) -> builtins.bool:
-    return sum(not isinstance(p, slice) for p in index) > 1
-
-
 def _check_arrays(x: Any, index: Sequence[Any]) -> None:
     k = place = 0  # the axis, and its number among those with arrays, which PyTorch moves to the front
     for p in index:
@@ -134,8 +128,7 @@ def _as_index(p: Any) -> Any:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if p.dtype == np.uint8:  # a mask
             if p.ndim:
-                text = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
-                warnings.warn(text, stacklevel=level())
+                warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
             p = p.view(np.bool_)
         return p.item() if not p.ndim and not isinstance(p, Tracer) else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
@@ -209,7 +202,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     elif arrays is None and value._a.shape != part._a.shape:
         value = apart(value, part)
     target = None
-    if arrays is None or value._a.ndim or _several(arrays):
+    if arrays is None or value._a.ndim or sum(not isinstance(p, slice) for p in arrays) > 1:
         target = part._a.shape if arrays is None else _picked_shape(part._a.shape, arrays)
         extra = value._a.ndim - len(target)
         if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
@@ -243,9 +236,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
 def _constant(x: Any, value: Any) -> Any:
     """A number as a tensor of the dtype of the tensor that it is assigned to."""
     if not isinstance(value, (builtins.bool, int, float, complex)):
-        kind = type(value)
-        name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
-        raise TypeError(f"can't assign a {name} to a torch.{x.dtype.storage}")
+        raise TypeError(f"can't assign a {type_name(value)} to a torch.{x.dtype.storage}")
     return wrap(_dtypes.held(value, x._a.dtype))
 
 
@@ -285,17 +276,13 @@ def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
     if found is None:
         fun, part = (np.concatenate, _cat_part) if node == "Cat" else (np.stack, _stack_part)
         found = _joins[node, len(tensors)] = _variadic(node, fun, part, len(tensors))
-    if any(x._a.dtype is not tensors[0]._a.dtype for x in tensors):
-        kind = _dtypes.result_type(*tensors)
-        tensors = [to(x, kind) for x in tensors]
-    return call(found, tensors, (d,))
+    return call(found, alike(tensors), (d,))
 
 
 @public
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors one after another along an axis."""
-    _check_tensors("cat", tensors)
-    tensors = list(tensors)
+    tensors = _checked("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     kept = [x for x in tensors if x._a.shape != (0,)] or tensors
@@ -310,9 +297,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
         for k in range(n):
             if k != d and x._a.shape[k] != kept[0]._a.shape[k]:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {d}. Expected size {kept[0]._a.shape[k]} but got "
-                    f"size {x._a.shape[k]} for "
-                    f"tensor number {i} in the list."
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {kept[0]._a.shape[k]} but got size "
+                    f"{x._a.shape[k]} for tensor number {i} in the list."
                 )
     if len(kept) < len(tensors):  # those of shape (0,) have a dtype, too
         kind = _dtypes.result_type(*tensors)
@@ -325,19 +311,19 @@ for _name in ("concat", "concatenate"):
     public(cat, _name, method=False)
 
 
-def _check_tensors(name: str, tensors: Any) -> None:
+def _checked(name: str, tensors: Any) -> list[Any]:
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
     for k, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(x)}")
+    return list(tensors)
 
 
 @public
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape along a new axis."""
-    _check_tensors("stack", tensors)
-    tensors = list(tensors)
+    tensors = _checked("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     for i, x in enumerate(tensors):

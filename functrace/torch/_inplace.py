@@ -5,6 +5,7 @@ The arithmetic of training loops has its own path, `_views.inplace`; this one se
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from functrace.torch import _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
 from functrace.torch._nodes import RuleNode
+from functrace.torch._operators import augmented
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
@@ -19,8 +21,11 @@ from functrace.torch._views import check_result, inplace, opened, rebase
 
 
 def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given, wanted = self, kwargs.get("dtype", self.dtype)
+        if "out" in kwargs:
+            raise TypeError(f"{method.__name__}() got an unexpected keyword argument 'out'")
+        given, wanted = self, kwargs.get("dtype")
         if wanted is not None and wanted is not self.dtype:
             found, other = self.dtype.scalar.lower(), wanted.scalar.lower()
             raise RuntimeError(f"Bad in-place call: input tensor dtype {found} and output tensor dtype {other} should match")
@@ -55,19 +60,20 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _NAMES = (
-    "abs absolute acos acosh addbmm addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atanh baddbmm "
-    "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign "
-    "cumprod cumsum deg2rad digamma divide eq erfinv fix float_power floor fmod frac gcd ge greater greater_equal gt heaviside i0 "
-    "igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal lgamma logical_and "
-    "logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative not_equal "
-    "polygamma put remainder renorm round scatter scatter_add scatter_reduce sgn subtract tril triu true_divide"
+    "abs absolute acos acosh addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan "
+    "atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max "
+    "clamp_min clip copysign cumprod cumsum deg2rad digamma divide eq erfinv fix float_power floor floor_divide fmod frac gcd ge greater "
+    "greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less "
+    "less_equal lgamma logical_and logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative "
+    "nextafter not_equal polygamma pow put remainder renorm round scatter scatter_add scatter_reduce sgn square subtract tril triu "
+    "true_divide xlogy"
 )
 _IN_TORCH = (
     "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip "
     "conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit "
     "nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
 )
-_ASSIGNED = {"mod": "remainder", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+_ASSIGNED = {"mod": "remainder", "pow": "pow", "floordiv": "floor_divide", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 _ASSIGNED.update({name: "bitwise_" + name for name in ("and", "or", "xor")})
 _divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])
 
@@ -103,7 +109,7 @@ def attach() -> None:
         METHODS.add(name + "_")
     Tensor.div_ = _div_  # type: ignore[method-assign]
     for name, spoken in _ASSIGNED.items():
-        setattr(Tensor, f"__i{name}__", getattr(Tensor, spoken + "_"))
+        setattr(Tensor, f"__i{name}__", augmented(getattr(Tensor, spoken + "_")))
     Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[method-assign]
     for name in _IN_TORCH.split():
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")

@@ -33,6 +33,8 @@ _ROWS = (
     ("fft_rfft2 fft_rfftn", "c", "rfftn expects a real-valued input tensor, but got {scalar}"),
     ("gcd lcm", "bfc", "{name}_cpu"),
     ("bincount", "b", "bincount_cpu"),
+    ("histc", "biuc", "histogram_cpu"),
+    ("poisson", "biuc", "{name}_cpu"),
     ("lshift rshift", "bfc", "{name}_cpu"),
     ("lt le gt ge atan2 copysign xlogy cummax cummin aminmax mode logit", "c", "{name}_cpu"),
     ("floor_divide", "bc", "div_floor_cpu"),
@@ -152,6 +154,12 @@ def refuse(name: str, d: Any) -> None:
     if " " not in text:
         raise NotImplementedError(_ONE_WORD.format(kernel=text, scalar=_dtypes.of(d).scalar))
     raise NotImplementedError(text[1:]) if text[0] == "!" else RuntimeError(text)
+
+
+def refusing_itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a function that looks at dtypes itself, since they are promoted first."""
+    function.limits = True  # type: ignore[attr-defined]
+    return function
 
 
 def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -40,14 +40,20 @@ def answer(value: Any) -> Callable[..., Any]:
     return lambda *_args, **_kwargs: value
 
 
+def as_of(module: str, *classes: type) -> None:
+    """Let classes say of themselves that they are of a module of PyTorch's."""
+    for cls in classes:
+        cls.__module__ = module
+
+
 class Pickled:
     """What is pickled as of the module where its class is found, and not where PyTorch has it, which the class says of itself."""
 
-    _home: str
+    _found_in: str
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self).__module__.startswith("torch."):
-            return _found, (self._home, type(self).__name__), *super().__reduce_ex__(2)[2:]
+            return _found, (self._found_in, type(self).__name__), *super().__reduce_ex__(2)[2:]
         return super().__reduce_ex__(protocol)
 
 

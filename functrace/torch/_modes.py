@@ -10,10 +10,12 @@ import contextlib
 import functools
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar
+
+from functrace.torch._dtypes import warn
+from functrace.torch._missing import as_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,6 +101,14 @@ class _Mode:
 
     mode = True
 
+    def __new__(cls, function: Any = None, **_options: Any) -> Any:
+        """Without parentheses, as in `@no_grad`, what the decorator makes of the function."""
+        self: Any = object.__new__(cls)
+        if not callable(function):
+            return self
+        self.__init__()
+        return self(function)
+
     def __init__(self) -> None:
         self._previous: list[bool | None] = []
 
@@ -149,11 +159,10 @@ class _Mode:
             return coroutine  # type: ignore[return-value]
 
         if isinstance(function, type):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
                 "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
                 FutureWarning,
-                stacklevel=2,
             )
 
         @functools.wraps(function, updated=() if isinstance(function, type) else ("__dict__",))
@@ -164,40 +173,20 @@ class _Mode:
         return decorated  # type: ignore[return-value]
 
 
-def _decorates(cls: Any) -> Any:
-    """Let `@no_grad`, without parentheses, decorate too."""
-
-    def new(kind: Any, function: Any = None) -> Any:
-        self = object.__new__(kind)
-        if function is None:
-            return self
-        self.__init__()
-        return self(function)
-
-    cls.__new__ = new
-    return cls
-
-
-@_decorates
 class no_grad(_Mode):
     """Operations inside are not recorded: their results do not require grad."""
 
-    __module__ = "torch.autograd.grad_mode"
     mode = False
 
 
-@_decorates
 class enable_grad(_Mode):
     """Operations inside are recorded, also within `no_grad`."""
 
-    __module__ = "torch.autograd.grad_mode"
     mode = True
 
 
 class set_grad_enabled(_Mode):
     """Switch recording on or off, at once; as a context manager, until its end."""
-
-    __module__ = "torch.autograd.grad_mode"
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -228,13 +217,6 @@ class set_grad_enabled(_Mode):
 class inference_mode(_Mode):
     """Like `no_grad`; and the tensors made inside can't be saved for backward, nor written outside."""
 
-    __module__ = "torch.autograd.grad_mode"
-
-    def __new__(cls, mode: Any = True) -> Any:
-        if isinstance(mode, bool):
-            return object.__new__(cls)
-        return cls()(mode)
-
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
         self.mode = not mode
@@ -263,3 +245,6 @@ class inference_mode(_Mode):
 
 class set_multithreading_enabled(contextlib.nullcontext[bool]):
     """Whether backward uses several threads: it does not here, so this changes nothing."""
+
+
+as_of("torch.autograd.grad_mode", no_grad, enable_grad, set_grad_enabled, inference_mode)

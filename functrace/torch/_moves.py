@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,15 +11,15 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, complex_of, in_floats, on_diagonal, vjp
-from functrace.torch._dtypes import Size, to_shape
+from functrace.torch._dtypes import Size, to_shape, warn
 from functrace.torch._engine import node_class
 from functrace.torch._index import cat
 from functrace.torch._layout import in_order, memory
 from functrace.torch._modes import recording
-from functrace.torch._nodes import Op
+from functrace.torch._nodes import Op, summed_to
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._scatter import strided
-from functrace.torch._shape import PERMUTED, axis, narrow, need, to, transpose
+from functrace.torch._shape import PERMUTED, axis, narrow, to, transpose
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import check_writable, follow
 
@@ -130,12 +129,10 @@ public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d 
 def _transposed_property(self: Any) -> Any:
     n = self._a.ndim
     if n != 2:
-        warnings.warn(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw "
-            "an error in a future "
-            "release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
-            "dimensions of a tensor.",
-            stacklevel=2,
+        warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a "
+            "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
+            "the dimensions of a tensor."
         )
     return call(PERMUTED, (self,), (tuple(range(n))[::-1],))
 
@@ -147,7 +144,7 @@ def _matrix_transposed(name: str) -> property:
     def get(self: Any) -> Any:
         n = self._a.ndim
         if not n:
-            warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+            warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.")
             return self
         if n < 2 or (name == "H" and n > 2):
             where = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
@@ -215,7 +212,7 @@ public(unfold, torch=False)
 @public
 def view_as_real(input: Any) -> Any:
     """A complex tensor as a real one whose last axis is (real, imaginary)."""
-    if need("view_as_real", input)._a.dtype.kind != "c":
+    if input._a.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     return call(_PAIRS, (input,))
 
@@ -324,11 +321,9 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     """Summed over the axes that broadcasting to this shape would add or stretch."""
     shape, old = to_shape(size), self._a.shape
     lead = len(old) - len(shape)
-    axes = (*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and old[k + lead] != 1))
     if lead < 0 or any(n not in (1, old[k + lead]) for k, n in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(old)}}}.")
-    total = self.sum(axes, True) if axes else self
-    return total.view(shape) if lead else total
+    return summed_to(self, shape)
 
 
 public(sum_to_size, torch=False)

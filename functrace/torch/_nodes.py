@@ -155,7 +155,8 @@ class RuleNode(OpNode):
         ans, *args = (found.get(k, a) for k, a in enumerate(shapes))
         return args, ans, params, checks
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def opened(self) -> tuple[Any, Any, Any]:
+        """Arguments, results and parameters as they were. The nodes that most graphs are made of have it written out."""
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -163,6 +164,10 @@ class RuleNode(OpNode):
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, ans)
+        return args, ans, params
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        args, ans, params = self.opened()
         g = self._complete(g, ans)
         out: list[Any] = []
         for edge, rule, x in zip(self.edges, self.rules, args):
@@ -181,13 +186,7 @@ class RuleNode(OpNode):
 
     def restate(self, g: Any) -> Sequence[Any]:
         """Gradients of the arguments as tensors: each rule, fitted to its argument, is an operation on what was saved."""
-        saved = self.saved
-        if saved is None:
-            raise RuntimeError(FREED)
-        args, ans, params, checks = saved
-        for cell, version, _ in checks:
-            if cell[0] != version:
-                self.modified(checks, args, ans)
+        args, ans, params = self.opened()
         flat = self.op.flat
         tensors: list[Any] = [a if e is None or flat else unpacked(a, e) for a, e in zip(args, self.edges)]
         many = isinstance(ans, tuple)
@@ -223,13 +222,10 @@ class RuleNode(OpNode):
             return SavedTensor(self, name[4:])
         if name not in names:
             return super().__getattr__(name)
-        k, saved = names[name], self.saved
+        k = names[name]
         if k < len(self.rules) and not self.op.seen_by(sum(1 << j for j, e in enumerate(self.edges) if e is not None))[k + 1]:
             return None  # nothing looks into it
-        if saved is None:
-            raise RuntimeError(FREED)
-        args, ans, params, checks = saved
-        self.modified(checks, args, ans)
+        args, ans, params = self.opened()
         if k < 0:
             return unpacked(ans, (self, 0))
         if k >= len(args):
@@ -325,9 +321,9 @@ class PullNode(OpNode):
         return replaced([None] * len(self.edges), which, graft(self.op.second[0], step, (*row, *tensors), many=True))
 
 
-def fit_tensor(d: Any, like: Like) -> Any:
-    """A gradient, a tensor, summed back to the shape and cast to the dtype of its argument."""
-    shape, old = like.shape, d._a.shape
+def summed_to(d: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor summed over the axes that broadcasting from this shape added or stretched, or expanded to it."""
+    old = d._a.shape
     if old != shape:
         lead = len(old) - len(shape)
         axes = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and old[lead + k] != 1))
@@ -337,6 +333,12 @@ def fit_tensor(d: Any, like: Like) -> Any:
             d = d.view(shape)
         elif d._a.shape != shape:
             d = d.expand(shape)
+    return d
+
+
+def fit_tensor(d: Any, like: Like) -> Any:
+    """A gradient, a tensor, summed back to the shape and cast to the dtype of its argument."""
+    d = summed_to(d, like.shape)
     return d if d._a.dtype == like.dtype else d.to(_dtypes.of(like.dtype))
 
 

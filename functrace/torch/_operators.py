@@ -11,8 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, promoted
 from functrace.torch._attributes import numpy_call
-from functrace.torch._dtypes import B
-from functrace.torch._limits import refuse
+from functrace.torch._limits import refuse, refusing_itself
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import (
     ADD_SCALED,
@@ -30,7 +29,6 @@ from functrace.torch._ops import (
     SHIFTS,
     SUB_SCALED,
     TRUE_POWER,
-    check_result_type,
     comparison,
     divisor,
     operator,
@@ -39,7 +37,7 @@ from functrace.torch._ops import (
     zero,
 )
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, inplace, written_to
+from functrace.torch._views import bad_argument, written_to
 
 _UFUNCS: dict[Any, str] = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.negative: "neg", np.power: "pow", np.sin: "sin",
@@ -84,7 +82,6 @@ def _scaled(name: str, scaled: Op) -> Callable[..., Any]:
         result = promoted(scaled, input, other, params=(_dtypes.factor(alpha, _dtypes.result_type(input, other)),))
         return result if out is None else written_to(name, out, result)
 
-    function.__name__ = name
     return function
 
 
@@ -132,6 +129,8 @@ def _pow(self: Any, exponent: Any) -> Any:
     return call(POW0, (_cast(self, d),), (exponent,))
 
 
+@public
+@refusing_itself
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """`input` to the power `exponent`; either may be a number."""
     if isinstance(input, Tensor):
@@ -141,10 +140,6 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if result is NotImplemented:
         raise bad_argument("pow", *wrong)
     return result if out is None else written_to("pow", out, result)
-
-
-pow.limits = True  # type: ignore[attr-defined]
-public(pow)
 
 
 def _rpow(self: Any, base: Any) -> Any:
@@ -217,6 +212,7 @@ public(operator("floor_divide", floor_divide), "floor_divide")
 def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
     by_tensor = operator(name, FAST[name])
 
+    @refusing_itself
     def function(input: Any, other: Any) -> Any:
         if isinstance(other, SCALARS) and isinstance(input, Tensor):
             d = _dtypes.result_type(input, other)
@@ -224,31 +220,11 @@ def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
             return call(by_number, (_cast(input, d),), (other,))
         return by_tensor(input, other)
 
-    function.__name__ = name
-    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 public(_modulo("remainder", REMAINDER0), "remainder")
 public(_modulo("fmod", FMOD0), "fmod")
-
-
-def _inplace_pow(self: Any, exponent: Any) -> Any:
-    if not isinstance(exponent, (Tensor, *SCALARS)):
-        raise bad_argument("pow_", "exponent", 1, exponent)
-    if isinstance(exponent, Tensor):
-        return inplace(BINARY["pow"], self, (exponent,))
-    check_result_type(self, exponent, "pow")
-    _check_exponent(self.dtype, exponent)
-    return inplace(TRUE_POWER if self._a.dtype is B else POW0, self, (), (exponent,))
-
-
-def _inplace_floor_divide(self: Any, other: Any) -> Any:
-    if not isinstance(other, (Tensor, *SCALARS)):
-        raise bad_argument("floor_divide_", "other", 1, other)
-    d = _dtypes.result_type(self, other).np
-    refuse("floor_divide", d)
-    return inplace(_FLOORED, self, (other,), (d,))
 
 
 def _underivable(_g: Any, *_rest: Any) -> Any:
@@ -263,32 +239,26 @@ _FLOORED = Op(
 _FLOORED.rename("NotImplemented")
 
 
+def _of_number(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A reflected operator, which is asked only for what is no tensor."""
+    return lambda self, other: apply(self, other) if isinstance(other, SCALARS) else NotImplemented
+
+
 def _reversed(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
-        return apply(other, self) if isinstance(other, SCALARS) else NotImplemented
-
-    return method
-
-
-def _difference(self: Any, other: Any) -> Any:
-    return rsub(self, other) if isinstance(other, SCALARS) else NotImplemented
+    return _of_number(lambda self, other: apply(other, self))
 
 
 _OPERANDS = (Tensor, *SCALARS)
 
 
-def _augmented(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def augmented(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A method in place as an operator, which answers NotImplemented to what it does not take."""
+
     @functools.wraps(method)
     def operator(self: Any, other: Any) -> Any:
         return method(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     return operator
-
-
-def _rdiv(self: Any, other: Any) -> Any:
-    if not isinstance(other, SCALARS):
-        return NotImplemented
-    return FUNCTIONS["reciprocal"](self) * other
 
 
 def _invert(self: Any) -> Any:
@@ -302,12 +272,13 @@ def _no_deletion(self: Any, key: Any) -> None:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": _difference, "mul": FAST["mul"], "rmul": FAST["mul"],
-    "truediv": FAST["div"], "rtruediv": _rdiv, "pow": _pow, "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
+    "add": FAST["add"], "radd": FAST["add"], "sub": _sub, "rsub": _of_number(rsub), "mul": FAST["mul"], "rmul": FAST["mul"],
+    "truediv": FAST["div"], "rtruediv": _of_number(lambda self, other: FUNCTIONS["reciprocal"](self) * other), "pow": _pow,
+    "rpow": _rpow, "floordiv": floor_divide, "rfloordiv": _reversed(floor_divide),
     "mod": FUNCTIONS["remainder"], "rmod": _reversed(FAST["remainder"]), "neg": FUNCTIONS["neg"],
     "pos": FUNCTIONS["positive"], "abs": FUNCTIONS["abs"],
-    **{f"i{name}": _augmented(getattr(Tensor, f"{name}_")) for name in ("add", "sub", "mul")}, "itruediv": _augmented(Tensor.div_),
-    "ipow": _augmented(_inplace_pow), "ifloordiv": _augmented(_inplace_floor_divide), "invert": _invert,
+    **{f"i{name}": augmented(getattr(Tensor, f"{name}_")) for name in ("add", "sub", "mul")}, "itruediv": augmented(Tensor.div_),
+    "invert": _invert,
     **{prefix + name: comparison(f"bitwise_{name}", PLAIN[f"bitwise_{name}"]) for name in ("and", "or", "xor") for prefix in ("", "r")},
     **{name: comparison(name, fun) for name, fun in SHIFTS.items()}, "rlshift": _reversed(comparison("lshift", SHIFTS["lshift"])),
     "rrshift": _reversed(comparison("rshift", SHIFTS["rshift"])),
@@ -316,5 +287,3 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 for _name, _method in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _method)
     METHODS.add(f"__{_name}__")
-Tensor.pow_, Tensor.floor_divide_ = _inplace_pow, _inplace_floor_divide  # type: ignore[method-assign]
-Tensor.square_ = lambda self: _inplace_pow(self, 2)  # type: ignore[method-assign]

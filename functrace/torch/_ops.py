@@ -18,7 +18,7 @@ from functrace.torch._contact import chosen, rules, sinc_
 from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
-from functrace.torch._limits import LIMITS, refuse
+from functrace.torch._limits import LIMITS, refuse, refusing_itself
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, check_cast, inplace, taking_out, written_to
@@ -34,10 +34,10 @@ def _whole(fun: Any) -> Any:
 
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
-    addcdiv addcmul addmm addmv addr amax amin arange baddbmm bernoulli ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack
-    eye floor_divide fmod gather hstack index_add index_copy index_select lerp linspace log_softmax logical_not logspace logsumexp
-    masked_select msort multinomial mv nonzero norm outer prod randint randperm range remainder round scatter scatter_add softmax sort
-    square std take tensordot topk tril triu trunc var vdot vstack
+    addcdiv addcmul addmm addmv addr amax amin baddbmm bernoulli ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack
+    floor_divide fmod gather hstack index_add index_copy index_select lerp log_softmax logical_not logsumexp masked_select msort
+    multinomial mv nonzero norm outer prod remainder round scatter scatter_add softmax sort square std take tensordot topk tril triu trunc
+    var vdot vstack
     """.split()
 )
 
@@ -177,6 +177,14 @@ def _smaller(g: Any, _r: Any, x: Any, y: Any) -> Any:
     return _larger(g, None, y, x)
 
 
+def _parted(first: Any, second: Any) -> tuple[Any, Any]:
+    """The rules of an extreme that is the first argument where that is so, else the second; and the other one where one is NaN."""
+    return (
+        lambda g, _r, x, y: np.where(first(x, y) | (y != y), g, 0),
+        lambda g, _r, x, y: np.where(second(x, y) | (x != x), g, 0),
+    )
+
+
 def power(x: Any, p: Any) -> Any:
     """x**p, for the common exponents by multiplication as PyTorch does it."""
     if isinstance(x, Tensor):
@@ -259,22 +267,8 @@ BINARY: dict[str, Op] = {
     "atan2": Op("Atan2Backward0", np.arctan2, rules("arctan2").vjps),
     "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, _smaller, flat=True),
     "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, _larger, flat=True),
-    "fmax": row(
-        "Fmax",
-        np.fmax,
-        "MaskedFill",
-        lambda g, _r, x, y: np.where((x >= y) | (y != y), g, 0),
-        lambda g, _r, x, y: np.where((x < y) | (x != x), g, 0),
-        flat=True,
-    ),
-    "fmin": row(
-        "Fmin",
-        np.fmin,
-        "MaskedFill",
-        lambda g, _r, x, y: np.where((x <= y) | (y != y), g, 0),
-        lambda g, _r, x, y: np.where((x > y) | (x != x), g, 0),
-        flat=True,
-    ),
+    "fmax": row("Fmax", np.fmax, "MaskedFill", *_parted(np.greater_equal, np.less), flat=True),
+    "fmin": row("Fmin", np.fmin, "MaskedFill", *_parted(np.less_equal, np.greater), flat=True),
     "fmod": row("FmodBackward1", lambda x, y: np.fmod(x, divisor(y)), ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
     "remainder": row("RemainderBackward1", remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
     "xlogy": row(
@@ -341,6 +335,7 @@ def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     second = (Tensor,) if name in _TENSORS_ONLY else (Tensor, *SCALARS)
     first = (Tensor,) if name in _TENSOR_FIRST else second
 
+    @refusing_itself
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
         if not isinstance(input, first):
             raise bad_argument(name, "input", 1, input)
@@ -349,14 +344,13 @@ def operator(name: str, apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         result = apply(input, other)
         return result if out is None else written_to(name, out, result)
 
-    function.__name__ = function.__qualname__ = name
-    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
 def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
     refused = "".join(LIMITS.get(name, ()))
 
+    @refusing_itself
     def function(self: Any, other: Any) -> Any:
         if not isinstance(self, Tensor):
             self = wrap(np.asarray(self, _dtypes.of_scalar(self).np))
@@ -382,7 +376,6 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
             return promoted(_COMPARED, self, other)
 
     function.__name__ = name
-    function.limits = True  # type: ignore[attr-defined]
     return function
 
 
@@ -396,42 +389,38 @@ def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
             check_cast(_dtypes.get_default_dtype(), self.dtype)
         return inplace(op, self)
 
+    method.__name__ = method.__qualname__ = name + "_"
     return method
 
 
-def _binary_inplace(name: str, op: Op) -> Callable[..., Any]:
+def _binary_inplace(name: str, scaled: Op | None) -> Callable[..., Any]:
+    """The form in place of an operation of training loops; `scaled` is its row with a factor."""
+    op = BINARY[name]
+
     def method(self: Any, other: Any, *last: Any, alpha: Any = 1) -> Any:
-        if last and name in ("add", "sub"):  # in PyTorch 1 the factor came first
+        if last and scaled:  # in PyTorch 1 the factor came first
             alpha, (other,) = other, last
-        elif last or (alpha != 1 and name not in ("add", "sub")):
+        elif last or (alpha != 1 and not scaled):
             raise TypeError(f"{name}_() takes one argument, and no factor")
         if not isinstance(other, (Tensor, *SCALARS)):
             raise bad_argument(name + "_", "other", 1, other)
-        check_result_type(self, other, name)
-        if alpha.__class__ is bool or alpha != 1:
-            alpha = _dtypes.factor(alpha, self.dtype)
-            return inplace(ADD_SCALED if name == "add" else SUB_SCALED, self, (other,), (alpha,))
+        a, b = self._a, getattr(other, "_a", None)
+        if b is None or a.dtype is not b.dtype or a.dtype.kind != "f":
+            d = _dtypes.result_type(self, other)
+            refuse(name, d.np)
+            check_cast(_dtypes.get_default_dtype() if name == "div" and d.category < _dtypes.FLOAT else d, self.dtype)
+        if scaled and (alpha.__class__ is bool or alpha != 1):
+            return inplace(scaled, self, (other,), (_dtypes.factor(alpha, self.dtype),))
         return inplace(op, self, (other,))
 
-    method.__name__ = name + "_"
+    method.__name__ = method.__qualname__ = name + "_"
     return method
-
-
-def check_result_type(self: Any, other: Any, name: str) -> None:
-    a, b = self._a, getattr(other, "_a", None)
-    if b is not None and a.dtype is b.dtype and a.dtype.kind == "f" and name in FAST:
-        return
-    d = _dtypes.result_type(self, other)
-    if name != "pow":
-        refuse(name, d.np)
-    if name in _FLOATING and d.category < _dtypes.FLOAT:
-        d = _dtypes.get_default_dtype()
-    check_cast(d, self.dtype)
 
 
 def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
     """A subtraction that refuses bools."""
 
+    @refusing_itself
     def method(self: Any, other: Any, *last: Any, **named: Any) -> Any:
         first, second = (x.__class__ is bool or isinstance(x, Tensor) and x._a.dtype is B for x in (self, other))
         if first and second:
@@ -442,7 +431,6 @@ def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
             refuse("sub", B)
         return fast(self, other, *last, **named)
 
-    method.limits = True  # type: ignore[attr-defined]
     return method
 
 
@@ -451,12 +439,11 @@ def _attach() -> None:
         floating = name in UNARY and name not in ("abs", "sign", "sgn")
         public(unary(name, op, floating), name)
         setattr(Tensor, name + "_", _unary_inplace(name, op, floating))
-    for name, op in BINARY.items():
-        if name not in ("maximum", "minimum", "fmax", "fmin", "logaddexp", "fmod", "remainder"):
-            method = _binary_inplace(name, op)
-            setattr(Tensor, name + "_", refusing(method) if name == "sub" else method)
-        if name not in ("add", "sub", "div", "pow", "fmod", "remainder"):
-            public(operator(name, FAST[name]), name)
+    for name, scaled in (("add", ADD_SCALED), ("sub", SUB_SCALED), ("mul", None), ("div", None)):
+        method = _binary_inplace(name, scaled)
+        setattr(Tensor, name + "_", refusing(method) if name == "sub" else method)
+    for name in BINARY.keys() - ("add", "sub", "div", "pow", "fmod", "remainder"):
+        public(operator(name, FAST[name]), name)
     fun: Any
     for name, fun in PLAIN.items():
         public(operator(name, comparison(name, fun)), name)
@@ -467,14 +454,13 @@ def _attach() -> None:
 
 
 def _predicate(name: str, fun: Any) -> Callable[..., Any]:
+    @refusing_itself
     def function(input: Any) -> Any:
         if not isinstance(input, Tensor):
             raise bad_argument(name, "input", 1, input)
         refuse(name, input._a.dtype)
         return wrap(fun(input._a))
 
-    function.__name__ = name
-    function.limits = True  # type: ignore[attr-defined]
     return function
 
 

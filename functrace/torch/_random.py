@@ -274,6 +274,8 @@ def _inner(dtype: np.dtype[Any]) -> Any:
 
 def scaled(x: np.ndarray[Any, Any], scale: float, shift: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """`x * scale + shift` rounded once, as PyTorch's compiler has it: in float64 by Dekker's exact product."""
+    if scale == 1 and shift == 0:
+        return x.astype(dtype, copy=False)
     if dtype != np.float64:
         one = _inner(dtype)
         return (x.astype(np.float64) * float(one(scale)) + float(one(shift))).astype(one).astype(dtype, copy=False)
@@ -290,28 +292,33 @@ def scaled(x: np.ndarray[Any, Any], scale: float, shift: float, dtype: np.dtype[
 
 def draw(kind: str, shape: Sequence[int], dtype: np.dtype[Any], generator: Generator | None = None) -> np.ndarray[Any, Any]:
     """An array of `uniform` or `normal` numbers."""
-    source = generator or default_generator
-    n = math.prod(shape)
-    if dtype.kind == "c":  # real and imaginary parts in turn; a complex normal has variance 1 in all
-        real = np.empty(0, dtype).real.dtype
-        parts = normal(2 * n, real, source, 0.0, 1 / math.sqrt(2)) if kind == "normal" else source.uniform(2 * n, real)
-        return parts.astype(real).view(dtype).reshape(shape)
-    drawn = uniform(n, dtype, source, 0, 1) if kind == "uniform" and dtype == np.float16 else getattr(source, kind)(n, dtype)
-    out: np.ndarray[Any, Any] = drawn.astype(dtype, copy=False).reshape(shape)
-    return out
+    return (uniform if kind == "uniform" else normal)(math.prod(shape), dtype, generator or default_generator).reshape(shape)
 
 
-def normal(n: int, dtype: np.dtype[Any], source: Generator, mean: float, std: float, dense: bool = True) -> np.ndarray[Any, Any]:
+def _parts(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a complex number's parts, which are drawn in turn."""
+    return np.empty(0, dtype).real.dtype
+
+
+def normal(
+    n: int, dtype: np.dtype[Any], source: Generator, mean: float = 0.0, std: float = 1.0, dense: bool = True
+) -> np.ndarray[Any, Any]:
     """`n` normal numbers of a mean and standard deviation, for an array that is `dense` in row-major order, or not."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    if dtype.kind == "c":  # of that variance in all
+        return normal(2 * n, _parts(dtype), source, mean, std / math.sqrt(2), dense).view(dtype)
     if n < _BLOCK or not dense:
         return scaled(source.normals(n), std, mean, np.dtype(np.float64)).astype(_inner(dtype)).astype(dtype)
     return scaled(source.normal(n, dtype), std, mean, dtype)
 
 
-def uniform(n: int, dtype: np.dtype[Any], source: Generator, low: float, high: float) -> np.ndarray[Any, Any]:
+def uniform(n: int, dtype: np.dtype[Any], source: Generator, low: float = 0.0, high: float = 1.0) -> np.ndarray[Any, Any]:
     """`n` numbers in [low, high)."""
+    if dtype.kind == "c":
+        return uniform(2 * n, _parts(dtype), source, low, high).view(dtype)
+    if low == 0 and high == 1 and dtype != np.float16:
+        return source.uniform(n, dtype)
     most = float(np.finfo(dtype).max)
     if not (abs(low) <= most and abs(high) <= most):
         raise RuntimeError(f"{'to' if abs(low) <= most else 'from'} is out of bounds for {c_name(np.empty(0, dtype))}")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._along import put_in_order, taken, unpick
 from functrace.torch._apply import call
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
+from functrace.torch._dtypes import warn
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -92,9 +91,8 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
         x = need(name, input)
         if isinstance(dim, str):
             raise TypeError(
-                f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, "
-                "torch.dtype dtype = None)\n"
-                " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
+                f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, torch.dtype dtype "
+                "= None)\n * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
             )
         if floating and (dtype or x.dtype).category < _dtypes.FLOAT:
             raise RuntimeError(
@@ -106,8 +104,7 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
         result = held_in(dtype, call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim)))
         return result if out is None else written_to(name, out, result)
 
-    function.__name__ = name
-    return public(function)
+    return public(function, name)
 
 
 sum_, mean = _by_dim(_SUMS, "sum", False), _by_dim(_MEANS, "mean", True)
@@ -126,8 +123,7 @@ def _extremes(name: str, whole: Op, along: Op, paired: str) -> None:
             result = found(call(along, (x,), (axis_of(dim, x._a.ndim), keepdim)))
         return result if out is None else written_to(name, out, result)
 
-    function.__name__ = name
-    public(function)
+    public(function, name)
 
 
 _extremes("max", _MAX1, _MAX0, "maximum")
@@ -138,7 +134,7 @@ public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, 
 
 def _plain_reduction(name: str, fun: Any) -> None:
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-        a = need(name, input)._a
+        a = input._a
         if dim is not None and not a.ndim:
             result = wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
         else:
@@ -147,8 +143,7 @@ def _plain_reduction(name: str, fun: Any) -> None:
             result = wrap(in_order(fun(a, axis=dim, keepdims=keepdim)))
         return result if out is None else written_to(name, out, result)
 
-    function.__name__ = name
-    public(function)
+    public(function, name)
 
 
 def _truth(fun: Any) -> Any:
@@ -206,11 +201,10 @@ def _spread(name: str, op: Op) -> None:
         axes = axes_of(dim, input._a.ndim)
         if _count(input._a, axes) <= c:
             text = "degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output"
-            warnings.warn(f"{name}(): {text} numel).", stacklevel=level())
+            warn(f"{name}(): {text} numel).")
         return call(op, (input,), (axes, c, keepdim))
 
-    function.__name__ = name
-    public(function)
+    public(function, name)
 
 
 def _with_mean(name: str, fun: Any, rule: Any) -> Op:
@@ -371,8 +365,7 @@ def _soft(name: str, op: Op) -> Callable[..., Any]:
             raise NotImplementedError(f"\"{name}{last}_kernel_impl\" not implemented for '{x.dtype.scalar}'")
         return along(op, x, dim)
 
-    function.__name__ = name
-    return public(function)
+    return public(function, name)
 
 
 softmax, log_softmax = _soft("softmax", _SOFTMAX), _soft("log_softmax", _LOG_SOFTMAX)

@@ -20,11 +20,11 @@ from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
-from functrace.torch._ops import factors_anywhere, public
+from functrace.torch._ops import public
 from functrace.torch._results import result_class
-from functrace.torch._shape import UNSAFE_VIEW, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._shape import UNSAFE_VIEW, alike, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import bad_argument, follow, inplace, mismatch, way, written_to
+from functrace.torch._views import bad_argument, follow, mismatch, way, written_to
 
 Dim = Any
 _MANY = 1 << 12  # elements from which on it pays to plan a sum's order of products
@@ -49,10 +49,9 @@ _SQUEEZE4 = Op("SqueezeBackward4", RESHAPE.fun, RESHAPE.vjps, "Unsqueeze")
 @public
 def dot(input: Any, tensor: Any) -> Any:
     """The product of two vectors."""
-    x, y = need("dot", input), need("dot", tensor, "tensor", 2)
-    vectors(x, y)
-    _agree(x, y, "dot")
-    return call(_DOT, (x, y))
+    vectors(input, tensor)
+    _agree(input, tensor, "dot")
+    return call(_DOT, (input, tensor))
 
 
 @public
@@ -71,12 +70,11 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """A matrix times a matrix."""
     if out is not None:
         return written_to("mm", out, mm(input, mat2))
-    x, y = need("mm", input), need("mm", mat2, "mat2", 2)
-    for z, what in ((x, "self"), (y, "mat2")):
+    for z, what in ((input, "self"), (mat2, "mat2")):
         if z._a.ndim != 2:
             raise RuntimeError(f"{what} must be a matrix")
-    _check_mm(x, y)
-    return call(_MM, (x, y))
+    _check_mm(input, mat2)
+    return call(_MM, (input, mat2))
 
 
 def _check_mm(x: Any, y: Any) -> None:
@@ -112,7 +110,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """`input @ other`: vectors, matrices, or batches of matrices."""
     if out is not None:
         return written_to("matmul", out, matmul(input, other))
-    x, y = need("matmul", input), need("matmul", other, "other", 2)
+    x, y = input, other
     m, n = x._a.ndim, y._a.ndim
     if not m or not n:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
@@ -185,9 +183,7 @@ def einsum(equation: Any, *operands: Any) -> Any:
         return einsum(*_lettered((equation, *operands)))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    d = _dtypes.result_type(*operands)
-    operands = tuple(to(x, d) for x in operands)
-    return call(_EINSUM, operands, (equation,))
+    return call(_EINSUM, alike(operands), (equation,))
 
 
 @in_floats
@@ -247,8 +243,7 @@ _WHERE = Op(
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
     if input is None:
-        return tuple(wrap(in_order(i)) for i in np.nonzero(np.atleast_1d(need("where", condition, "condition")._a)))
-    need("where", condition, "condition")
+        return tuple(wrap(in_order(i)) for i in np.nonzero(np.atleast_1d(condition._a)))
     for k, x in enumerate((input, other)):
         if not isinstance(x, (Tensor, *SCALARS)):
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
@@ -392,33 +387,16 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 
 def _addc(op: Op) -> Callable[..., Any]:
     def function(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-        given = input, tensor1, tensor2
-        return call(op, [to(x, _dtypes.result_type(*given)) for x in given], (value,))
+        return call(op, alike((input, tensor1, tensor2)), (value,))
 
     return function
 
 
-def _addc_(op: Op) -> Callable[..., Any]:
-    def method(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-        return inplace(op, self, (tensor1, tensor2), (value,))
-
-    return factors_anywhere(method, "value")
+public(_addc(_ADDCMUL), "addcmul")
+public(_addc(_ADDCDIV), "addcdiv")
 
 
-for _name, _op in (("addcmul", _ADDCMUL), ("addcdiv", _ADDCDIV)):
-    public(_addc(_op), _name)
-    setattr(Tensor, _name + "_", _addc_(_op))
-
-
-_TOPK = Op(
-    "Topk",
-    foremost,
-    [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)],
-    "Gather",
-    many=True,
-    frees=True,
-    flat=True,
-)
+_TOPK = Op("Topk", foremost, [lambda g, r, _x, k, _n, _l: unpick(g, r, _x, k, True)], "Gather", many=True, frees=True, flat=True)
 _topk_result = result_class("topk")
 
 
@@ -433,7 +411,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 def _close(name: str, fun: Any, finish: Any) -> None:
     def function(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-        a, b = need(name, input)._a, need(name, other, "other", 2)._a
+        a, b = input._a, other._a
         return finish(fun(a, b, rtol, atol, equal_nan))
 
     public(function, name)

@@ -158,9 +158,8 @@ class _Unpickler(pickle.Unpickler):
             raise pickle.UnpicklingError(f"torch.load: unknown persistent id {what!r}")
         if location != "cpu" and not self.to_cpu:
             raise RuntimeError(
-                "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are "
-                "running on a CPU-only "
-                "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+                "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
+                "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
             )
         if key not in self.storages:
             raw = self.archive.read(f"{self.folder}/data/{key}")

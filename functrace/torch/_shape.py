@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -212,26 +213,25 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 @public
 def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """Another shape: a view where possible, else a copy."""
-    return reshaped(need("reshape", input), _sized(input, sizes if shape is None else (shape,)))
+    return reshaped(input, _sized(input, sizes if shape is None else (shape,)))
 
 
 @public
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The axes from `start_dim` to `end_dim` as one."""
-    x = need("flatten", input)
-    first, last = axis(start_dim, x._a.ndim), axis(end_dim, x._a.ndim)
+    first, last = axis(start_dim, input._a.ndim), axis(end_dim, input._a.ndim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    s = x._a.shape
+    s = input._a.shape
     if first == last and s:
-        return x
-    return reshaped(x, (*s[:first], math.prod(s[first : last + 1]), *s[last + 1 :]))
+        return input
+    return reshaped(input, (*s[:first], math.prod(s[first : last + 1]), *s[last + 1 :]))
 
 
 @public
 def ravel(input: Any) -> Any:
     """All elements along one axis."""
-    x = contiguous(need("ravel", input))
+    x = contiguous(input)
     return call(VIEW, (x,), ((x._a.size,),))
 
 
@@ -252,13 +252,12 @@ public(view, torch=False)
 @public
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two axes exchanged."""
-    x = need("transpose", input)
-    n = x._a.ndim
+    n = input._a.ndim
     i, j = axis(dim0, n), axis(dim1, n)
     order = list(range(n))
     if n:
         order[i], order[j] = order[j], order[i]
-    return call(TRANSPOSED, (x,), (tuple(order),))
+    return call(TRANSPOSED, (input,), (tuple(order),))
 
 
 public(lambda input, axis0, axis1: transpose(input, axis0, axis1), "swapaxes")
@@ -268,7 +267,7 @@ public(transpose, "swapdims")
 @public
 def t(input: Any) -> Any:
     """A matrix transposed; a vector or number as it is."""
-    n = need("t", input)._a.ndim
+    n = input._a.ndim
     if n > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
     return call(T, (input,), (tuple(range(n))[::-1],))
@@ -277,7 +276,7 @@ def t(input: Any) -> Any:
 @public
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """The axes in another order."""
-    n = need("permute", input)._a.ndim
+    n = input._a.ndim
     order = to_shape(order if dims is None else (dims,))
     if len(order) != n:
         raise RuntimeError(
@@ -293,18 +292,16 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
 @public
 def unsqueeze(input: Any, dim: int) -> Any:
     """An axis of length 1 put in."""
-    x = need("unsqueeze", input)
-    k = axis(dim, x._a.ndim + 1)
-    return call(UNSQUEEZE, (x,), ((*x._a.shape[:k], 1, *x._a.shape[k:]),))
+    s, k = input._a.shape, axis(dim, input._a.ndim + 1)
+    return call(UNSQUEEZE, (input,), ((*s[:k], 1, *s[k:]),))
 
 
 @public
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Axes of length 1 left out: all, or those named."""
-    x = need("squeeze", input)
-    chosen = () if dim in ((), []) else axes_of(dim, x._a.ndim)
-    shape = tuple(n for k, n in enumerate(x._a.shape) if n != 1 or k not in chosen)
-    return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (x,), (shape,))
+    chosen = () if dim in ((), []) else axes_of(dim, input._a.ndim)
+    shape = tuple(n for k, n in enumerate(input._a.shape) if n != 1 or k not in chosen)
+    return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (input,), (shape,))
 
 
 def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
@@ -321,7 +318,7 @@ public(lambda input, *sizes, size=None: expand(input, *sizes, size=size), "broad
 @public
 def select(input: Any, dim: int, index: Any) -> Any:
     """One entry along an axis."""
-    k, i = axis(dim, need("select", input)._a.ndim), int(index)
+    k, i = axis(dim, input._a.ndim), int(index)
     if input._a.ndim and not -input._a.shape[k] <= i < input._a.shape[k]:
         raise IndexError(f"select(): index {i} out of range for tensor of size {list(input.shape)} at dimension {k}")
     return select_at(input, k, i)
@@ -402,8 +399,8 @@ def unbind(input: Any, dim: int = 0) -> Any:
 @public
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy, through which gradients flow."""
-    x = need("clone", input)
-    return call(CLONE, (x,)) if memory_format in AS_IT_IS else call(_FORMATTED, (x,), (memory_format,))
+    need("clone", input)
+    return call(CLONE, (input,)) if memory_format in AS_IT_IS else call(_FORMATTED, (input,), (memory_format,))
 
 
 def is_contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> bool:
@@ -455,6 +452,16 @@ public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
 public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
 public(lambda self, *_: self, "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
+
+
+def alike(tensors: Sequence[Any]) -> Sequence[Any]:
+    """Tensors in the dtype that they have together."""
+    first = tensors[0]._a.dtype
+    for x in tensors:
+        if x._a.dtype is not first:
+            d = _dtypes.result_type(*tensors)
+            return [to(y, d) for y in tensors]
+    return tensors
 
 
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:

@@ -263,15 +263,7 @@ bind(
 )
 bind({"nansum": ("Nansum", _nansum, _unnansum)}, flat=True, lies=in_order)
 public(lambda input: FUNCTIONS["sort"](input, 0)[0], "msort")
-bind(
-    {
-        "gradient": ("Cat", _gradient),
-        "cov": ("Squeeze", _cov),
-        "corrcoef": ("ClampBackward1", _corrcoef),
-    },
-    floating=True,
-    lies=in_order,
-)
+bind({"gradient": ("Cat", _gradient), "cov": ("Squeeze", _cov), "corrcoef": ("ClampBackward1", _corrcoef)}, floating=True, lies=in_order)
 bind(
     {
         "trapezoid trapz": ("MulBackward1", in_floats(lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim))),

@@ -12,7 +12,6 @@ and follows the base: a write to the base changes the history of all its views. 
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ import numpy as np
 from functrace.errors import boundary
 from functrace.torch import _dtypes, _format, _modes
 from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, linked, stop_gradient, value
-from functrace.torch._dtypes import Size
+from functrace.torch._dtypes import Size, warn
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
 from functrace.torch._layout import in_order
 from functrace.torch._leaves import is_its_own, laid_out
@@ -222,7 +221,7 @@ class Tensor(Methods):
     def grad(self) -> Tensor | None:
         """The gradient that `backward` added up, None before."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
-            warnings.warn(_NON_LEAF_GRAD, stacklevel=2)
+            warn(_NON_LEAF_GRAD)
         return self._grad  # type: ignore[no-any-return]
 
     @grad.setter

@@ -7,16 +7,15 @@ A view knows its base and the chain of functions that leads from the base's arra
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes
 from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
+from functrace.torch._dtypes import warn
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
@@ -296,7 +295,8 @@ def check_result(ans: Any, a: Any) -> None:
     """Raise unless a result can be written into an array."""
     if ans.shape != a.shape:
         raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(ans.shape)}")
-    check_cast(_dtypes.of(ans.dtype), _dtypes.of(a.dtype))
+    if ans.dtype is not a.dtype:
+        check_cast(_dtypes.of(ans.dtype), _dtypes.of(a.dtype))
 
 
 def check_cast(found: _dtypes.dtype, wanted: _dtypes.dtype) -> None:
@@ -368,9 +368,8 @@ def expanded(self: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     old = self._a.shape
     if len(shape) < len(old):
         raise RuntimeError(
-            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided "
-            f"({len(shape)}) must be greater "
-            f"or equal to the number of dimensions in the tensor ({len(old)})"
+            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
+            f"greater or equal to the number of dimensions in the tensor ({len(old)})"
         )
     lead = len(shape) - len(old)
     full = []
@@ -431,18 +430,14 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
     check_cast(result.dtype, out.dtype)
     if out._a.shape != result._a.shape:
         if out._a.size:
-            warnings.warn(
+            warn(
                 f"An output with one or more elements was resized since it had shape {list(out._a.shape)}, which does not match the "
                 f"required output shape {list(result._a.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will "
                 "not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-                "elements with t.resize_(0).",
-                stacklevel=level(),
+                "elements with t.resize_(0)."
             )
         out._a = np.empty(result._a.shape, out._a.dtype)
     return out.copy_(result)
-
-
-_MADE = frozenset(("arange", "eye", "linspace", "logspace", "range"))  # what is made has the dtype of `out`
 
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -450,8 +445,6 @@ def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def taking(*args: Any, out: Any = None, **named: Any) -> Any:
-        if out is not None and name in _MADE:
-            named.setdefault("dtype", out.dtype)
         result = function(*args, **named)
         return result if out is None else written_to(name, out, result, args)
 

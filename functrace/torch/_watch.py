@@ -6,12 +6,13 @@ Nobody does as a rule, and then it costs nothing: only while somebody looks on, 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from functrace.errors import is_user_file
+from functrace.torch._dtypes import warn
+from functrace.torch._missing import as_of
 from functrace.torch._modes import paused
 
 _anomaly: ContextVar[bool | None] = ContextVar("functrace.torch.anomaly", default=None)
@@ -82,8 +83,6 @@ def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class SavedTensor:
     """A tensor that a node saved, to which hooks can be given: `grad_fn._raw_saved_self`."""
 
-    __module__ = "torch._C._autograd"
-
     def __init__(self, node: Any, name: str) -> None:
         self._node, self._name = node, name
 
@@ -131,8 +130,6 @@ def unpacking(unpack: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class set_detect_anomaly:
     """Switch anomaly detection on or off, at once; as a context manager, until its end."""
 
-    __module__ = "torch.autograd.anomaly_mode"
-
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.before = anomaly()
         _switch(check_nan if mode else None)
@@ -152,14 +149,9 @@ def _switch(mode: bool | None) -> None:
 class detect_anomaly(set_detect_anomaly):
     """While it lasts, NaN in a gradient raises RuntimeError, and the line of the forward operation is shown in a warning."""
 
-    __module__ = "torch.autograd.anomaly_mode"
-
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
-            stacklevel=2,
-        )
+        warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.")
 
     def __enter__(self) -> None:
         super().__init__(True, self.check_nan)
@@ -173,3 +165,7 @@ def is_anomaly_enabled() -> bool:
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether it looks for NaN."""
     return anomaly() is not False
+
+
+as_of("torch._C._autograd", SavedTensor)
+as_of("torch.autograd.anomaly_mode", set_detect_anomaly, detect_anomaly)

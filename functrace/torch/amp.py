@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from functrace.errors import level
+from functrace.torch._dtypes import warn
 from functrace.torch._missing import answer, missing
 
 
@@ -25,9 +24,7 @@ class autocast:
         if enabled and device_type == "cpu":
             raise NotImplementedError("torch.autocast('cpu'): functrace.torch has no bfloat16: compute in float32, with enabled=False.")
         if enabled:
-            warnings.warn(
-                f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling", stacklevel=level()
-            )
+            warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling")
         self.device, self.fast_dtype = device_type, dtype
 
     def __enter__(self) -> autocast:
@@ -53,7 +50,7 @@ class GradScaler:
         if enabled and device == "cpu":
             raise NotImplementedError("torch.amp.GradScaler('cpu'): functrace.torch computes in float32: use enabled=False.")
         if enabled:
-            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=level())
+            warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
 
     def scale(self, outputs: Any) -> Any:
         """`outputs`."""
@@ -77,5 +74,17 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 is_autocast_available = is_autocast_enabled
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+
+
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:
+    """The `forward` of an `autograd.Function` as it is; or a decorator. `cast_inputs` is for what runs in `autocast`: here nothing does."""
+    return (lambda fwd: fwd) if fwd is None else fwd
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str = "cuda") -> Any:
+    """The `backward` of an `autograd.Function` as it is; or a decorator."""
+    return custom_fwd(bwd)
+
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 __getattr__ = missing("torch.amp")

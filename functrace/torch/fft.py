@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.torch._bind import bind, bound
 from functrace.torch._border import trimmed
-from functrace.torch._create import creates
+from functrace.torch._create import fills
 from functrace.torch._dtypes import numpy_dtype
 from functrace.torch._layout import in_order
 from functrace.torch._missing import missing
@@ -76,7 +76,7 @@ def _frequencies(fun: Callable[..., Any]) -> Callable[..., Any]:
     def function(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
         return fun(n, d).astype(numpy_dtype(dtype))
 
-    return creates(function)
+    return fills(function)
 
 
 _space |= {"fftfreq": _frequencies(np.fft.fftfreq), "rfftfreq": _frequencies(np.fft.rfftfreq)}

@@ -12,7 +12,7 @@ from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
 from functrace.torch._contact import replaced, tree
-from functrace.torch._engine import Edge, Same, next_number
+from functrace.torch._engine import AccumulateGrad, Edge, Same, below, next_number
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
@@ -86,19 +86,8 @@ class Run:
         mine = {edge[0] for edge in self.edges}
         if any(node.edges[0] is not None for node in mine):
             return True
-        stack = [t._edge[0] for t in tensors]
-        seen = set(stack)
-        while stack:
-            node = stack.pop()
-            if node in mine:
-                continue
-            if node.number < self.start or type(node).__name__ == "AccumulateGrad":
-                return True
-            for edge in node.edges:
-                if edge is not None and edge[0] not in seen:
-                    seen.add(edge[0])
-                    stack.append(edge[0])
-        return False
+        others = (node for node in below((t._edge[0] for t in tensors), mine.__contains__) if node not in mine)
+        return any(node.number < self.start or type(node) is AccumulateGrad for node in others)
 
     def settle(self, t: Any) -> Any:
         """A result as it looks from outside: with a history only if there is one outside."""
@@ -203,9 +192,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         (out,) = run.out
         if out._a.shape:
             raise RuntimeError(
-                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
-                f"{len(out._a.shape)} dims. Maybe you "
-                "wanted to use the vjp or jacrev APIs instead?"
+                f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {len(out._a.shape)} dims. Maybe "
+                "you wanted to use the vjp or jacrev APIs instead?"
             )
         if out._a.dtype.kind != "f":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
@@ -274,9 +262,8 @@ def _pushed(run: Run, push: Callable[..., list[Any]], tangents: Any) -> Any:
     leaves, treedef = tree.flatten(list(tangents))
     if treedef != run.treedef:
         raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
-            "if primals is a tuple of "
-            "3 tensors, tangents also must be."
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a "
+            "tuple of 3 tensors, tangents also must be."
         )
     for t, x in zip(leaves, run.inputs):
         if t._a.shape != x._a.shape:

@@ -118,23 +118,26 @@ def install() -> None:
     _installed = True
     wrapped: dict[int, Any] = {}
 
-    def once(function: Any) -> Any:
+    def once(function: Any, name: str) -> Any:
         if type(function) is not FunctionType or hasattr(function, "overridable"):
             return function
         if id(function) not in wrapped:
             wrapped[id(function)] = overridable(function)
+            if function.__name__ not in METHODS and function.__name__ not in FUNCTIONS:  # one of a kind: as PyTorch calls it
+                plain = name.strip("_")
+                wrapped[id(function)].__name__ = plain if plain in METHODS else name
         return wrapped[id(function)]
 
     for name in (*METHODS, "detach", "detach_", "data_ptr", "__matmul__"):
-        setattr(Tensor, name, once(vars(Tensor).get(name)) if name in vars(Tensor) else getattr(Tensor, name))
+        setattr(Tensor, name, once(vars(Tensor).get(name), name) if name in vars(Tensor) else getattr(Tensor, name))
     for name in ("T", "mT", "H", "mH", "real", "imag"):
         held = vars(Tensor)[name]
-        setattr(Tensor, name, held.getter(once(held.fget)))
+        setattr(Tensor, name, held.getter(once(held.fget, "__get__")))
     for space in _SPACES:
         module = importlib.import_module(space)
         for name, function in list(vars(module).items()):
             if not name.startswith("_") and (name in FUNCTIONS or space != "functrace.torch"):
-                setattr(module, name, once(function))
+                setattr(module, name, once(function, name))
 
 
 def has_torch_function(args: Iterable[Any]) -> bool:

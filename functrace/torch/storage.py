@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes
+from functrace.torch._dtypes import warn
 from functrace.torch._layout import memory
 from functrace.torch._missing import missing
 
@@ -102,7 +101,7 @@ class TypedStorage(UntypedStorage):
 
 def storage(tensor: Any) -> TypedStorage:
     """`tensor.storage()`."""
-    warnings.warn(_DEPRECATED, stacklevel=level())
+    warn(_DEPRECATED)
     return TypedStorage(memory(tensor._a)[0])
 
 

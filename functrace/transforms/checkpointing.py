@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import types
+import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -12,11 +13,14 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functrace import errors, tree
+from functrace.core.reverse import pullback
+from functrace.core.tape import record
 from functrace.core.tracer import Tracer, bare
-from functrace.transforms.arguments import name_of, or_zeros
+from functrace.transforms.arguments import as_output, name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.custom import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
+from functrace.transforms.masks import masked, wanted
 from functrace.transforms.tracing import replaced
 
 P = ParamSpec("P")
@@ -44,7 +48,16 @@ def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: i
         leaves, treedef = tree.flatten((args, kwargs, captured))
         return _CheckpointCall(f, treedef, lambda a, k, c: open_f(c)(*a, **k))(leaves)
 
+    _MADE.add(checkpointed)
     return checkpointed
+
+
+_MADE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def under_checkpoint(f: Any) -> Any:
+    """The function of which `f` is the `checkpoint`; None if it is none."""
+    return getattr(f, "__wrapped__", None) if isinstance(f, types.FunctionType) and f in _MADE else None
 
 
 def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
@@ -166,8 +179,13 @@ class _CheckpointCall(Call):
         moving, flat = self._moving(leaves)
 
         def run() -> Any:
-            out, pullback = vjp(flat, *(leaves[k] for k in moving))
-            return out, lambda: pullback([g if is_float(y) else y for g, y in zip(cts, out)])
+            inputs = [leaves[k] for k in moving]
+            if wanted.get() or masked(cts):
+                out, pull = vjp(flat, *inputs)
+                return out, lambda: pull([g if is_float(y) else y for g, y in zip(cts, out)])
+            tape = record(lambda *xs: [x if isinstance(x, Tracer) else as_output(self.what, x) for x in flat(*xs)], inputs, self.what)
+            out = tape.outputs  # whether the gradient is finite is asked by the replay that this is part of
+            return out, lambda: pullback(tape, [g if is_float(y) else None for g, y in zip(cts, out)], True)
 
         return replaced([None] * len(leaves), moving, self._again(residuals, run))
 

@@ -19,6 +19,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
+from functrace.transforms.checkpointing import under_checkpoint
 from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, own, traced
 from functrace.transforms.control_loops import loop
@@ -61,7 +62,8 @@ def scan(
         length: number of steps, needed where `xs` is None.
         reverse: go from the last slice to the first. Results stay at the places of their slices.
         unroll: True records each step on its own. Other values have no effect: steps are not compiled one by one.
-        checkpoint_every: keep the carry of every k-th step only, and compute the steps between again in the reverse replay.
+        checkpoint_every: keep the carry of every k-th step only, and compute the steps between again in the reverse replay. It is 1
+            where `f` is a `checkpoint`.
 
     Returns:
         The last carry, and the `y` of all steps stacked along axis 0.
@@ -80,6 +82,9 @@ def scan(
     np.float64(5.0)
     """
     errors.check_call("scan(f, init, xs)", f)
+    step = under_checkpoint(f)
+    if step is not None and checkpoint_every is None and unroll is not True:
+        f, checkpoint_every = step, 1
     return _scan("scan", f, init, xs, length, reverse, unroll is True, checkpoint_every)
 
 

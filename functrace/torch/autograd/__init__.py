@@ -19,13 +19,7 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
-_LAZY = _names(
-    function="Function Variable",
-    graph="",
-    functional="",
-    forward_ad="",
-    gradcheck="gradgradcheck GradcheckError",
-)
+_LAZY = _names(function="Function Variable", graph="", functional="", forward_ad="", gradcheck="gradgradcheck GradcheckError")
 _LAZY["variable"], grad_mode, anomaly_mode = "function", _modes, _watch
 globals().update(_trimmed({"backward": backward, "grad": grad}))
 __getattr__ = _missing("torch.autograd", _LAZY)

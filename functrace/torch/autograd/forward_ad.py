@@ -6,11 +6,13 @@ gradient there is linear in what comes in, and the gradient of that, along the t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrace.torch._backward import grad
+from functrace.torch._engine import below
 from functrace.torch._modes import enable_grad, forward_levels, recording, set_recording
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import pushing
@@ -102,17 +104,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
 
 def _duals(tensor: Any, level: Any) -> tuple[list[Any], bool]:
     """The dual nodes below a tensor, and whether it depends on something else that requires grad."""
-    stack = [tensor._edge[0]]
-    seen, found, outside = set(stack), [], False
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Dual) and node.level is level:
-            found.append(node)
-            outside |= node.edges[0] is not None
-            continue
-        outside |= not node.edges
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return found, outside
+    is_dual: Callable[[Any], bool] = lambda node: isinstance(node, Dual) and node.level is level
+    nodes = list(below([tensor._edge[0]], is_dual))
+    found = [node for node in nodes if is_dual(node)]
+    return found, any(node.edges[0] is not None if is_dual(node) else not node.edges for node in nodes)

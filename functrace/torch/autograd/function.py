@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,9 @@ import numpy as np
 
 from functrace.torch._backward import grad
 from functrace.torch._contact import BatchTracer, Tracer, replaced
+from functrace.torch._dtypes import warn
 from functrace.torch._engine import FREED, Edge, Node, check_versions, next_number
+from functrace.torch._missing import as_of
 from functrace.torch._modes import enable_grad, paused, recording
 from functrace.torch._nodes import Like, fit_tensor, unpacked
 from functrace.torch._tensor import Tensor, new, wrap
@@ -46,7 +47,6 @@ class VmapInfo(NamedTuple):
 class FunctionCtx:
     """What `forward` leaves for `backward`."""
 
-    __module__ = "torch.autograd.function"
     _to_save: tuple[Any, ...] = ()
     saved_for_forward: tuple[Any, ...] = ()
     dirty_tensors: tuple[Any, ...] = ()
@@ -93,7 +93,7 @@ class FunctionCtx:
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The old name."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
     @property
@@ -108,8 +108,6 @@ class FunctionCtx:
 
 class BackwardCFunction(FunctionCtx):
     """The context of one application."""
-
-    __module__ = "torch.autograd.function"
 
 
 class FunctionNode(Node):
@@ -215,9 +213,8 @@ class FunctionNode(Node):
                 lead = len(shape) - len(wanted)
                 if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:])):
                     raise RuntimeError(
-                        f"Function {name} returned an invalid gradient at index {len(out)} - got {list(shape)} but "
-                        "expected shape compatible "
-                        f"with {list(wanted)}"
+                        f"Function {name} returned an invalid gradient at index {len(out)} - got {list(shape)} but expected shape "
+                        f"compatible with {list(wanted)}"
                     )
                 d = fit_tensor(d, like)
             out.append(d)
@@ -263,17 +260,15 @@ class Function(metaclass=_FunctionMeta):
     `vmap` under `torch.func.vmap` (without it the function is run on the batch, as with `generate_vmap_rule`).
     """
 
-    __module__ = "torch.autograd.function"
     generate_vmap_rule = boxed_grads_call = False
     _ctx: Any
     _node: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the "
             "class itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -346,9 +341,8 @@ class Function(metaclass=_FunctionMeta):
 def _check_dirty(ctx: Any, outputs: Sequence[Any]) -> None:
     if any(not any(t is o for o in outputs) for t in ctx.dirty_tensors):
         raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
-            "modified inplace must "
-            "all be outputs of the Function."
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace "
+            "must all be outputs of the Function."
         )
 
 
@@ -442,8 +436,6 @@ def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
 class InplaceFunction(Function):
     """A Function with an `inplace` flag, for older code."""
 
-    __module__ = "torch.autograd.function"
-
 
 class DelayedError(Node):
     """Stands where a derivative is not there."""
@@ -484,10 +476,12 @@ class _Tensors(type):
 class Variable(metaclass=_Tensors):
     """`Variable(t, requires_grad=True)` is a tensor on the memory of `t`; every tensor is a Variable."""
 
-    __module__ = "torch.autograd.variable"
-
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
         if volatile:
-            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
+            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
         t = wrap(data._a)
         return t.requires_grad_() if requires_grad else t
+
+
+as_of("torch.autograd.function", FunctionCtx, BackwardCFunction, Function, InplaceFunction)
+as_of("torch.autograd.variable", Variable)

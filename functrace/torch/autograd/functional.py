@@ -49,9 +49,8 @@ class _Call:
         for k, t in enumerate(self.outs):
             if strict and not t._rg:
                 raise RuntimeError(
-                    f"Output {k} of the user-provided function does not require gradients. The outputs must be computed "
-                    "in a differentiable "
-                    "manner from the input when running in strict mode."
+                    f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in a "
+                    "differentiable manner from the input when running in strict mode."
                 )
         if strict:
             self._check_dependence()

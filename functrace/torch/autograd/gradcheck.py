@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._backward import grad, sequence
+from functrace.torch._dtypes import warn
 from functrace.torch._modes import enable_grad, paused
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.func import Run
 from functrace.torch.testing import make_tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -66,11 +67,9 @@ def _check(
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
     for k in which:
         if inputs[k]._a.dtype.itemsize < (16 if inputs[k]._a.dtype.kind == "c" else 8):
-            warnings.warn(
-                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will "
-                "likely fail if all the "
-                "inputs are not of double precision floating point or complex. ",
-                stacklevel=4,
+            warn(
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail if all "
+                "the inputs are not of double precision floating point or complex. "
             )
     with enable_grad():
         outputs = [t for t in sequence(func(*inputs)) if isinstance(t, Tensor)]
@@ -89,10 +88,9 @@ def _check(
                     _compare(j, k, want, got, atol, rtol)
                     if np.max(np.abs(_analytical(out, inputs[k], unit) - got), initial=0.0) > nondet:
                         raise GradcheckError(
-                            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                            "times gives different "
-                            "values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was "
-                            f"{nondet}."
+                            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+                            "different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism "
+                            f"was {nondet}."
                         )
     if batched and backward:
         _check_batched(outputs, [inputs[k] for k in which], moving)
@@ -162,8 +160,6 @@ def _check_batched(outputs: Sequence[Any], inputs: Sequence[Any], moving: Sequen
 
 
 def _check_forward(func: Any, inputs: Sequence[Any], which: Sequence[int], numerical: Any, atol: float, rtol: float) -> None:
-    from functrace.torch.func import Run
-
     run = Run("gradcheck", lambda *xs: [t for t in sequence(func(*xs)) if isinstance(t, Tensor)], inputs, which, {}, False)
     push = run.pushing()
     for row, k, place in zip(numerical, which, range(len(which))):

@@ -81,14 +81,14 @@ class MixtureSameFamily(Distribution):
     def support(self) -> Any:
         """That of the distributions."""
         found = self.component_distribution.support
-        return constraints.Constraint(f"MixtureSameFamilyConstraint({found!r})", found.check, found.event_dim, found.is_discrete)
+        return constraints.Stated(f"MixtureSameFamilyConstraint({found!r})", found.check, found.event_dim, found.is_discrete)
 
-    def _weights(self) -> Any:
+    def _component_weights(self) -> Any:
         probs = self.mixture_distribution.probs
         return probs.reshape(*probs.shape, *(1,) * len(self._event_shape))
 
     def _mixed(self, x: Any) -> Any:
-        return (self._weights() * x).sum(-1 - len(self._event_shape))
+        return (self._component_weights() * x).sum(-1 - len(self._event_shape))
 
     mean = property(lambda self: self._mixed(self.component_distribution.mean))
 
@@ -98,8 +98,7 @@ class MixtureSameFamily(Distribution):
         away = parts.mean - self.mean.unsqueeze(-1 - len(self._event_shape))
         return self._mixed(parts.variance) + self._mixed(away.pow(2.0))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         each = self.component_distribution.log_prob(value.unsqueeze(-1 - len(self._event_shape)))
         return (each + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
@@ -161,38 +160,37 @@ class TransformedDistribution(Distribution):
         more = len(self._event_shape) - found.event_dim
         return constraints.independent(found, more) if more > 0 else found
 
-    def _through(self, x: Any) -> Any:
+    def _through_transforms(self, x: Any) -> Any:
         for t in self.transforms:
             x = t(x)
         return x
 
     @no_grad()
     def sample(self, sample_shape: Any = ()) -> Any:
-        return self._through(self.base_dist.sample(sample_shape))
+        return self._through_transforms(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self._through(self.base_dist.rsample(sample_shape))
+        return self._through_transforms(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         n, out, y = len(self._event_shape), 0.0, value
         for t in reversed(self.transforms):
-            x = t._back(y)
+            x = t._inv_call(y)
             n += t.domain.event_dim - t.codomain.event_dim
             out = out - summed(t.log_abs_det_jacobian(x, y), n - t.domain.event_dim)
             y = x
         return out + summed(self.base_dist.log_prob(y), n - len(self.base_dist.event_shape))
 
-    def _turned(self, level: Any) -> Any:
+    def _turned_cdf(self, level: Any) -> Any:
         """The probability of all above, where the functions fall."""
         sign = ComposeTransform(self.transforms).sign
         return level if isinstance(sign, int) and sign == 1 else sign * (level - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Any:
-        return self._turned(self.base_dist.cdf(ComposeTransform(self.transforms)._back(value)))
+        return self._turned_cdf(self.base_dist.cdf(ComposeTransform(self.transforms)._inv_call(value)))
 
     def icdf(self, value: Any) -> Any:
-        return self._through(self.base_dist.icdf(self._turned(value)))
+        return self._through_transforms(self.base_dist.icdf(self._turned_cdf(value)))
 
 
 # functions of tensors, each part of which has one of its own
@@ -206,20 +204,20 @@ class _Parts(Transform):
 
     bijective = property(lambda self: all(t.bijective for t in self.transforms))
 
-    def _split(self, x: Any) -> Sequence[Any]:
+    def _split_parts(self, x: Any) -> Sequence[Any]:
         raise NotImplementedError
 
-    def _join(self, parts: Sequence[Any], dim: int) -> Any:
+    def _join_parts(self, parts: Sequence[Any], dim: int) -> Any:
         raise NotImplementedError
 
     def _call(self, x: Any) -> Any:
-        return self._join([t(part) for t, part in zip(self.transforms, self._split(x))], self.dim)
+        return self._join_parts([t(part) for t, part in zip(self.transforms, self._split_parts(x))], self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        return self._join([t._back(part) for t, part in zip(self.transforms, self._split(y))], self.dim)
+        return self._join_parts([t._inv_call(part) for t, part in zip(self.transforms, self._split_parts(y))], self.dim)
 
     def _slopes(self, x: Any, y: Any) -> list[Any]:
-        return [t.log_abs_det_jacobian(*parts) for t, *parts in zip(self.transforms, self._split(x), self._split(y))]
+        return [t.log_abs_det_jacobian(*parts) for t, *parts in zip(self.transforms, self._split_parts(x), self._split_parts(y))]
 
 
 class CatTransform(_Parts):
@@ -237,19 +235,19 @@ class CatTransform(_Parts):
     domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))
     codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))
 
-    def _split(self, x: Any) -> Sequence[Any]:
+    def _split_parts(self, x: Any) -> Sequence[Any]:
         if not -x.dim() <= self.dim < x.dim() or x.size(self.dim) != self.length:
             raise AssertionError(f"CatTransform: axis {self.dim} should have length {self.length}, got shape {list(x.shape)}")
         return x.split(self.lengths, self.dim)  # type: ignore[no-any-return]
 
-    def _join(self, parts: Sequence[Any], dim: int) -> Any:
+    def _join_parts(self, parts: Sequence[Any], dim: int) -> Any:
         return T["cat"](list(parts), dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         n = self.event_dim
         slopes = [summed(slope, n - t.event_dim) for t, slope in zip(self.transforms, self._slopes(x, y))]
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + n
-        return self._join(slopes, dim) if dim < 0 else sum(slopes)
+        return self._join_parts(slopes, dim) if dim < 0 else sum(slopes)
 
 
 class StackTransform(_Parts):
@@ -262,16 +260,16 @@ class StackTransform(_Parts):
     domain = property(lambda self: constraints.stack([t.domain for t in self.transforms], self.dim))
     codomain = property(lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim))
 
-    def _split(self, x: Any) -> Sequence[Any]:
+    def _split_parts(self, x: Any) -> Sequence[Any]:
         if not -x.dim() <= self.dim < x.dim() or x.size(self.dim) != len(self.transforms):
             raise AssertionError(f"StackTransform: axis {self.dim} should have length {len(self.transforms)}, got shape {list(x.shape)}")
         return x.unbind(self.dim)  # type: ignore[no-any-return]
 
-    def _join(self, parts: Sequence[Any], dim: int) -> Any:
+    def _join_parts(self, parts: Sequence[Any], dim: int) -> Any:
         return T["stack"](list(parts), dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return self._join(self._slopes(x, y), self.dim)
+        return self._join_parts(self._slopes(x, y), self.dim)
 
 
 class CumulativeDistributionTransform(Rising):

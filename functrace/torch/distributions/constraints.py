@@ -8,11 +8,28 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import tensor
+from functrace.torch._dtypes import finfo
 from functrace.torch._ops import FUNCTIONS
 
 
 class Constraint:
     """A set of tensors: `check` says, for each element (or vector, or matrix), whether it belongs to it."""
+
+    is_discrete: Any = False
+    event_dim: Any = 0
+    bounds: tuple[Any, Any] = (None, None)
+    base: Any = None
+
+    def check(self, value: Any) -> Any:
+        """A bool tensor."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__[1:]}()"
+
+
+class Stated(Constraint):
+    """A constraint by what it prints and checks."""
 
     def __init__(
         self,
@@ -27,31 +44,53 @@ class Constraint:
         self.bounds, self.base = bounds, base
 
     def check(self, value: Any) -> Any:
-        """A bool tensor."""
         return self._check(value)
 
     def __repr__(self) -> str:
         return self._text
 
 
+class _Dependent(Constraint):
+    """What depends on other parameters, so that it can't be checked alone."""
+
+
+class dependent_property(property, _Dependent):
+    """A property that is a constraint, as `support` may be; of the class, a constraint that can't be checked."""
+
+    def __init__(self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = None, event_dim: Any = None) -> None:
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[[Any], Any]) -> dependent_property:
+        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+    def __repr__(self) -> str:
+        return "DependentProperty()"
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether a constraint depends on other parameters, so that it can't be checked alone."""
+    return isinstance(constraint, _Dependent)
+
+
 def greater_than(lower_bound: Any) -> Constraint:
     """Numbers above a bound."""
-    return Constraint(f"GreaterThan(lower_bound={lower_bound})", lambda x: x > lower_bound, bounds=(lower_bound, None))
+    return Stated(f"GreaterThan(lower_bound={lower_bound})", lambda x: x > lower_bound, bounds=(lower_bound, None))
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
     """Numbers from a bound on."""
-    return Constraint(f"GreaterThanEq(lower_bound={lower_bound})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
+    return Stated(f"GreaterThanEq(lower_bound={lower_bound})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
 
 
 def less_than(upper_bound: Any) -> Constraint:
     """Numbers below a bound."""
-    return Constraint(f"LessThan(upper_bound={upper_bound})", lambda x: x < upper_bound, bounds=(None, upper_bound))
+    return Stated(f"LessThan(upper_bound={upper_bound})", lambda x: x < upper_bound, bounds=(None, upper_bound))
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers between two bounds, which belong to it."""
-    return Constraint(
+    return Stated(
         f"Interval(lower_bound={lower_bound}, upper_bound={upper_bound})",
         lambda x: (x >= lower_bound) & (x <= upper_bound),
         bounds=(lower_bound, upper_bound),
@@ -60,7 +99,7 @@ def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers from a bound on, and below another."""
-    return Constraint(
+    return Stated(
         f"HalfOpenInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
         lambda x: (x >= lower_bound) & (x < upper_bound),
         bounds=(lower_bound, upper_bound),
@@ -69,7 +108,7 @@ def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Whole numbers between two bounds."""
-    return Constraint(
+    return Stated(
         f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
         lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound),
         discrete=True,
@@ -79,7 +118,7 @@ def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 def greater_than_or_equal_integer(lower_bound: int) -> Constraint:
     """Whole numbers from a bound on."""
     text = f"IntegerGreaterThan(lower_bound={lower_bound})"
-    return Constraint(text, lambda x: (x % 1 == 0) & (x >= lower_bound), discrete=True)
+    return Stated(text, lambda x: (x % 1 == 0) & (x >= lower_bound), discrete=True)
 
 
 def independent(base: Constraint, n: int) -> Constraint:
@@ -89,7 +128,7 @@ def independent(base: Constraint, n: int) -> Constraint:
         found = base.check(x)
         return found.reshape(*found.shape[: found.dim() - n], -1).all(-1) if n else found
 
-    return Constraint(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete, base=base)
+    return Stated(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete, base=base)
 
 
 def _positive_definite(x: Any) -> Any:
@@ -107,7 +146,7 @@ def cat(cseq: Any, dim: int = 0, lengths: Any = None) -> Constraint:
     def check(x: Any) -> Any:
         return FUNCTIONS["cat"]([c.check(v) for c, v in zip(parts, x.split(sizes, dim))], dim)
 
-    return Constraint("Cat()", check, max(c.event_dim for c in parts), any(c.is_discrete for c in parts))
+    return Stated("Cat()", check, max(c.event_dim for c in parts), any(c.is_discrete for c in parts))
 
 
 def stack(cseq: Any, dim: int = 0) -> Constraint:
@@ -117,24 +156,25 @@ def stack(cseq: Any, dim: int = 0) -> Constraint:
     def check(x: Any) -> Any:
         return FUNCTIONS["stack"]([c.check(v) for c, v in zip(parts, x.unbind(dim))], dim)
 
-    return Constraint("Stack()", check, max(c.event_dim for c in parts) + (dim < 0), any(c.is_discrete for c in parts))
+    return Stated("Stack()", check, max(c.event_dim for c in parts) + (dim < 0), any(c.is_discrete for c in parts))
 
 
 def _corr_cholesky(x: Any) -> Any:
-    tolerance = float(np.finfo(x._a.dtype).eps) * x.size(-1) * 10
+    tolerance = finfo(x.dtype).eps * x.size(-1) * 10
     return lower_cholesky.check(x) & ((x.pow(2).sum(-1) - 1).abs() < tolerance).all(-1)
 
 
-real = Constraint("Real()", lambda x: x == x)
-boolean = Constraint("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
+dependent = _Dependent()
+real = Stated("Real()", lambda x: x == x)
+boolean = Stated("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
 nonnegative_integer = greater_than_or_equal_integer(0)
 positive_integer = greater_than_or_equal_integer(1)
 real_vector = independent(real, 1)
-simplex = Constraint("Simplex()", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
-one_hot = Constraint("OneHot()", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
-lower_cholesky = Constraint("LowerCholesky()", lambda x: (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
-positive_definite = Constraint("PositiveDefinite()", _positive_definite, 2)
-corr_cholesky = Constraint("CorrCholesky()", _corr_cholesky, 2)
+simplex = Stated("Simplex()", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
+one_hot = Stated("OneHot()", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
+lower_cholesky = Stated("LowerCholesky()", lambda x: (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
+positive_definite = Stated("PositiveDefinite()", _positive_definite, 2)
+corr_cholesky = Stated("CorrCholesky()", _corr_cholesky, 2)

@@ -11,6 +11,7 @@ import functrace
 from functrace.torch._create import empty
 from functrace.torch._curves import scipy_special
 from functrace.torch._draws import gamma_numbers, normal, rand
+from functrace.torch._dtypes import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import wrap
@@ -35,8 +36,7 @@ class _LocScale(Distribution):
 
     mean = mode = property(lambda self: self.loc)
 
-    def _standard(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _standard_value(self, value: Any) -> Any:
         return (value - self.loc) / self.scale
 
 
@@ -60,12 +60,10 @@ class Normal(_LocScale):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc.dtype) * self.scale
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - _HALF_LOG
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return 0.5 * (1 + T["erf"]((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value: Any) -> Any:
@@ -99,8 +97,7 @@ class Half(Distribution):
 
     base_dist: Any
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
@@ -137,15 +134,13 @@ class Laplace(_LocScale):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        u = empty(shape, dtype=self.loc.dtype).uniform_(float(np.finfo(self.loc._a.dtype).eps) - 1, 1)
+        u = empty(shape, dtype=self.loc.dtype).uniform_(finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return 0.5 - 0.5 * (value - self.loc).sign() * (-(value - self.loc).abs() / self.scale).expm1()
 
     def icdf(self, value: Any) -> Any:
@@ -165,11 +160,11 @@ class Cauchy(_LocScale):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.loc + empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_() * self.scale
 
-    def log_prob(self, value: Any) -> Any:
-        return -math.log(math.pi) - self.scale.log() - (self._standard(value) ** 2).log1p()
+    def _log_prob(self, value: Any) -> Any:
+        return -math.log(math.pi) - self.scale.log() - (self._standard_value(value) ** 2).log1p()
 
-    def cdf(self, value: Any) -> Any:
-        return self._standard(value).atan() / math.pi + 0.5
+    def _cdf(self, value: Any) -> Any:
+        return self._standard_value(value).atan() / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
@@ -201,13 +196,11 @@ class Uniform(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         inside = self.low.le(value).type_as(self.low).mul(self.high.gt(value).type_as(self.low))
         return inside.log() - (self.high - self.low).log()
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Any) -> Any:
@@ -235,12 +228,10 @@ class Exponential(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return empty(self._extended_shape(sample_shape), dtype=self.rate.dtype).exponential_() / self.rate
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return 1 - (-self.rate * value).exp()
 
     def icdf(self, value: Any) -> Any:
@@ -327,16 +318,14 @@ class Gamma(Distribution):
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         with no_grad():
-            value.clamp_(min=float(np.finfo(value._a.dtype).tiny))
+            value.clamp_(min=finfo(value.dtype).tiny)
         return value
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         a, xlogy = self.concentration, T["xlogy"]
         return xlogy(a, self.rate) + xlogy(a - 1, value) - self.rate * value - T["lgamma"](a)
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return T["igamma"](self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
@@ -377,8 +366,8 @@ class StudentT(_LocScale):
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * (z / self.df).rsqrt())
 
-    def log_prob(self, value: Any) -> Any:
-        y, lgamma = self._standard(value), T["lgamma"]
+    def _log_prob(self, value: Any) -> Any:
+        y, lgamma = self._standard_value(value), T["lgamma"]
         z = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + lgamma(0.5 * self.df) - lgamma(0.5 * (self.df + 1.0))
         return -0.5 * (self.df + 1.0) * (y**2.0 / self.df).log1p() - z
 
@@ -415,12 +404,10 @@ class GeneralizedPareto(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return (1 + T["where"](self._safe()[0], 0.0, self.concentration)) * self._log_tail(value) - self.scale.log()
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         return -self._log_tail(value).expm1()
 
     def icdf(self, value: Any) -> Any:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from functrace.torch._create import arange, empty
 from functrace.torch._create import eye as identity
-from functrace.torch._dtypes import Size
+from functrace.torch._dtypes import Size, finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
@@ -22,15 +20,15 @@ from functrace.torch.distributions.distribution import (
     logits_to_probs,
     probs_to_logits,
 )
+from functrace.torch.nn import functional
 
+F: Any = functional
 T: Any = FUNCTIONS
 
 
 def binary_entropy(logits: Any, probs: Any) -> Any:
     """Of each choice, its cross entropy with other probabilities."""
-    from functrace.torch.nn.functional import binary_cross_entropy_with_logits
-
-    return binary_cross_entropy_with_logits(logits, probs, reduction="none")
+    return F.binary_cross_entropy_with_logits(logits, probs, reduction="none")
 
 
 class Bernoulli(Binary):
@@ -50,8 +48,7 @@ class Bernoulli(Binary):
     def sample(self, sample_shape: Any = ()) -> Any:
         return T["bernoulli"](self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         logits, value = broadcast_all(self.logits, value)
         return -binary_entropy(logits, value)
 
@@ -90,12 +87,11 @@ class Geometric(Binary):
 
     @no_grad()
     def sample(self, sample_shape: Any = ()) -> Any:
-        tiny = float(np.finfo(self.probs._a.dtype).tiny)
+        tiny = finfo(self.probs.dtype).tiny
         u = empty(self._extended_shape(sample_shape), dtype=self.probs.dtype).uniform_(tiny, 1)
         return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         value, probs = broadcast_all(value, self.probs)
         kept = T["where"]((probs == 1) & (value == 0), 0.0, probs)
         return value * (-kept).log1p() + self.probs.log()
@@ -127,8 +123,7 @@ class Binomial(Binary):
         shape = self._extended_shape(sample_shape)
         return T["binomial"](self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         n, logits, lgamma = self.total_count, self.logits, T["lgamma"]
         larger = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2
         norm = n * larger + n * (-logits.abs()).exp().log1p() - lgamma(n + 1)
@@ -162,8 +157,7 @@ class Poisson(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         return T["poisson"](self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         rate, value = broadcast_all(self.rate, value)
         return T["xlogy"](value, rate) - rate - T["lgamma"](value + 1)
 
@@ -213,13 +207,12 @@ class Categorical(Distribution):
         drawn = T["multinomial"](rows, Size(sample_shape).numel(), True).T
         return drawn.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         value, logits = T["broadcast_tensors"](value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, value[..., :1]).squeeze(-1)
 
     def entropy(self) -> Any:
-        logits = self.logits.clamp(min=float(np.finfo(self.logits._a.dtype).min))
+        logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
@@ -250,16 +243,13 @@ class OneHotCategorical(_OfChoices):
     mode = property(lambda self: self._one_hot(self.probs.argmax(-1)))
 
     def _one_hot(self, index: Any) -> Any:
-        from functrace.torch.nn.functional import one_hot
-
-        return one_hot(index, self._categorical._num_events).to(self.probs.dtype)
+        return F.one_hot(index, self._categorical._num_events).to(self.probs.dtype)
 
     @no_grad()
     def sample(self, sample_shape: Any = ()) -> Any:
         return self._one_hot(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Any:
@@ -287,7 +277,7 @@ class Multinomial(_OfChoices):
     def support(self) -> Any:
         """Counts that add up to the number of trials."""
         n = self.total_count
-        return constraints.Constraint("Multinomial()", lambda x: (x >= 0).all(-1) & (x.sum(-1) <= n), 1, True)
+        return constraints.Stated("Multinomial()", lambda x: (x >= 0).all(-1) & (x.sum(-1) <= n), 1, True)
 
     @no_grad()
     def sample(self, sample_shape: Any = ()) -> Any:
@@ -296,8 +286,7 @@ class Multinomial(_OfChoices):
         counts = T["zeros"](self._extended_shape(sample_shape), dtype=drawn.dtype)
         return counts.scatter_add_(-1, drawn, T["ones_like"](drawn)).type_as(self.probs)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         lgamma = T["lgamma"]
         logits, value = broadcast_all(self.logits, value)
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from functrace.torch import _dtypes
 from functrace.torch._create import broadcast_tensors, empty, tensor
-from functrace.torch._dtypes import Size
+from functrace.torch._dtypes import Size, finfo
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
 from functrace.torch._tensor import Tensor
@@ -30,7 +28,7 @@ class Distribution:
     """The base of all distributions: `arg_constraints` names the parameters, `support` says which values there are.
 
     A subclass sets its parameters as attributes, before it calls this; has `sample`, or `rsample` if the sample depends on the
-    parameters differentiably; and `log_prob`.
+    parameters differentiably; and `log_prob`, or `_log_prob` of values that are checked.
     """
 
     has_rsample = False
@@ -38,7 +36,7 @@ class Distribution:
     arg_constraints: dict[str, constraints.Constraint] = {}
     support: Any = None
     _validate_args = True
-    _shared: tuple[str, ...] = ()  # parameters that all of a batch have in common
+    _shared_parameters: tuple[str, ...] = ()  # parameters that all of a batch have in common
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -54,6 +52,8 @@ class Distribution:
         if not self._validate_args:
             return
         for name, constraint in self.arg_constraints.items():
+            if constraints.is_dependent(constraint):
+                continue
             value = self.__dict__.get(name) if len(self.arg_constraints) > 1 else getattr(self, name)  # which may be a property
             if isinstance(value, Tensor) and not bool(constraint.check(value).all()):
                 raise ValueError(
@@ -70,10 +70,10 @@ class Distribution:
         given = set(new.__dict__)  # by a subclass's own `expand`
         new.__dict__ = {**self.__dict__, **new.__dict__}
         for name, part in self.__dict__.items():
-            if name in given or name in self._shared:
+            if name in given or name in self._shared_parameters:
                 continue
             if isinstance(part, Tensor):
-                inner = part.shape[part.ndim - self._inner(name) :]
+                inner = part.shape[part.ndim - self._inner_dims(name) :]
                 new.__dict__[name] = expand(part, (*shape, *inner))
             elif isinstance(part, Distribution):
                 new.__dict__[name] = part.expand((*shape, *part.batch_shape[len(self.batch_shape) :]))
@@ -89,7 +89,7 @@ class Distribution:
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
-    def _inner(self, name: str) -> int:
+    def _inner_dims(self, name: str) -> int:
         constraint = self.arg_constraints.get(name)
         return constraint.event_dim if constraint is not None else 0
 
@@ -111,11 +111,18 @@ class Distribution:
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density, or of the probability, at a value."""
-        raise NotImplementedError
+        self._validate_sample(value)
+        return self._log_prob(value)
 
     def cdf(self, value: Any) -> Any:
         """The probability of all that is not above a value."""
+        self._validate_sample(value)
+        return self._cdf(value)
+
+    def _log_prob(self, value: Any) -> Any:
         raise NotImplementedError
+
+    _cdf = _log_prob
 
     def icdf(self, value: Any) -> Any:
         """The inverse of `cdf`."""
@@ -203,7 +210,7 @@ def either(probs: Any, logits: Any) -> tuple[str, Any]:
 
 def clamp_probs(probs: Any) -> Any:
     """Probabilities kept away from 0 and 1."""
-    eps = float(np.finfo(probs._a.dtype).eps)
+    eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 

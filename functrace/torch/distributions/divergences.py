@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch import linalg
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions.composed import Independent, TransformedDistribution
@@ -17,7 +18,9 @@ from functrace.torch.distributions.discrete import Bernoulli, Binomial, Categori
 from functrace.torch.distributions.distribution import summed
 from functrace.torch.distributions.further import ContinuousBernoulli, Gumbel, Pareto
 from functrace.torch.distributions.multivariate import Beta, Dirichlet, LowRankMultivariateNormal, MultivariateNormal
+from functrace.torch.nn import functional
 
+F: Any = functional
 T: Any = FUNCTIONS
 
 _KL: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
@@ -66,11 +69,9 @@ def _of_normal(p: Any, q: Any) -> Any:
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Any:
-    from functrace.torch.nn.functional import softplus
-
-    t1 = p.probs * (softplus(-q.logits) - softplus(-p.logits))
+    t1 = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
     t1 = T["where"](q.probs == 0, math.inf, t1).masked_fill(p.probs == 0, 0)
-    t2 = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
+    t2 = (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
     t2 = T["where"](q.probs == 1, math.inf, t2).masked_fill(p.probs == 1, 0)
     return t1 + t2
 
@@ -140,8 +141,6 @@ def _beta(p: Any, q: Any) -> Any:
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _multivariate(p: Any, q: Any) -> Any:
-    from functrace.torch import linalg
-
     if p.event_shape != q.event_shape:
         raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
     n = p.event_shape[0]

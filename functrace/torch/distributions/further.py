@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch import special
 from functrace.torch._create import full_like, zeros
 from functrace.torch._draws import rand
+from functrace.torch._dtypes import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
@@ -32,7 +34,9 @@ from functrace.torch.distributions.transforms import (
     SigmoidTransform,
     StickBreakingTransform,
 )
+from functrace.torch.nn import functional
 
+F: Any = functional
 T: Any = FUNCTIONS
 _EULER = np.euler_gamma
 
@@ -56,8 +60,7 @@ class Gumbel(TransformedDistribution):
     stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
     variance = property(lambda self: self.stddev.pow(2))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
@@ -227,13 +230,10 @@ class NegativeBinomial(Binary):
     def sample(self, sample_shape: Any = ()) -> Any:
         return T["poisson"](Gamma(self.total_count, (-self.logits).exp(), validate_args=False).sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
-        from functrace.torch.nn.functional import logsigmoid
-
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         n, lgamma = self.total_count, T["lgamma"]
         ways = (-lgamma(n + value) + lgamma(1 + value) + lgamma(n)).masked_fill(n + value == 0.0, 0.0)
-        return n * logsigmoid(-self.logits) + value * logsigmoid(self.logits) - ways
+        return n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits) - ways
 
 
 class LogitRelaxedBernoulli(Binary):
@@ -241,7 +241,7 @@ class LogitRelaxedBernoulli(Binary):
 
     support = constraints.real
     has_rsample = True
-    _shared = ("temperature",)
+    _shared_parameters = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self.temperature = temperature
@@ -253,8 +253,7 @@ class LogitRelaxedBernoulli(Binary):
         u = clamp_probs(rand(shape, dtype=p.dtype))
         return (u.log() - (-u).log1p() + p.log() - (-p).log1p()) / self.temperature
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         logits, value = broadcast_all(self.logits, value)
         away = logits - value.mul(self.temperature)
         return self.temperature.log() + away - 2 * away.exp().log1p()
@@ -282,7 +281,7 @@ class ExpRelaxedCategorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
-    _shared = ("temperature",)
+    _shared_parameters = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical, self.temperature = Categorical(probs, logits), temperature
@@ -296,8 +295,7 @@ class ExpRelaxedCategorical(Distribution):
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, True)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         k = self._event_shape[0]
         logits, value = broadcast_all(self.logits, value)
         score = logits - value.mul(self.temperature)
@@ -339,14 +337,9 @@ class VonMises(Distribution):
 
     @property
     def variance(self) -> Any:
-        from functrace.torch import special
-
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
-    def log_prob(self, value: Any) -> Any:
-        from functrace.torch import special
-
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         k = self.concentration
         return k * (value - self.loc).cos() - math.log(2 * math.pi) - (special.i0e(k).log() + k)
 
@@ -390,12 +383,11 @@ class FisherSnedecor(Distribution):
         return T["where"](n <= 4, math.nan, 2 * n.pow(2) * (m + n - 2) / (m * (n - 2).pow(2) * (n - 4)))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        tiny = float(np.finfo(self.df1._a.dtype).tiny)
+        tiny = finfo(self.df1.dtype).tiny
         x, y = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         return (x / y.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         a, b, ratio, lgamma = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2, T["lgamma"]
         sizes = lgamma(a + b) - lgamma(a) - lgamma(b)
         return sizes + (a * ratio.log() + (a - 1) * value.log()) - (a + b) * (ratio * value).log1p()
@@ -442,13 +434,11 @@ class ContinuousBernoulli(Binary):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         logits, value = broadcast_all(self.logits, value)
         return -binary_entropy(logits, value) + self._log_norm()
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _cdf(self, value: Any) -> Any:
         found = self._either(lambda p: (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), lambda _x: value)
         return T["where"](value <= 0, 0.0, T["where"](value >= 1, 1.0, found))
 

@@ -10,6 +10,7 @@ import numpy as np
 from functrace.torch import linalg
 from functrace.torch._create import arange, eye, tensor
 from functrace.torch._draws import randn
+from functrace.torch._dtypes import finfo
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.distributions import constraints
@@ -54,8 +55,7 @@ class Dirichlet(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         a, lgamma = self.concentration, T["lgamma"]
         return T["xlogy"](a - 1.0, value).sum(-1) + lgamma(a.sum(-1)) - lgamma(a).sum(-1)
 
@@ -90,8 +90,7 @@ class Beta(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         return self._dirichlet.log_prob(T["stack"]([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
@@ -99,16 +98,16 @@ class Beta(Distribution):
 
 
 class Covariant(Distribution):
-    """What has a covariance: of it, its inverse, and its Cholesky factor the one that was given, `_given`, is an attribute."""
+    """What has a covariance: of it, its inverse, and its Cholesky factor the one that was given, `_given_matrix`, is an attribute."""
 
-    _given: str
+    _given_matrix: str
 
-    def _take(self, **given: Any) -> Any:
+    def _take_matrix(self, **given: Any) -> Any:
         """The one matrix that is given, and note which."""
         named = [k for k, v in given.items() if v is not None]
         if len(named) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        self._given = named[0]
+        self._given_matrix = named[0]
         return given[named[0]]
 
     @lazy_property
@@ -116,14 +115,14 @@ class Covariant(Distribution):
         """The Cholesky factor of the covariance."""
         return self._unbroadcasted_scale_tril
 
-    def _inner(self, name: str) -> int:
-        return 2 if name == "_unbroadcasted_scale_tril" else super()._inner(name)
+    def _inner_dims(self, name: str) -> int:
+        return 2 if name == "_unbroadcasted_scale_tril" else super()._inner_dims(name)
 
     @lazy_property
     def _unbroadcasted_scale_tril(self) -> Any:
-        if self._given == "scale_tril":
+        if self._given_matrix == "scale_tril":
             return self.scale_tril
-        if self._given == "covariance_matrix":
+        if self._given_matrix == "covariance_matrix":
             return T["cholesky"](self.covariance_matrix)
         flipped = T["cholesky"](self.precision_matrix.flip(-2, -1)).flip(-2, -1).mT
         return linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
@@ -161,12 +160,12 @@ class MultivariateNormal(Covariant):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        matrix = self._take(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        matrix = self._take_matrix(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         if matrix.dim() < 2:
-            raise ValueError(f"{self._given} must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError(f"{self._given_matrix} must be at least two-dimensional, with optional leading batch dimensions")
         batch = T["broadcast_shapes"](matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(*batch, loc.shape[-1])
-        setattr(self, self._given, matrix.expand(*batch, *matrix.shape[-2:]))
+        setattr(self, self._given_matrix, matrix.expand(*batch, *matrix.shape[-2:]))
         super().__init__(batch, loc.shape[-1:], validate_args)
 
     mean = mode = property(lambda self: self.loc)
@@ -179,8 +178,7 @@ class MultivariateNormal(Covariant):
     def _half_log_det(self) -> Any:
         return self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         away = linalg.solve_triangular(self._unbroadcasted_scale_tril, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + away.pow(2).sum(-1)) - self._half_log_det()
 
@@ -235,8 +233,7 @@ class LowRankMultivariateNormal(Distribution):
         rest = standard_normal(shape, self.loc.dtype)
         return self.loc + (self.cov_factor @ first.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * rest
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         away = value - self.loc
         scaled, small, log_det = self._parts()
         inside = linalg.solve_triangular(small, scaled.mT @ away.unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
@@ -281,14 +278,10 @@ class CorrCholeskyTransform(Transform):
     bijective = True
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
 
-    @staticmethod
-    def _below(n: int, diagonal: int = -1) -> Any:
-        return np.tril_indices(n, diagonal)
-
     def _call(self, x: Any) -> Any:
-        eps = float(np.finfo(x._a.dtype).eps)
+        eps = finfo(x.dtype).eps
         n = self.forward_shape(x.shape)[-1]
-        i, j = self._below(n)
+        i, j = np.tril_indices(n, -1)
         r = x.new_zeros((*x.shape[:-1], n, n))
         r[..., wrap(i), wrap(j)] = x.tanh().clamp(-1 + eps, 1 - eps)
         left = (1 - r**2).sqrt().cumprod(-1)
@@ -299,12 +292,12 @@ class CorrCholeskyTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         before = F.pad(self._left(y)[..., :-1], [1, 0], value=1)
-        i, j = map(wrap, self._below(y.shape[-1]))
+        i, j = map(wrap, np.tril_indices(y.shape[-1], -1))
         t = y[..., i, j] / before[..., i, j].sqrt()
         return (t.log1p() - t.neg().log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        i, j = map(wrap, self._below(y.shape[-1], -2))
+        i, j = map(wrap, np.tril_indices(y.shape[-1], -2))
         return 0.5 * self._left(y)[..., i, j].log().sum(-1) - 2 * (x + F.softplus(-2 * x) - math.log(2.0)).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
@@ -354,11 +347,10 @@ class LKJCholesky(Distribution):
         u = u / u.norm(dim=-1, keepdim=True)
         u[..., 0, :].fill_(0.0)
         w = y.sqrt() * u
-        left = (1 - (w**2).sum(-1)).clamp(min=float(np.finfo(w._a.dtype).tiny))
+        left = (1 - (w**2).sum(-1)).clamp(min=finfo(w.dtype).tiny)
         return w + left.sqrt().diag_embed()
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         a, n, lgamma = self.concentration, self.dim, T["lgamma"]
         powers = 2 * (a - 1).unsqueeze(-1) + n - arange(2, n + 1)
         density = (powers * value.diagonal(0, -1, -2)[..., 1:].log()).sum(-1)
@@ -386,7 +378,7 @@ class Wishart(Covariant):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        matrix = self._take(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        matrix = self._take_matrix(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         df = df if isinstance(df, Tensor) else tensor(float(df), dtype=matrix.dtype)
@@ -394,7 +386,7 @@ class Wishart(Covariant):
         self.df = df.expand(batch)
         if bool((self.df <= n - 1).any()):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
-        setattr(self, self._given, matrix.expand(*batch, n, n))
+        setattr(self, self._given_matrix, matrix.expand(*batch, n, n))
         super().__init__(batch, (n, n), validate_args)
         self._chi2 = Chi2(self.df.unsqueeze(-1) - arange(n, dtype=matrix.dtype))
 
@@ -436,8 +428,7 @@ class Wishart(Covariant):
         accepted = self.support.check(x)
         return accepted.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else accepted
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
+    def _log_prob(self, value: Any) -> Any:
         df, n = self.df, self._event_shape[-1]
         scale = df * (n * math.log(2.0) / 2 + self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)) + T["mvlgamma"](df / 2, n)
         trace = T["cholesky_solve"](value, self._unbroadcasted_scale_tril).diagonal(0, -2, -1).sum(-1)

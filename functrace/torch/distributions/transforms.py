@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import tensor
-from functrace.torch._dtypes import Size
+from functrace.torch._dtypes import Size, finfo
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions import constraints
@@ -20,13 +20,9 @@ from functrace.torch.nn import functional
 F: Any = functional
 
 
-def _limits(x: Any) -> Any:
-    return np.finfo(x._a.dtype)
-
-
 def _inside(p: Any) -> Any:
     """Numbers kept away from 0 and 1."""
-    return p.clamp(min=float(_limits(p).tiny), max=1.0 - float(_limits(p).eps))
+    return p.clamp(min=finfo(p.dtype).tiny, max=1.0 - finfo(p.dtype).eps)
 
 
 class Transform:
@@ -41,7 +37,7 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
-        self._cache_size, self._kept = cache_size, (None, None)
+        self._cache_size, self._cached_x_y = cache_size, (None, None)
 
     event_dim = property(lambda self: self.domain.event_dim)
 
@@ -65,30 +61,30 @@ class Transform:
         return _InverseTransform(self)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key() == other._key()
+        return type(self) is type(other) and self._equality_key() == other._equality_key()
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _key(self) -> Any:
+    def _equality_key(self) -> Any:
         return id(self) if type(self).__init__ is not Transform.__init__ else ()
 
     def __call__(self, x: Any) -> Any:
-        if x is self._kept[0]:
-            return self._kept[1]
+        if x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         y = self._call(x)
         if self._cache_size:
-            self._kept = x, y
+            self._cached_x_y = x, y
         return y
 
     def _call(self, x: Any) -> Any:
         raise NotImplementedError
 
-    def _back(self, y: Any) -> Any:
-        if y is self._kept[1]:
-            return self._kept[0]
+    def _inv_call(self, y: Any) -> Any:
+        if y is self._cached_x_y[1]:
+            return self._cached_x_y[0]
         x = self._inverse(y)
         if self._cache_size:
-            self._kept = x, y
+            self._cached_x_y = x, y
         return x
 
     def _inverse(self, y: Any) -> Any:
@@ -124,11 +120,11 @@ class _InverseTransform(Transform):
     def with_cache(self, cache_size: int = 1) -> Any:
         return self._inv.with_cache(cache_size).inv
 
-    def _key(self) -> Any:
-        return self._inv._key(), type(self._inv)
+    def _equality_key(self) -> Any:
+        return self._inv._equality_key(), type(self._inv)
 
     def _call(self, x: Any) -> Any:
-        return self._inv._back(x)
+        return self._inv._inv_call(x)
 
     def _inverse(self, y: Any) -> Any:
         return self._inv(y)
@@ -168,8 +164,8 @@ class ComposeTransform(Transform):
             n = max(n + near.event_dim - far.event_dim, near.event_dim)
         return constraints.independent(found, n - found.event_dim) if n > found.event_dim else found
 
-    def _key(self) -> Any:
-        return [(type(p), p._key()) for p in self.parts]
+    def _equality_key(self) -> Any:
+        return [(type(p), p._equality_key()) for p in self.parts]
 
     def _call(self, x: Any) -> Any:
         for part in self.parts:
@@ -178,7 +174,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         for part in reversed(self.parts):
-            y = part._back(y)
+            y = part._inv_call(y)
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -216,14 +212,14 @@ class IndependentTransform(Transform):
     domain = property(lambda self: constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))
     codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
 
-    def _key(self) -> Any:
-        return type(self.base_transform), self.base_transform._key(), self.reinterpreted_batch_ndims
+    def _equality_key(self) -> Any:
+        return type(self.base_transform), self.base_transform._equality_key(), self.reinterpreted_batch_ndims
 
     def _call(self, x: Any) -> Any:
         return self.base_transform(x)
 
     def _inverse(self, y: Any) -> Any:
-        return self.base_transform._back(y)
+        return self.base_transform._inv_call(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return summed(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
@@ -271,7 +267,7 @@ class PowerTransform(Rising):
 
     sign = property(lambda self: self.exponent.sign())
 
-    def _key(self) -> Any:
+    def _equality_key(self) -> Any:
         return self.exponent.tolist()
 
     def _call(self, x: Any) -> Any:
@@ -360,7 +356,7 @@ class AffineTransform(Rising):
         """That of the scale."""
         return FUNCTIONS["sign"](self.scale) if isinstance(self.scale, Tensor) else int(np.sign(self.scale))
 
-    def _key(self) -> Any:
+    def _equality_key(self) -> Any:
         return tuple(v.tolist() if isinstance(v, Tensor) else v for v in (self.loc, self.scale))
 
     def _call(self, x: Any) -> Any:
@@ -446,7 +442,7 @@ class StickBreakingTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         front = y[..., :-1]
-        rest = (1 - front.cumsum(-1)).clamp(min=float(_limits(y).tiny))
+        rest = (1 - front.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return front.log() - rest.log() + self._left(front)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functrace.torch._missing import as_of as _as_of
 from functrace.torch._missing import missing as _missing
 from functrace.torch.nn import containers as _containers
 from functrace.torch.nn import functional as functional
@@ -19,6 +20,17 @@ from functrace.torch.nn.parameter import Parameter as Parameter
 for _part in (_containers, _recurrent, _transformer, _weighted):
     globals().update({k: x for k, x in vars(_part).items() if k[0] != "_" and isinstance(x, type) and issubclass(x, Module)})
 globals().update(_TABLE)
+_FILES = {
+    "activation": "MultiheadAttention PReLU",
+    "container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "linear": "Bilinear Identity Linear",
+    "normalization": "GroupNorm LayerNorm RMSNorm",
+    "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
+    "sparse": "Embedding EmbeddingBag",
+    "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
+}
+for _file, _names in _FILES.items():
+    _as_of(f"torch.nn.modules.{_file}", *(globals()[_name] for _name in _names.split()))
 del NonDynamicallyQuantizableLinear  # noqa: F821 - which PyTorch has in `nn.modules.linear` only
 
 _LAZY = ("Linear", *(f"{_name}{_d}d" for _name in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for _d in (1, 2, 3)))

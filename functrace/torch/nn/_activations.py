@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import chosen
 from functrace.torch._curves import bounded, in_blocks, logistic
+from functrace.torch._dtypes import warn
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, UNARY
 from functrace.torch._reduce import log_softmax as _log_softmax
@@ -89,9 +88,9 @@ def _unmish(g: Any, _r: Any, x: Any) -> Any:
     return g * (t + x * (1 - t * t) * logistic(x))
 
 
-def _inside(low: Any, high: Any) -> Callable[..., Any]:
+def _unclipped(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
     """The rule of what is linear strictly between two bounds and constant beyond."""
-    return lambda g, _r, x: chosen((x > low) & (x < high), g)
+    return chosen((x > low) & (x < high), g)
 
 
 _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array function, rule, node of the rule)
@@ -111,13 +110,13 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     "hardtanh": (
         "Hardtanh",
         lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
-        lambda g, _r, x, low, high: _inside(low, high)(g, _r, x),
+        _unclipped,
         "HardtanhBackward",
     ),
     "hardsigmoid": (
         "Hardsigmoid",
         lambda x: np.clip(x + 3, 0, 6) / 6,
-        lambda g, _r, x: _inside(-3, 3)(g / 6, _r, x),
+        lambda g, _r, x: _unclipped(g / 6, _r, x, -3, 3),
         "HardsigmoidBackward",
     ),
     "hardswish": (
@@ -337,9 +336,7 @@ _GLU = Op("Glu", _gated, [_ungated], "GluBackward")
 def _implicit(name: str, dim: int | None, ndim: int) -> int:
     if dim is not None:
         return dim
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=level()
-    )
+    warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
     return 0 if ndim in (0, 1, 3) else 1
 
 

@@ -6,22 +6,22 @@ import contextlib
 import enum
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._checks import of_one_dtype
 from functrace.torch._contact import HALF, buffer, product
 from functrace.torch._contact import value as value_of
+from functrace.torch._dtypes import warn
+from functrace.torch._index import cat
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, pull_node
 from functrace.torch._reduce import added, top_of
-from functrace.torch._shape import T, need
+from functrace.torch._shape import T
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
 from functrace.torch.nn._padding import pad
@@ -65,7 +65,7 @@ def _addmm(bias: Any, x: Any, weight: Any) -> Any:
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`."""
-    shape = need("linear", input)._a.shape
+    shape = input._a.shape
     if bias is None:
         return input.matmul(weight.t())
     of_one_dtype(bias, input, weight)
@@ -251,8 +251,7 @@ def multi_head_attention_forward(
         )
     _check_attention(query, key, value, key_padding_mask, attn_mask)
     if None not in (key_padding_mask, attn_mask) and key_padding_mask._a.dtype != attn_mask._a.dtype:
-        text = "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."
-        warnings.warn(text, stacklevel=level())
+        warn("Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.")
     alone = query._a.ndim == 2
     if alone:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
@@ -283,10 +282,10 @@ def multi_head_attention_forward(
     if attn_mask is not None and attn_mask._a.ndim == 2:
         attn_mask = attn_mask.unsqueeze(0)
     if bias_k is not None:
-        k, v = (_longer(x, extra.expand(1, batch, width), 0) for x, extra in ((k, bias_k), (v, bias_v)))
+        k, v = (cat([x, extra.expand(1, batch, width)], 0) for x, extra in ((k, bias_k), (v, bias_v)))
     q, k, v = (x.reshape(x._a.shape[0], batch * num_heads, head).transpose(0, 1) for x in (q, k, v))
     if add_zero_attn:
-        k, v = (_longer(x, x.new_zeros(batch * num_heads, 1, head), 1) for x in (k, v))
+        k, v = (cat([x, x.new_zeros(batch * num_heads, 1, head)], 1) for x in (k, v))
     source = k._a.shape[1]
     mask = attn_mask if attn_mask is None else _longer_mask(attn_mask, source)
     if key_padding_mask is not None:
@@ -312,12 +311,6 @@ def multi_head_attention_forward(
     if alone:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights
-
-
-def _longer(x: Any, extra: Any, k: int) -> Any:
-    from functrace.torch._index import cat
-
-    return cat([x, extra], k)
 
 
 def _longer_mask(mask: Any, source: int) -> Any:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
-from functrace.torch import _dtypes
-from functrace.torch._along import counted, taken
+from functrace.torch._along import counted, key_along, taken
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, chosen, in_floats, value
+from functrace.torch._contact import Tracer, chosen, in_floats, index_set, read, value
 from functrace.torch._curves import bounded, in_blocks, logistic
+from functrace.torch._dtypes import warn
 from functrace.torch._nodes import Like, Op
+from functrace.torch._shape import alike
 from functrace.torch._views import mismatch
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
@@ -25,17 +24,30 @@ def _reduced(x: Any, reduction: str) -> Any:
     return x if reduction == "none" else np.sum(x) if reduction == "sum" else np.sum(x) / x.size
 
 
-def _share(g: Any, d: Any, weight: Any, n: int, reduction: str) -> Any:
-    """The gradient of n elements, whose losses have the slopes d."""
-    g = g / n if reduction == "mean" else g
-    return (d if weight is None else d * weight) * g
+def pair_loss(node: str, each: Any, slope: Any, other: Any = None, again: str = "") -> Op:
+    """The row of a loss of the elements of two arrays, and its slopes in them; that in the second is by default the first's, exchanged."""
+
+    def fun(x: Any, y: Any, reduction: str, weight: Any = None, *more: Any) -> Any:
+        loss = each(x, y, *more)
+        return _reduced(loss if weight is None else loss * weight, reduction)
+
+    def rule(slope: Any) -> Any:
+        def pull(g: Any, _r: Any, x: Any, y: Any, reduction: str, weight: Any = None, *more: Any) -> Any:
+            d = slope(x, y, *more)
+            g = g / d.size if reduction == "mean" else g
+            return (d if weight is None else d * weight) * g
+
+        return in_floats(pull, 2)
+
+    rules = [rule(slope), rule(other or (lambda x, y, *more: slope(y, x, *more)))]
+    return Op(node, in_floats(fun), rules, again or node + "Backward", frees=True)
 
 
 def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
     """The reduction, or what the two old keywords mean together."""
     if size_average is not None or reduce is not None:
         reduction = "none" if not (reduce is None or reduce) else "mean" if size_average is None or size_average else "sum"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=level())
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -44,14 +56,6 @@ def checked(reduction: str, size_average: Any = None, reduce: Any = None) -> str
 def total(loss: Any, reduction: str) -> Any:
     """A tensor of losses reduced."""
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
-
-
-def _alike(*tensors: Any) -> tuple[Any, ...]:
-    """Tensors in the dtype that they have together."""
-    if len({t._a.dtype for t in tensors}) == 1:
-        return tensors
-    d = _dtypes.result_type(*tensors)
-    return tuple(t.to(d) for t in tensors)
 
 
 def _plain(x: Any, name: str, like: Any) -> Any:
@@ -67,30 +71,21 @@ def _plain(x: Any, name: str, like: Any) -> Any:
     return x._a.astype(like._a.dtype, copy=False)
 
 
-def _bce_logits(x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+def _bce_logits(x: Any, y: Any, pos_weight: Any) -> Any:
     positive = softplus_of(-x)
-    loss = (1 - y) * x + (positive if pos_weight is None else (1 + (pos_weight - 1) * y) * positive)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return (1 - y) * x + (positive if pos_weight is None else (1 + (pos_weight - 1) * y) * positive)
 
 
-def _bce_logits_x(g: Any, _r: Any, x: Any, y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+def _unbce_logits(x: Any, y: Any, pos_weight: Any) -> Any:
     s = logistic(x)
-    d = s - y if pos_weight is None else (pos_weight * y + 1 - y) * s - pos_weight * y
-    return _share(g, d, weight, x.size, reduction)
+    return s - y if pos_weight is None else (pos_weight * y + 1 - y) * s - pos_weight * y
 
 
-def _bce_logits_y(g: Any, _r: Any, x: Any, _y: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
-    d = -x if pos_weight is None else -x + (pos_weight - 1) * softplus_of(-x)
-    return _share(g, d, weight, x.size, reduction)
+def _unbce_logits_target(x: Any, _y: Any, pos_weight: Any) -> Any:
+    return -x if pos_weight is None else -x + (pos_weight - 1) * softplus_of(-x)
 
 
-_BCE_LOGITS = Op(
-    "BinaryCrossEntropyWithLogits",
-    in_floats(_bce_logits),
-    [in_floats(_bce_logits_x, 2), in_floats(_bce_logits_y, 2)],
-    "DivBackward1",
-    frees=True,
-)
+_BCE_LOGITS = pair_loss("BinaryCrossEntropyWithLogits", _bce_logits, _unbce_logits, _unbce_logits_target, "DivBackward1")
 
 
 def binary_cross_entropy_with_logits(
@@ -110,27 +105,18 @@ def binary_cross_entropy_with_logits(
     if target._a.dtype.kind not in "fc":
         raise RuntimeError(f"result type {input.dtype.scalar} can't be cast to the desired output type {target.dtype.scalar}")
     name = "binary_cross_entropy_with_logits"
-    options = (_plain(weight, name, target), _plain(pos_weight, name, target), checked(reduction, size_average, reduce))
+    options = checked(reduction, size_average, reduce), _plain(weight, name, target), _plain(pos_weight, name, target)
     given = input if input.dtype is target.dtype else input.to(target.dtype), target
     return call(_BCE_LOGITS, given, options, (weight, pos_weight))
 
 
-def _bce(p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    loss = -(y * bounded(np.log(p), -100) + (1 - y) * bounded(np.log1p(-p), -100))
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-def _unbce(g: Any, _r: Any, p: Any, y: Any, weight: Any, reduction: str) -> Any:
-    d = (p - y) / bounded((1 - p) * p, 1e-12)
-    return _share(g, d, weight, p.size, reduction)
-
-
-def _unbce_target(g: Any, _r: Any, p: Any, _y: Any, weight: Any, reduction: str) -> Any:
-    d = bounded(np.log1p(-p), -100) - bounded(np.log(p), -100)
-    return _share(g, d, weight, p.size, reduction)
-
-
-_BCE = Op("BinaryCrossEntropy", in_floats(_bce), [in_floats(_unbce, 2), in_floats(_unbce_target, 2)], "Div", frees=True)
+_BCE = pair_loss(
+    "BinaryCrossEntropy",
+    lambda p, y: -(y * bounded(np.log(p), -100) + (1 - y) * bounded(np.log1p(-p), -100)),
+    lambda p, y: (p - y) / bounded((1 - p) * p, 1e-12),
+    lambda p, _y: bounded(np.log1p(-p), -100) - bounded(np.log(p), -100),
+    "Div",
+)
 
 
 def binary_cross_entropy(
@@ -147,30 +133,14 @@ def binary_cross_entropy(
     for t, what in ((input, "input"), (target, "target")):
         if np.any((value(t._a) < 0) | (value(t._a) > 1)):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
-    options = _plain(weight, "binary_cross_entropy", input), checked(reduction, size_average, reduce)
+    options = checked(reduction, size_average, reduce), _plain(weight, "binary_cross_entropy", input)
     return call(_BCE, (input, target), options, (weight,))
-
-
-def pair_loss(node: str, each: Any, slope: Any) -> Op:
-    """The row of a loss of the elements of two arrays, with its slope in the first: that in the second is the same with them exchanged."""
-    each, slopes = in_blocks(each), in_blocks(slope)
-
-    def fun(x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        return _reduced(each(x, y, *more), reduction)
-
-    def first(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        d = slopes(x, y, *more)
-        return _share(g, d, None, d.size, reduction)
-
-    def second(g: Any, _r: Any, x: Any, y: Any, reduction: str, *more: Any) -> Any:
-        return first(g, None, y, x, reduction, *more)
-
-    return Op(node, in_floats(fun), [in_floats(first, 2), in_floats(second, 2)], node + "Backward", frees=True)
 
 
 def _apart(node: str, loss: Any, slope: Any) -> Op:
     """The row of a loss of differences."""
-    return pair_loss(node, *(lambda x, y, *more, f=f: f(x - y, *more) for f in (loss, slope)))
+    loss, slope = (in_blocks(lambda x, y, *more, f=f: f(x - y, *more)) for f in (loss, slope))
+    return pair_loss(node, loss, slope)
 
 
 def _smooth(d: Any, beta: float) -> Any:
@@ -196,10 +166,9 @@ _HUBER = _apart("HuberLoss", _huber, _unhuber)
 
 def _sizes(input: Any, target: Any) -> None:
     if target._a.shape != input._a.shape:
-        warnings.warn(
+        warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect "
-            "results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=level(),
+            "results due to broadcasting. Please ensure they have the same size."
         )
         try:
             np.broadcast_shapes(input._a.shape, target._a.shape)
@@ -221,7 +190,7 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
 def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
     """The mean of the squared differences."""
     _sizes(input, target)
-    input, target = _alike(input, target)
+    input, target = alike((input, target))
     if input._a.dtype.kind not in "fc":
         raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar}'")
     reduction = checked(reduction, size_average, reduce)
@@ -237,7 +206,7 @@ def smooth_l1_loss(
     _sizes(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return call(_SMOOTH, _alike(input, target), (checked(reduction, size_average, reduce), beta))
+    return call(_SMOOTH, alike((input, target)), (checked(reduction, size_average, reduce), None, beta))
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
@@ -247,8 +216,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     target = target.to(input.dtype)
     if weight is not None:  # a mean is of all elements, not of the weights
-        return total(_weigh(call(_HUBER, (input, target), ("none", delta)), weight), checked(reduction))
-    return call(_HUBER, (input, target), (checked(reduction), delta))
+        return total(_weigh(call(_HUBER, (input, target), ("none", None, delta)), weight), checked(reduction))
+    return call(_HUBER, (input, target), (checked(reduction), None, delta))
 
 
 def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None) -> Any:
@@ -263,22 +232,17 @@ def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = Non
 
 def picked(x: Any, index: Any, k: int) -> Any:
     """`x` at `index` along axis k, which the index does not have."""
-    if isinstance(index, Tracer):
-        return np.sum(np.where(_hot(index, k, x.shape[k]), x, np.zeros((), x.dtype)), axis=k)
     return np.squeeze(taken(x, np.expand_dims(index, k), k), k)
 
 
 def placed(g: Any, index: Any, k: int, n: int) -> Any:
     """The transpose of `picked`: zeros with `g` at `index`."""
-    if isinstance(g, Tracer) or isinstance(index, Tracer):
-        return np.where(_hot(index, k, n), np.expand_dims(g, k), np.zeros((), g.dtype))
     out: Any = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
-    out.reshape(-1)[counted(out.shape, np.expand_dims(index, k), k)] = np.expand_dims(g, k)
+    index, g = np.expand_dims(index, k), np.expand_dims(g, k)
+    if isinstance(g, Tracer) or isinstance(index, Tracer):
+        return index_set(out, g, key_along(index, k))
+    out.reshape(-1)[counted(out.shape, index, k)] = g
     return out
-
-
-def _hot(index: Any, k: int, n: int) -> Any:
-    return np.expand_dims(index, k) == np.arange(n).reshape(-1, *(1,) * (len(index.shape) - k))
 
 
 def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction: str) -> tuple[Any, Any, Any]:
@@ -287,9 +251,7 @@ def _shares(dtype: Any, target: Any, weight: Any, ignore: int | None, reduction:
     safe = np.where(kept, target, 0)
     w = kept.astype(dtype)
     if weight is not None:
-        w = w * (
-            weight[safe] if not isinstance(safe, Tracer) else np.matmul(_hot(safe, len(safe.shape), len(weight)).astype(dtype), weight)
-        )
+        w = w * read(weight, safe)
     return kept, safe, w / np.sum(w) if reduction == "mean" else w
 
 
@@ -432,11 +394,10 @@ def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None
         raise RuntimeError("kl_div: Integral inputs not supported.")
     batch = reduction == "batchmean"
     if reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch "
             "size, and aligns with the KL div math definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
-            "release.",
-            stacklevel=level(),
+            "release."
         )
     reduction = checked("sum" if batch else reduction, size_average, reduce)
     loss = target.exp() * (target - input) if log_target else call(_ENTROPY, (target,)) - target * input

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import HALF, BatchTracer, floats, in_floats
-from functrace.torch._dtypes import float32
+from functrace.torch._dtypes import float32, warn
 from functrace.torch._layout import as_image, in_order, like
 from functrace.torch._nodes import Op
 from functrace.torch._random import default_generator
@@ -342,20 +340,18 @@ def _channel_dropout(d: int) -> Any:
                 "dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
             )
         if d > 1 and ndim not in (d + 1, d + 2):
-            warnings.warn(
+            warn(
                 f"dropout{d}d: Received a {ndim}-D input to dropout{d}d, which is deprecated and will result in an error in a future "
                 "release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout"
                 f"{d}d exists to provide channel-wise dropout on inputs with {d} spatial dimensions, a channel dimension, and an optional "
-                f"batch dimension (i.e. {d + 1}D or {d + 2}D inputs).",
-                stacklevel=level(),
+                f"batch dimension (i.e. {d + 1}D or {d + 2}D inputs)."
             )
         if d == 2 and ndim == 3:
-            warnings.warn(
+            warn(
                 "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is "
                 "interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to interpret "
                 "the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
-                "please switch to using dropout1d instead.",
-                stacklevel=level(),
+                "please switch to using dropout1d instead."
             )
         if d != 2 and ndim and ndim != d + 2:  # one example without a batch axis; for images PyTorch takes it for a batch
             return _dropped(input, p, training, inplace, (shape[0], *(1,) * (ndim - 1)))

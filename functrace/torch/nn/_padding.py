@@ -116,10 +116,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not d <= 3 or len(shape) - d not in (1, 2):
         raise NotImplementedError(
-            f"Padding size {len(widths)} is not supported for {len(shape)}D input tensor.\nSupported combinations "
-            "for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
-            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
-            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+            f"Padding size {len(widths)} is not supported for {len(shape)}D input tensor.\nSupported combinations for non-constant "
+            "padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 "
+            "dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
     sizes = shape[-d:]
     if mode != "circular" and 0 in shape[len(shape) - d - 1 :]:

@@ -54,15 +54,14 @@ def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilat
     return kernel, stride, dilation, tuple(pads)
 
 
-def _bordered(x: Any, pads: Pads) -> Any:
-    return filled(x, pads, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+def _bordered(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    """The windows of x, with the least number around it."""
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return windows(filled(x, pads, least), kernel, stride, dilation, ((0, 0),) * len(kernel))
 
 
-def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
-    best: Any = None
-    for part in parts(windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * len(kernel)), len(kernel)):
-        best = part if best is None else np.maximum(best, part)
-    return best
+def _max_pool(x: Any, kernel: Sizes, *geometry: Any) -> Any:
+    return functools.reduce(np.maximum, parts(_bordered(x, kernel, *geometry), len(kernel)))
 
 
 def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
@@ -71,7 +70,7 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
     free: Any = True
     finite, odd = np.isfinite(value(g)).all(), np.isnan(value(r)).any()  # a product is faster, but hands on what is no number
     shares = []
-    for part in parts(windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d), d):
+    for part in parts(_bordered(x, kernel, stride, dilation, pads), d):
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
@@ -90,12 +89,16 @@ _MAX_POOL = {
 def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """Where each window's first maximum is, counted over the last axes."""
     d = len(kernel)
-    c = windows(_bordered(x, pads), kernel, stride, dilation, ((0, 0),) * d)
+    c = _bordered(x, kernel, stride, dilation, pads)
     count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
     where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
-    rows, places = c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:])
-    best = np.argmax(rows, axis=-d - 1)
-    return np.take_along_axis(np.broadcast_to(places, rows.shape), np.expand_dims(best, -d - 1), -d - 1).squeeze(-d - 1)
+    return _of_largest(c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
+
+
+def _of_largest(rows: Any, places: Any, k: int) -> Any:
+    """The place of the first maximum along axis k."""
+    best = np.argmax(rows, axis=k, keepdims=True)
+    return np.take_along_axis(np.broadcast_to(places, rows.shape), best, k).squeeze(k)
 
 
 def _as_rows(pool: Any, options: int) -> Any:
@@ -141,10 +144,8 @@ def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, 
     c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
     if math.prod(kernel) > math.prod(c.shape[-d:]):  # few large windows
         return np.sum(c, axis=tuple(range(-2 * d, -d))) / counts
-    total, *rest = parts(c, d)
-    for part in rest:  # many small ones: one element of all after the other, as PyTorch does it, where NumPy's sum is slow
-        total = total + part
-    return total / counts
+    # many small ones: one element of all after the other, as PyTorch does it, where NumPy's sum is slow
+    return functools.reduce(np.add, parts(c, d)) / counts
 
 
 def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
@@ -298,9 +299,14 @@ def _picked(x: Any, found: Any, d: int) -> Any:
 
 
 def _unpicked(g: Any, _r: Any, x: Any, found: Any, d: int) -> Any:
-    flat = _flat(found, d)
-    out = np.zeros((*x.shape[:-d], math.prod(x.shape[-d:])), g.dtype)
-    return np.reshape(index_add(out, np.reshape(g, flat.shape), key_along(flat, flat.ndim - 1)), x.shape)
+    return _put(index_add, g, found, x.shape, d)
+
+
+def _put(write: Any, x: Any, found: Any, shape: Sizes, d: int) -> Any:
+    """Zeros, with x at the places that were found, counted over the last axes."""
+    lead = shape[:-d]
+    out = np.zeros((*lead, math.prod(shape[-d:])), x.dtype)
+    return np.reshape(write(out, _flat(x, d), key_along(_flat(found, d), len(lead))), shape)
 
 
 def _picking(name: str) -> dict[int, Op]:
@@ -322,9 +328,7 @@ def _adaptive_max(d: int) -> Any:
             picks.append(rows.reshape(*(m if a == k else 1 for a in range(d)), *(width if a == k else 1 for a in range(d))))
         spots = np.broadcast_arrays(*picks)
         flat = np.ravel_multi_index(tuple(spots), sizes).reshape(*out, -1)
-        rows = _flat(input._a, d)[..., flat]
-        best = np.argmax(rows, axis=-1)
-        found = np.take_along_axis(np.broadcast_to(flat, rows.shape), best[..., None], -1)[..., 0]
+        found = _of_largest(_flat(input._a, d)[..., flat], flat, -1)
         values = call(_ADAPTIVE_MAX[d], (input,), (found, d))
         return (values, wrap(as_image(found, input._a))) if return_indices else values
 
@@ -377,7 +381,7 @@ def _fractional_max(d: int) -> Any:
             flat = flat * n + places.reshape(*lead, *(m if i == j else 1 for i in range(d)), *(k if i == j else 1 for i in range(d)))
         flat = flat.reshape(*shape[:-d], *out, math.prod(kernel))
         rows = np.take_along_axis(_flat(input._a, d), _flat(flat, d + 1), -1).reshape(flat.shape)
-        found = np.take_along_axis(flat, np.argmax(rows, axis=-1)[..., None], -1)[..., 0]
+        found = _of_largest(rows, flat, -1)
         values = call(_FRACTIONAL_MAX[d], (input,), (found, d))
         return (values, wrap(found)) if return_indices else values
 
@@ -387,13 +391,10 @@ def _fractional_max(d: int) -> Any:
 fractional_max_pool2d, fractional_max_pool3d = map(_fractional_max, (2, 3))
 
 
-def _unpooled(x: Any, found: Any, shape: Sizes, d: int) -> Any:
-    lead = shape[:-d]
-    out = index_set(np.zeros((*lead, math.prod(shape[-d:])), x.dtype), _flat(x, d), key_along(_flat(found, d), len(lead)))
-    return np.reshape(out, shape)
-
-
-_UNPOOL = {d: Op(node, _unpooled, lies=as_image) for d, node in ((1, "SqueezeBackward1"), (2, "MaxUnpool2D"), (3, "MaxUnpool3D"))}
+_UNPOOL = {
+    d: Op(node, functools.partial(_put, index_set), lies=as_image)
+    for d, node in ((1, "SqueezeBackward1"), (2, "MaxUnpool2D"), (3, "MaxUnpool3D"))
+}
 
 
 def _max_unpool(d: int) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
-from functrace.torch._contact import GETITEM, Tracer, alike, in_floats, index_add, read, value
+from functrace.torch._contact import alike, in_floats, index_add, read, unread, value
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn import _losses
@@ -17,21 +17,10 @@ from functrace.torch.nn import _losses
 def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
     if padding is not None:
         g = np.where((index != padding)[..., None], g, np.zeros((), g.dtype))
-    if isinstance(index, Tracer):
-        return np.matmul(np.swapaxes(_hot(index, _w), 0, 1), np.reshape(g, (-1, _w.shape[1])))
-    return GETITEM.vjps[0](g, None, _w, (index,))
+    return unread(g, None, _w, (index,))
 
 
-def _hot(index: Any, w: Any) -> Any:
-    """Rows of the identity matrix, for an index that differs between the examples of a batch."""
-    return (np.reshape(index, (-1, 1)) == np.arange(w.shape[0])).astype(w.dtype)
-
-
-def _embed(w: Any, index: Any, _padding: int | None) -> Any:
-    return np.reshape(np.matmul(_hot(index, w), w), (*index.shape, w.shape[1])) if isinstance(index, Tracer) else w[index]
-
-
-_EMBEDDING = _losses.indexed("Embedding", _embed, _unembed, 1, flat=True)
+_EMBEDDING = _losses.indexed("Embedding", lambda w, index, _padding: read(w, (index,)), _unembed, 1, flat=True)
 
 
 def _numbered(input: Any, name: str) -> None:

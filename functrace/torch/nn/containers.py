@@ -16,29 +16,29 @@ from functrace.torch.nn.parameter import Parameter
 class _Named(Module):
     """What containers share: their items are attributes, named by number or key."""
 
-    def _store(self) -> dict[str, Any]:
+    def _items_by_name(self) -> dict[str, Any]:
         return self._modules  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        return len(self._store())
+        return len(self._items_by_name())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._store().values())
+        return iter(self._items_by_name().values())
 
 
 class _List(_Named):
     """Items named 0, 1, ..."""
 
-    def _name(self, k: Any) -> str:
+    def _name_at(self, k: Any) -> str:
         k = operator.index(k)
         if not -len(self) <= k < len(self):
             raise IndexError(f"index {k} is out of range")
         return str(k % len(self))
 
-    def _refill(self, items: Iterable[Any]) -> None:
+    def _refill_items(self, items: Iterable[Any]) -> None:
         items = list(items)
-        for name in list(self._store()):
-            self._forget(name)
+        for name in list(self._items_by_name()):
+            self._forget_part(name)
         for k, x in enumerate(items):
             setattr(self, str(k), x)
 
@@ -46,25 +46,25 @@ class _List(_Named):
         items = list(self)
         if isinstance(k, slice):
             return type(self)(items[k])
-        return items[int(self._name(k))]
+        return items[int(self._name_at(k))]
 
     def __setitem__(self, k: Any, x: Any) -> None:
-        items = list(self._store())
-        setattr(self, items[int(self._name(k))], x)
+        items = list(self._items_by_name())
+        setattr(self, items[int(self._name_at(k))], x)
 
     def __delitem__(self, k: Any) -> None:
         items = list(self)
         if not isinstance(k, slice):
-            k = int(self._name(k))
+            k = int(self._name_at(k))
         del items[k]
-        self._refill(items)
+        self._refill_items(items)
 
     def append(self, x: Any) -> Any:
         """Add at the end."""
-        self._add(str(len(self)), x)
+        self._add_item(str(len(self)), x)
         return self
 
-    def _add(self, name: str, x: Any) -> None:
+    def _add_item(self, name: str, x: Any) -> None:
         self.add_module(name, x)
 
     def extend(self, items: Iterable[Any]) -> Any:
@@ -81,7 +81,7 @@ class _List(_Named):
             raise TypeError(f"{type_name(x)} is not a Module subclass")
         items = list(self)
         items.insert(index, x)
-        self._refill(items)
+        self._refill_items(items)
 
     def pop(self, k: Any = -1) -> Any:
         """Take an item out."""
@@ -104,8 +104,6 @@ class Sequential(_List):
     torch.Size([5, 2])
     """
 
-    __module__ = "torch.nn.modules.container"
-
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
@@ -127,7 +125,7 @@ class Sequential(_List):
 
     def __delitem__(self, k: Any) -> None:
         names = list(self._modules)
-        for name in names[k] if isinstance(k, slice) else [names[int(self._name(k))]]:
+        for name in names[k] if isinstance(k, slice) else [names[int(self._name_at(k))]]:
             del self._modules[name]
         self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
 
@@ -162,8 +160,6 @@ class Sequential(_List):
 class ModuleList(_List):
     """Modules in a list."""
 
-    __module__ = "torch.nn.modules.container"
-
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         self.extend(modules or ())
@@ -189,35 +185,35 @@ class _Dict(_Named):
             self.update(items)
 
     def __getitem__(self, key: str) -> Any:
-        return self._store()[key]
+        return self._items_by_name()[key]
 
     def __setitem__(self, key: str, x: Any) -> None:
         setattr(self, key, x)
 
     def __delitem__(self, key: str) -> None:
-        del self._store()[key]
+        del self._items_by_name()[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._store())
+        return iter(self._items_by_name())
 
     def __contains__(self, key: str) -> bool:
-        return key in self._store()
+        return key in self._items_by_name()
 
     def keys(self) -> Iterable[str]:
         """The keys."""
-        return self._store().keys()
+        return self._items_by_name().keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
         """Keys and what they stand for."""
-        return self._store().items()
+        return self._items_by_name().items()
 
     def values(self) -> Iterable[Any]:
         """What the keys stand for."""
-        return self._store().values()
+        return self._items_by_name().values()
 
     def clear(self) -> None:
         """Take everything out."""
-        self._store().clear()
+        self._items_by_name().clear()
 
     def pop(self, key: str) -> Any:
         """Take an item out."""
@@ -233,8 +229,6 @@ class _Dict(_Named):
 
 class ModuleDict(_Dict):
     """Modules by key."""
-
-    __module__ = "torch.nn.modules.container"
 
     def __setitem__(self, key: str, x: Any) -> None:
         self.add_module(key, x)
@@ -253,26 +247,24 @@ def _described(x: Any, kind: Callable[[Any], str]) -> str:
 class ParameterList(_List):
     """Parameters in a list; tensors become parameters, and other objects stay what they are."""
 
-    __module__ = "torch.nn.modules.container"
-
     def __init__(self, values: Any = None) -> None:
         super().__init__()
         self._size = 0
         self.extend(values or ())
 
-    def _store(self) -> dict[str, Any]:
+    def _items_by_name(self) -> dict[str, Any]:
         return {str(k): getattr(self, str(k)) for k in range(self._size)}
 
     def __setattr__(self, name: str, x: Any) -> None:
         super().__setattr__(name, _parameter(x))
 
-    def _add(self, name: str, x: Any) -> None:
+    def _add_item(self, name: str, x: Any) -> None:
         setattr(self, name, x)
         self._size += 1
 
-    def _refill(self, items: Iterable[Any]) -> None:
+    def _refill_items(self, items: Iterable[Any]) -> None:
         items = list(items)
-        super()._refill(items)
+        super()._refill_items(items)
         self._size = len(items)
 
     def extra_repr(self) -> str:
@@ -282,14 +274,12 @@ class ParameterList(_List):
 class ParameterDict(_Dict):
     """Parameters by key; tensors become parameters, and other objects stay what they are."""
 
-    __module__ = "torch.nn.modules.container"
-
     def __init__(self, items: Any = None) -> None:
         Module.__init__(self)
         self._keys: dict[str, None] = {}
         self.update(() if items is None else items)
 
-    def _store(self) -> dict[str, Any]:
+    def _items_by_name(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in self._keys}
 
     def __setitem__(self, key: str, x: Any) -> None:
@@ -298,7 +288,7 @@ class ParameterDict(_Dict):
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
-        self._forget(key)
+        self._forget_part(key)
 
     def clear(self) -> None:
         """Take everything out."""
@@ -311,7 +301,7 @@ class ParameterDict(_Dict):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The parameter of a key, or `default`."""
-        return self._store().get(key, default)
+        return self._items_by_name().get(key, default)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The parameter of a key; `default`, which is added, if there is none."""

@@ -17,18 +17,7 @@ from functrace.torch._limits import LIMITS, limited
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch.nn import (
-    _activations,
-    _attention,
-    _compositions,
-    _losses,
-    _norms,
-    _padding,
-    _pooling,
-    _resampling,
-    _tables,
-    _windows,
-)
+from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _padding, _pooling, _resampling, _tables, _windows
 
 _HELPERS = "check_p checked total each filled indexed lengths mapped pair_loss picked placed raw_windows softplus_of".split()
 

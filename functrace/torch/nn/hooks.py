@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from functrace.errors import level
 from functrace.torch._contact import replaced
+from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor
@@ -24,7 +23,7 @@ def on_all_modules(kind: str) -> Callable[..., Handle]:
     """The function that registers hooks of a kind on all modules."""
 
     def register(hook: Callable[..., Any]) -> Handle:
-        Hooked._hooks = Hooked._hooks or {}  # now every call looks for hooks
+        Hooked._hooks_by_kind = Hooked._hooks_by_kind or {}  # now every call looks for hooks
         return Handle(EVERYWHERE.setdefault(kind, OrderedDict()), hook)
 
     return register
@@ -76,87 +75,87 @@ def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
 class Hooked:
     """What `Module` does with hooks."""
 
-    _hooks: Any = None  # kind of hook: functions by the numbers of their handles
+    _hooks_by_kind: Any = None  # kind of hook: functions by the numbers of their handles
     forward: Callable[..., Any]
 
-    def _hooked(self, kind: str) -> list[Any]:
+    def _hooks_of_kind(self, kind: str) -> list[Any]:
         """The hooks of a kind, first those of all modules; each with whether it is given keywords."""
-        own = (self._hooks or {}).get(kind, {})
+        own = (self._hooks_by_kind or {}).get(kind, {})
         return [(hook, False) for hook in EVERYWHERE.get(kind, {}).values()] + [(hook, k in _WITH_KEYWORDS) for k, hook in own.items()]
 
-    def _hooks_of(self, kind: str) -> OrderedDict[int, Any]:
-        if "_hooks" not in self.__dict__:
-            self.__dict__["_hooks"] = {}
-        found: OrderedDict[int, Any] = self._hooks.setdefault(kind, OrderedDict())
+    def _own_hooks_of_kind(self, kind: str) -> OrderedDict[int, Any]:
+        if "_hooks_by_kind" not in self.__dict__:
+            self.__dict__["_hooks_by_kind"] = {}
+        found: OrderedDict[int, Any] = self._hooks_by_kind.setdefault(kind, OrderedDict())
         return found
 
-    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, with_keywords: bool = False) -> Handle:
-        handle = Handle(self._hooks_of(kind), hook, prepend)
+    def _add_module_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, with_keywords: bool = False) -> Handle:
+        handle = Handle(self._own_hooks_of_kind(kind), hook, prepend)
         if with_keywords:
             _WITH_KEYWORDS.add(handle.id)
         return handle
 
-    _forward_hooks = property(lambda self: self._hooks_of("post"))
-    _forward_pre_hooks = property(lambda self: self._hooks_of("pre"))
-    _backward_hooks = property(lambda self: self._hooks_of("backward"))
-    _backward_pre_hooks = property(lambda self: self._hooks_of("backward_pre"))
+    _forward_hooks = property(lambda self: self._own_hooks_of_kind("post"))
+    _forward_pre_hooks = property(lambda self: self._own_hooks_of_kind("pre"))
+    _backward_hooks = property(lambda self: self._own_hooks_of_kind("backward"))
+    _backward_pre_hooks = property(lambda self: self._own_hooks_of_kind("backward_pre"))
 
     def register_forward_pre_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        return self._add_hook("pre", hook, prepend, with_kwargs)
+        return self._add_module_hook("pre", hook, prepend, with_kwargs)
 
     def register_forward_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> Handle:
         """Call `hook(module, args, output)` after `forward`; what it returns replaces the output."""
-        handle = self._add_hook("post", hook, prepend, with_kwargs)
+        handle = self._add_module_hook("post", hook, prepend, with_kwargs)
         if always_call:
             _ALWAYS.add(handle.id)
         return handle
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` before the gradients of the module's inputs are computed; what it returns replaces it."""
-        return self._add_hook("backward_pre", hook, prepend)
+        return self._add_module_hook("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_input, grad_output)` after the gradients of the inputs are computed; what it returns replaces them."""
-        return self._add_hook("backward", hook, prepend)
+        return self._add_module_hook("backward", hook, prepend)
 
     def register_backward_hook(self, hook: Any) -> Handle:
         """Call `hook(module, grad_input, grad_output)` of the last operation in the module; `register_full_backward_hook` is better."""
-        return self._add_hook("backward_last", hook)
+        return self._add_module_hook("backward_last", hook)
 
     def register_state_dict_pre_hook(self, hook: Any) -> Handle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict`."""
-        return self._add_hook("state_pre", hook)
+        return self._add_module_hook("state_pre", hook)
 
     def register_state_dict_post_hook(self, hook: Any) -> Handle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict`."""
-        return self._add_hook("state", hook)
+        return self._add_module_hook("state", hook)
 
     def register_load_state_dict_pre_hook(self, hook: Any) -> Handle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)` before loading."""
-        return self._add_hook("load_pre", hook)
+        return self._add_module_hook("load_pre", hook)
 
     def register_load_state_dict_post_hook(self, hook: Any) -> Handle:
         """Call `hook(module, incompatible_keys)` after loading."""
-        return self._add_hook("load", hook)
+        return self._add_module_hook("load", hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Handle:
-        return self._add_hook("load_pre", hook if with_module else lambda _module, *args: hook(*args))
+        return self._add_module_hook("load_pre", hook if with_module else lambda _module, *args: hook(*args))
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: list[Any] = []
         try:
             return self._call_with_hooks(args, kwargs, done)
         except Exception:
-            for k, hook in (self._hooks or {}).get("post", {}).items():
+            for k, hook in (self._hooks_by_kind or {}).get("post", {}).items():
                 if k in _ALWAYS and hook not in done:
                     hook(self, args, *(kwargs,) * (k in _WITH_KEYWORDS), None)
             raise
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], done: list[Any]) -> Any:
-        for hook, keywords in self._hooked("pre"):
+        for hook, keywords in self._hooks_of_kind("pre"):
             if keywords:
                 new = hook(self, args, kwargs)
                 if new is not None:
@@ -167,17 +166,17 @@ class Hooked:
                 new = hook(self, args)
                 if new is not None:
                     args = new if isinstance(new, tuple) else (new,)
-        watched = bool(self._hooked("backward") or self._hooked("backward_pre")) and recording()
+        watched = bool(self._hooks_of_kind("backward") or self._hooks_of_kind("backward_pre")) and recording()
         seen: dict[str, Any] = {}
         if watched:
             args = self._watch_inputs(args, seen)
         out = self.forward(*args, **kwargs)
-        for hook, keywords in self._hooked("post"):
+        for hook, keywords in self._hooks_of_kind("post"):
             done.append(hook)
             new = hook(self, args, kwargs, out) if keywords else hook(self, args, out)
             if new is not None:
                 out = new
-        if "backward_last" in (self._hooks or {}):
+        if "backward_last" in (self._hooks_by_kind or {}):
             self._watch_last(out)
         return self._watch_outputs(out, seen) if watched else out
 
@@ -199,7 +198,7 @@ class Hooked:
         return tuple(replaced(args, which, tensors))
 
     def _run_backward(self, grad_input: Any, grad_output: Any) -> Any:
-        for hook, _ in self._hooked("backward"):
+        for hook, _ in self._hooks_of_kind("backward"):
             grad_input = _replaced(grad_input, hook(self, grad_input, grad_output), "hook returned an invalid number of grad_input")
         return grad_input
 
@@ -208,15 +207,12 @@ class Hooked:
             out = next(iter(out.values())) if isinstance(out, dict) else out[0]
         node = out.grad_fn
         if node is not None:
-            for hook, _ in self._hooked("backward_last"):
+            for hook, _ in self._hooks_of_kind("backward_last"):
                 node.register_hook(functools.partial(hook, self))
 
     def _watch_outputs(self, out: Any, seen: dict[str, Any]) -> Any:
         if not isinstance(out, (Tensor, tuple)):
-            warnings.warn(
-                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received " + str(type(out)),
-                stacklevel=level(),
-            )
+            warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received " + str(type(out)))
         items, put = _unwrapped(out)
         count = len(items)
         which = [k for k, x in enumerate(items) if isinstance(x, Tensor)]
@@ -226,12 +222,12 @@ class Hooked:
 
         def after(_grads: Any, grads: Any) -> Any:
             row = tuple(replaced([None] * count, which, grads))
-            for hook, _ in self._hooked("backward_pre"):
+            for hook, _ in self._hooks_of_kind("backward_pre"):
                 row = _replaced(row, hook(self, row), "pre hook returned an invalid number of grad_output")
             seen["grad_output"] = row
             if "watched" not in seen:
-                if self._hooked("backward"):
-                    warnings.warn(_OUTPUTS_ONLY, stacklevel=2)
+                if self._hooks_of_kind("backward"):
+                    warn(_OUTPUTS_ONLY)
                 self._run_backward((None,) * seen["inputs"], row)
             return tuple(row[k] for k in which)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _random
 from functrace.torch._create import empty, empty_like
+from functrace.torch._dtypes import warn
 from functrace.torch._modes import no_grad
 from functrace.torch._tensor import wrap
 
@@ -35,7 +34,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 def _old(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning)
         return globals()[name + "_"](*args, **kwargs)
 
     return function
@@ -65,9 +64,7 @@ def _phi(x: float) -> float:
 def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Any:
     """Normal, cut off at a and b, by rejection: of normal numbers where enough of them are inside, else of uniform ones."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=level()
-        )
+        warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.")
     normal = _phi((b - mean) / std) - _phi((a - mean) / std) > 0.3
     low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
@@ -160,7 +157,7 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
 
 def _kaiming(fill: Any, scale: float, tensor: Any, a: float, mode: str, nonlinearity: str, generator: Any) -> Any:
     if not tensor._a.size:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=level())
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):

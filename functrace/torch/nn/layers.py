@@ -32,39 +32,39 @@ def titled(name: str, where: str, base: type[Module], attributes: dict[str, Any]
 class _Function(Module):
     """A function with its options as attributes."""
 
-    _options: dict[str, Any] = {}
-    _shown: Any = None  # the options that are printed by name, or a format
-    _fun: Any
-    _passed: Sequence[str] = ()
-    _buffered: Sequence[str] = ()
+    _option_defaults: dict[str, Any] = {}
+    _shown_options: Any = None  # the options that are printed by name, or a format
+    _layer_function: Any
+    _passed_options: Sequence[str] = ()
+    _buffered_options: Sequence[str] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         try:
             bound = inspect.Signature(
-                [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v) for k, v in self._options.items()]
+                [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v) for k, v in self._option_defaults.items()]
             )
             given = bound.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
         given.apply_defaults()
         for name, value in given.arguments.items():
-            if name in self._buffered:
+            if name in self._buffered_options:
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)
-        self._setup()
+        self._set_up_options()
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         """Checks, and what follows from the options."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        return self._fun(*inputs, **named, **{k: getattr(self, k) for k in self._passed})
+        return self._layer_function(*inputs, **named, **{k: getattr(self, k) for k in self._passed_options})
 
     def extra_repr(self) -> str:
-        if isinstance(self._shown, str):
-            return self._shown.format(**{k: getattr(self, k) for k in self._options})
-        names = self._passed if self._shown is None else self._shown
+        if isinstance(self._shown_options, str):
+            return self._shown_options.format(**{k: getattr(self, k) for k in self._option_defaults})
+        names = self._passed_options if self._shown_options is None else self._shown_options
         return ", ".join(f"{k}={getattr(self, k)}" for k in names if k != "inplace" or self.inplace or "Dropout" in type(self).__name__)
 
 
@@ -76,7 +76,12 @@ def _rows(where: str, base: type[Module], rows: dict[str, Any]) -> None:
         shown = rest[0] if rest else None
         passed = tuple(options) if len(rest) < 2 else rest[1]
         fun = getattr(functional, function) if isinstance(function, str) else function
-        titled(name, where, base, {"_options": options, "_fun": staticmethod(fun), "_passed": passed, "_shown": shown})
+        titled(
+            name,
+            where,
+            base,
+            {"_option_defaults": options, "_layer_function": staticmethod(fun), "_passed_options": passed, "_shown_options": shown},
+        )
 
 
 def _softmax2d(input: Any) -> Any:
@@ -120,7 +125,7 @@ _rows(
 
 
 class _Bounded(_Function):
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
@@ -132,9 +137,9 @@ class _Training(_Function):
     """A function that is told whether the module is in training."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        return self._fun(*inputs, **named, training=self.training, **{k: getattr(self, k) for k in self._passed})
+        return self._layer_function(*inputs, **named, training=self.training, **{k: getattr(self, k) for k in self._passed_options})
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         check_p(getattr(self, "p", 0))
 
 
@@ -161,7 +166,7 @@ _SEEN = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 class _Pool(_Function):
     stride: Any
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         self.stride = self.kernel_size if self.stride is None else self.stride
         name = type(self).__name__
         if name == "AvgPool1d" or "Unpool" in name:
@@ -172,7 +177,7 @@ class _Pool(_Function):
 
 class _Unpool(_Pool):
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
-        return self._fun(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return self._layer_function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 for _d in (1, 2, 3):
@@ -200,7 +205,7 @@ for _d in (1, 2, 3):
 class _Fractional(_Function):
     output_ratio: Any
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         name = type(self).__name__
         if self.output_size is None and self.output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
@@ -220,7 +225,7 @@ _rows("pooling", _Fractional, {f"FractionalMaxPool{_d}d": (f"fractional_max_pool
 class _Pad(_Function):
     padding: Any
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         if isinstance(self.padding, int):
             self.padding = (self.padding,) * (2 * int(type(self).__name__[-2]))
         self.padding = tuple(self.padding)
@@ -244,10 +249,10 @@ class _Loss(_Function):
     size_average: Any
     reduce: Any
 
-    _options = _OLD
-    _buffered = ("weight", "pos_weight")
+    _option_defaults = _OLD
+    _buffered_options = ("weight", "pos_weight")
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         if getattr(self, "size_average", None) is not None or getattr(self, "reduce", None) is not None:
             self.reduction = checked(self.reduction, self.size_average, self.reduce)
             self.size_average = self.reduce = None
@@ -256,7 +261,7 @@ class _Loss(_Function):
 class _WeightedLoss(_Loss):
     """A loss, to derive from, that has weights."""
 
-    _options = {"weight": None, **_OLD}
+    _option_defaults = {"weight": None, **_OLD}
 
 
 _W = {"weight": None, "size_average": None}
@@ -301,37 +306,20 @@ _rows(
 _rows("pixelshuffle", _Function, {"PixelShuffle": ("pixel_shuffle", {"upscale_factor": _NONE})})
 _rows("pixelshuffle", _Function, {"PixelUnshuffle": ("pixel_unshuffle", {"downscale_factor": _NONE})})
 _rows("channelshuffle", _Function, {"ChannelShuffle": ("channel_shuffle", {"groups": _NONE})})
-_rows(
-    "normalization",
-    _Function,
-    {
-        "LocalResponseNorm": (
-            "local_response_norm",
-            {"size": _NONE, "alpha": 1e-4, "beta": 0.75, "k": 1.0},
-            "{size}, alpha={alpha}, beta={beta}, k={k}",
-        )
-    },
-)
+_SIZED = {"size": _NONE, "alpha": 1e-4, "beta": 0.75, "k": 1.0}, "{size}, alpha={alpha}, beta={beta}, k={k}"
+_rows("normalization", _Function, {"LocalResponseNorm": ("local_response_norm", *_SIZED)})
 _FOLD = {"kernel_size": _NONE, "dilation": 1, "padding": 0, "stride": 1}
 _rows("fold", _Function, {"Unfold": ("unfold", _FOLD), "Fold": ("fold", {"output_size": _NONE, **_FOLD})})
+_f = lambda input, dim, unflattened_size: input.unflatten(dim, unflattened_size)
+_rows("flatten", _Function, {"Unflatten": (_f, {"dim": _NONE, "unflattened_size": _NONE})})
 _rows("flatten", _Function, {"Flatten": (Tensor.flatten, {"start_dim": 1, "end_dim": -1})})
-_rows(
-    "flatten",
-    _Function,
-    {
-        "Unflatten": (
-            lambda input, dim, unflattened_size: input.unflatten(dim, unflattened_size),
-            {"dim": _NONE, "unflattened_size": _NONE},
-        )
-    },
-)
 _UP = {"size": None, "scale_factor": None, "mode": "nearest", "align_corners": None, "recompute_scale_factor": None}
 
 
 class _Upsample(_Function):
     scale_factor: Any
 
-    def _setup(self) -> None:
+    def _set_up_options(self) -> None:
         if type(self).__name__ == "UpsamplingBilinear2d":
             self.mode, self.align_corners = "bilinear", True
         factor = self.scale_factor
@@ -343,6 +331,4 @@ class _Upsample(_Function):
         return f"{name}={getattr(self, name)}, mode={self.mode!r}"
 
 
-_rows("upsampling", _Upsample, {"Upsample": ("interpolate", _UP)})
-for _name in ("UpsamplingNearest2d", "UpsamplingBilinear2d"):
-    _rows("upsampling", _Upsample, {_name: ("interpolate", _UP)})
+_rows("upsampling", _Upsample, dict.fromkeys(("Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"), ("interpolate", _UP)))

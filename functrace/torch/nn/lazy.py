@@ -151,8 +151,8 @@ class LazyLinear(_Lazy, Linear):
 
 
 class _LazyConv(_Lazy):
-    _d: int
-    _transposed: bool
+    _spatial_dims: int
+    transposed: bool
 
     def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, 0, kernel_size, *args, **kwargs)
@@ -160,13 +160,13 @@ class _LazyConv(_Lazy):
         self._wait()
 
     def initialize_parameters(self, input: Any) -> None:
-        shape, d = input._a.shape, self._d
+        shape, d = input._a.shape, self._spatial_dims
         if len(shape) not in (d + 1, d + 2):
             raise RuntimeError(
                 f"Expected {d + 1}D (unbatched) or {d + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
             )
         self.in_channels = shape[-d - 1]
-        first, second = (self.in_channels, self.out_channels)[:: 1 if self._transposed else -1]
+        first, second = (self.in_channels, self.out_channels)[:: 1 if self.transposed else -1]
         self._settle(weight=(first, second // self.groups, *self.kernel_size), bias=(self.out_channels,))
 
 

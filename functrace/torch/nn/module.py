@@ -53,7 +53,7 @@ class Module(Pickled, Hooked):
     """
 
     __module__ = "torch.nn.modules.module"
-    _home = "functrace.torch.nn"
+    _found_in = "functrace.torch.nn"
     _version = 1
     training: bool
 
@@ -73,7 +73,7 @@ class Module(Pickled, Hooked):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if self._hooks is None:
+            if self._hooks_by_kind is None:
                 return self.forward(*args, **kwargs)
             return self._call_hooked(args, kwargs)
         except Exception as error:
@@ -98,7 +98,7 @@ class Module(Pickled, Hooked):
                 what = "parameters" if given == "parameter" else given
                 raise AttributeError(f"cannot assign {what} before Module.__init__() call")
             if name not in parts[_KINDS[given]]:
-                self._forget(name)
+                self._forget_part(name)
             if given == "parameter":
                 self.register_parameter(name, value)
             elif given == "buffer":
@@ -117,10 +117,10 @@ class Module(Pickled, Hooked):
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        if not self._forget(name):
+        if not self._forget_part(name):
             object.__delattr__(self, name)
 
-    def _forget(self, name: str) -> bool:
+    def _forget_part(self, name: str) -> bool:
         found = False
         for where in ("_parameters", "_buffers", "_modules"):
             found = self.__dict__[where].pop(name, self) is not self or found
@@ -130,7 +130,7 @@ class Module(Pickled, Hooked):
     def __dir__(self) -> list[str]:
         return sorted(k for k in {*super().__dir__(), *self._parameters, *self._buffers, *self._modules} if not k[0].isdigit())
 
-    def _check_name(self, kind: str, name: Any) -> None:
+    def _check_part_name(self, kind: str, name: Any) -> None:
         if _KINDS[kind] not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
@@ -144,14 +144,14 @@ class Module(Pickled, Hooked):
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, which can then be reached as an attribute."""
-        self._check_name("parameter", name)
+        self._check_part_name("parameter", name)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{_what(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but not a parameter; saved if `persistent`."""
-        self._check_name("buffer", name)
+        self._check_part_name("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
         self._buffers[name] = tensor
@@ -161,7 +161,7 @@ class Module(Pickled, Hooked):
         """Add a module, which can then be reached as an attribute."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        self._check_name("module", name)
+        self._check_part_name("module", name)
         self._modules[name] = module
 
     register_module = add_module
@@ -177,7 +177,7 @@ class Module(Pickled, Hooked):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return found
 
-    def _get(self, target: str, what: str, where: str) -> Any:
+    def _part_named(self, target: str, what: str, where: str) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
@@ -188,11 +188,11 @@ class Module(Pickled, Hooked):
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter that a dotted name means."""
-        return self._get(target, "an nn.Parameter", "_parameters")  # type: ignore[no-any-return]
+        return self._part_named(target, "an nn.Parameter", "_parameters")  # type: ignore[no-any-return]
 
     def get_buffer(self, target: str) -> Any:
         """The buffer that a dotted name means."""
-        return self._get(target, "a buffer", "_buffers")
+        return self._part_named(target, "a buffer", "_buffers")
 
     # walks
     def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
@@ -283,6 +283,9 @@ class Module(Pickled, Hooked):
         """Forget the gradients of all parameters, or write zeros there."""
         forget(self.parameters(), set_to_none)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the module runs as it is, as `torch.compile(module)` does."""
+
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         for module in self.children() if recurse else ():
             module._apply(fn)
@@ -314,17 +317,17 @@ class Module(Pickled, Hooked):
 
     def float(self) -> Self:
         """Floating-point parameters and buffers as float32."""
-        return self._floats(_dtypes.float32)
+        return self._to_floats(_dtypes.float32)
 
     def double(self) -> Self:
         """Floating-point parameters and buffers as float64."""
-        return self._floats(_dtypes.float64)
+        return self._to_floats(_dtypes.float64)
 
     def half(self) -> Self:
         """Floating-point parameters and buffers as float16."""
-        return self._floats(_dtypes.NAMES["float16"])
+        return self._to_floats(_dtypes.NAMES["float16"])
 
-    def _floats(self, dtype: Any) -> Self:
+    def _to_floats(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t._a.dtype.kind == "f" else t)
 
     def type(self, dst_type: Any) -> Self:
@@ -370,20 +373,20 @@ class Module(Pickled, Hooked):
         local = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local
-        for hook, _ in self._hooked("state_pre"):
+        for hook, _ in self._hooks_of_kind("state_pre"):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook, _ in self._hooked("state"):
+        for hook, _ in self._hooks_of_kind("state"):
             destination = hook(self, destination, prefix, local) or destination
         return destination
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: Any, unexpected_keys: Any, error_msgs: Any
     ) -> None:
-        for hook, _ in self._hooked("load_pre"):
+        for hook, _ in self._hooks_of_kind("load_pre"):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = {
             k: t for k, t in {**self._parameters, **self._buffers}.items() if t is not None and k not in self._non_persistent_buffers_set
@@ -443,7 +446,7 @@ class Module(Pickled, Hooked):
                 if child is not None:
                     below = f"{prefix}{name}."
                     load(child, {k: v for k, v in state.items() if k.startswith(below)}, below)
-            for hook, _ in module._hooked("load"):
+            for hook, _ in module._hooks_of_kind("load"):
                 hook(module, _IncompatibleKeys(missing, unexpected))
 
         load(self, OrderedDict(state_dict), "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
+from functrace.torch._dtypes import warn
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional
 from functrace.torch.nn.layers import TABLE, titled
@@ -20,7 +19,7 @@ F: Any = functional
 class _Affine(Module):
     """A normalisation with a weight and a bias, ones and zeros at first."""
 
-    def _make(self, shape: Any, weight: bool, bias: bool, dtype: Any, device: Any) -> None:
+    def _make_affine(self, shape: Any, weight: bool, bias: bool, dtype: Any, device: Any) -> None:
         for name, wanted in (("weight", weight), ("bias", bias)):
             self.register_parameter(name, empty(*shape, dtype=dtype, device=device) if wanted else None)
         self.reset_parameters()
@@ -35,7 +34,7 @@ class _NormBase(_Affine):
     """What batch and instance normalisation share: running statistics, in buffers."""
 
     _version = 2
-    _dims: tuple[int, ...] = ()
+    _input_dims: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class _NormBase(_Affine):
             like = empty(0, dtype=dtype)._a.dtype
             self.register_buffer(name, wrap(make(num_features, like)) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", wrap(np.zeros((), np.int64)) if track_running_stats else None)
-        self._make((num_features,), affine, affine and bias, dtype, device)
+        self._make_affine((num_features,), affine, affine and bias, dtype, device)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         count, key = self._buffers["num_batches_tracked"], prefix + "num_batches_tracked"
@@ -69,10 +68,10 @@ class _NormBase(_Affine):
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
-    def _check(self, input: Any) -> None:
+    def _check_input_dim(self, input: Any) -> None:
         n = input._a.ndim
-        if n not in self._dims:
-            wanted = " or ".join(f"{k}D" for k in self._dims)
+        if n not in self._input_dims:
+            wanted = " or ".join(f"{k}D" for k in self._input_dims)
             raise ValueError(f"expected {wanted} input (got {n}D input)")
 
     def extra_repr(self) -> str:
@@ -84,7 +83,7 @@ class _NormBase(_Affine):
 
 class _BatchNorm(_NormBase):
     def forward(self, input: Any) -> Any:
-        self._check(input)
+        self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -110,17 +109,16 @@ class _InstanceNorm(_NormBase):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Any) -> Any:
-        self._check(input)
-        alone = input._a.ndim == self._dims[0]
+        self._check_input_dim(input)
+        alone = input._a.ndim == self._input_dims[0]
         k = 0 if alone else 1
         if input._a.shape[k] != self.num_features:
             if self.affine:
                 n = input._a.shape[k]
                 raise ValueError(f"expected input's size at dim={k} to match num_features ({self.num_features}), but got: {n}.")
-            warnings.warn(
+            warn(
                 f"input's size at dim={k} does not match num_features. You can silence this warning by not passing in num_features, which "
-                "is not used because affine=False",
-                stacklevel=level(),
+                "is not used because affine=False"
             )
         own = self.training or not self.track_running_stats
         x = input.unsqueeze(0) if alone else input
@@ -129,14 +127,12 @@ class _InstanceNorm(_NormBase):
 
 
 for _d, _dims in ((1, (2, 3)), (2, (4,)), (3, (5,))):
-    titled(f"BatchNorm{_d}d", "batchnorm", _BatchNorm, {"_dims": _dims})
-    titled(f"InstanceNorm{_d}d", "instancenorm", _InstanceNorm, {"_dims": (_d + 1, _d + 2)})
+    titled(f"BatchNorm{_d}d", "batchnorm", _BatchNorm, {"_input_dims": _dims})
+    titled(f"InstanceNorm{_d}d", "instancenorm", _InstanceNorm, {"_input_dims": (_d + 1, _d + 2)})
 
 
 class LayerNorm(_Affine):
     """Each example with mean 0 and variance 1 over the last axes."""
-
-    __module__ = "torch.nn.modules.normalization"
 
     def __init__(
         self,
@@ -150,7 +146,7 @@ class LayerNorm(_Affine):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self._make(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype, device)
+        self._make_affine(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype, device)
 
     def forward(self, input: Any) -> Any:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -161,8 +157,6 @@ class LayerNorm(_Affine):
 
 class RMSNorm(_Affine):
     """Each example divided by its root mean square over the last axes."""
-
-    __module__ = "torch.nn.modules.normalization"
 
     def __init__(
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
@@ -183,8 +177,6 @@ class RMSNorm(_Affine):
 class GroupNorm(_Affine):
     """Each group of channels of each example with mean 0 and variance 1."""
 
-    __module__ = "torch.nn.modules.normalization"
-
     def __init__(
         self,
         num_groups: int,
@@ -199,7 +191,7 @@ class GroupNorm(_Affine):
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self._make((num_channels,), affine, affine and bias, dtype, device)
+        self._make_affine((num_channels,), affine, affine and bias, dtype, device)
 
     def forward(self, input: Any) -> Any:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.torch._missing import missing
+from functrace.torch._missing import as_of, missing
 from functrace.torch._tensor import Tensor, wrap
 
 
 class Parameter(Tensor):
     """A tensor that requires grad, which a module knows as its own."""
 
-    __module__ = "torch.nn.parameter"
     _is_param = True
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
@@ -41,8 +40,6 @@ def _rebuild(data: Any, requires_grad: bool) -> Any:
 class Buffer(Tensor):
     """A tensor that a module keeps, saves (if `persistent`) and moves, but does not train."""
 
-    __module__ = "torch.nn.parameter"
-
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         data = Tensor() if data is None else data.detach()
         t = wrap(data._a, cls)
@@ -54,3 +51,6 @@ class Buffer(Tensor):
 
 
 __getattr__ = missing("torch.nn", {"UninitializedParameter": "lazy"})
+
+
+as_of("torch.nn.parameter", Parameter, Buffer)

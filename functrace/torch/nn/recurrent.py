@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._dtypes import warn
 from functrace.torch._index import cat, stack
 from functrace.torch._nodes import Op
 from functrace.torch._shape import TRANSPOSED
@@ -29,7 +29,6 @@ def _zeros(*shape: int, like: Any) -> Any:
 class RNNBase(Module):
     """Layers of cells, in one or both directions."""
 
-    __module__ = "torch.nn.modules.rnn"
     mode = ""
 
     def __init__(
@@ -49,10 +48,9 @@ class RNNBase(Module):
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         if dropout > 0 and num_layers == 1:
-            warnings.warn(
+            warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                f"but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=2,
+                f"but got dropout={dropout} and num_layers={num_layers}"
             )
         if proj_size and self.mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
@@ -92,7 +90,7 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Nothing: it concerns other devices."""
 
-    def _weights(self, layer: int, reverse: int) -> list[Any]:
+    def _layer_weights(self, layer: int, reverse: int) -> list[Any]:
         """The weights of a layer and direction, None for those that it does not have."""
         suffix = f"_l{layer}{'_reverse' * reverse}"
         names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()), *(("weight_hr",) if self.proj_size else ()))
@@ -102,7 +100,7 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Any]]:
         """The weights of each layer and direction."""
-        rows = [self._weights(k, r) for k in range(self.num_layers) for r in range(1 + self.bidirectional)]
+        rows = [self._layer_weights(k, r) for k in range(self.num_layers) for r in range(1 + self.bidirectional)]
         return [[w for w in row if w is not None] for row in rows]
 
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -138,7 +136,7 @@ class RNNBase(Module):
             outs = []
             for reverse in range(directions):
                 start = starts[layer * directions + reverse]
-                out, *ends = _cells.rnn(node, self.mode, x, self._weights(layer, reverse), start, sizes, bool(reverse))
+                out, *ends = _cells.rnn(node, self.mode, x, self._layer_weights(layer, reverse), start, sizes, bool(reverse))
                 outs.append(out)
                 finals.append(ends)
             x = outs[0] if directions == 1 else cat(outs, -1)
@@ -212,7 +210,6 @@ class GRU(RNNBase):
 class RNNCellBase(Module):
     """One step of a recurrent network."""
 
-    __module__ = "torch.nn.modules.rnn"
     mode = ""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import level
 from functrace.torch import _dtypes
+from functrace.torch._dtypes import warn
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional, init
 from functrace.torch.nn.containers import ModuleList
@@ -24,8 +23,6 @@ F: Any = functional
 
 class MultiheadAttention(Module):
     """Attention of several heads, each with its own projections of query, key and value."""
-
-    __module__ = "torch.nn.modules.activation"
 
     def __init__(
         self,
@@ -104,8 +101,7 @@ class MultiheadAttention(Module):
 class _Layer(Module):
     """What encoder and decoder layers share: attentions, then two linear maps, each added to what it was given and normalised."""
 
-    __module__ = "torch.nn.modules.transformer"
-    _attentions: tuple[str, ...] = ("self_attn",)
+    _attention_names: tuple[str, ...] = ("self_attn",)
 
     def __init__(
         self,
@@ -123,13 +119,13 @@ class _Layer(Module):
     ) -> None:
         super().__init__()
         make: dict[str, Any] = {"device": device, "dtype": dtype}
-        for name in self._attentions:
+        for name in self._attention_names:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **make))
         self.linear1 = Linear(d_model, dim_feedforward, bias, **make)
         self.dropout = TABLE["Dropout"](dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **make)
         self.norm_first = norm_first
-        parts = range(1, len(self._attentions) + 2)
+        parts = range(1, len(self._attention_names) + 2)
         for k in parts:
             setattr(self, f"norm{k}", LayerNorm(d_model, layer_norm_eps, bias=bias, **make))
         for k in parts:
@@ -138,11 +134,15 @@ class _Layer(Module):
             raise RuntimeError(f"activation should be relu/gelu, not {activation}")
         self.activation = getattr(F, activation) if isinstance(activation, str) else activation
 
-    def _through(self, x: Any, k: int, part: Callable[[Any], Any]) -> Any:
+    def _through_part(self, x: Any, k: int, part: Callable[[Any], Any]) -> Any:
         norm, dropout = self._modules[f"norm{k}"], self._modules[f"dropout{k}"]
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
 
-    def _feed(self, x: Any) -> Any:
+    # the names that PyTorch's subclasses override
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        return self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)[0]
+
+    def _ff_block(self, x: Any) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
@@ -152,15 +152,15 @@ class TransformerEncoderLayer(_Layer):
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
 
         def attend(x: Any) -> Any:
-            return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal)
 
-        return self._through(self._through(src, 1, attend), 2, self._feed)
+        return self._through_part(self._through_part(src, 1, attend), 2, self._ff_block)
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output, and a feed-forward network."""
 
-    _attentions = ("self_attn", "multihead_attn")
+    _attention_names = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -175,18 +175,19 @@ class TransformerDecoderLayer(_Layer):
     ) -> Any:
 
         def attend(x: Any) -> Any:
-            return self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0]
+            return self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def remember(x: Any) -> Any:
-            return self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal)[0]
+            return self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
 
-        return self._through(self._through(self._through(tgt, 1, attend), 2, remember), 3, self._feed)
+        return self._through_part(self._through_part(self._through_part(tgt, 1, attend), 2, remember), 3, self._ff_block)
+
+    def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+        return self.multihead_attn(x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal)[0]
 
 
 class _Stack(Module):
     """Copies of one layer, one after another."""
-
-    __module__ = "torch.nn.modules.transformer"
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -219,8 +220,7 @@ class TransformerEncoder(_Stack):
     ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
         if enable_nested_tensor and (why := _unnested(encoder_layer)):
-            text = f"enable_nested_tensor is True, but self.use_nested_tensor is False because encoder_layer{why}"
-            warnings.warn(text, stacklevel=level())
+            warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because encoder_layer{why}")
 
     def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
         for layer in self.layers:
@@ -242,8 +242,6 @@ class TransformerDecoder(_Stack):
 
 class Transformer(Module):
     """An encoder and a decoder."""
-
-    __module__ = "torch.nn.modules.transformer"
 
     def __init__(
         self,

@@ -33,8 +33,6 @@ def draw_all(module: Module, inputs: int) -> None:
 class Identity(Module):
     """What is given, unchanged. Takes any arguments, and ignores them."""
 
-    __module__ = "torch.nn.modules.linear"
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
@@ -44,8 +42,6 @@ class Identity(Module):
 
 class PReLU(Module):
     """`leaky_relu` with a slope that is learned."""
-
-    __module__ = "torch.nn.modules.activation"
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -68,8 +64,6 @@ class PReLU(Module):
 
 class Linear(Module):
     """`x @ weight.T + bias`."""
-
-    __module__ = "torch.nn.modules.linear"
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -100,8 +94,6 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """`x1 @ weight[k] @ x2 + bias[k]` for each output k."""
 
-    __module__ = "torch.nn.modules.linear"
-
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
@@ -125,8 +117,13 @@ class Bilinear(Module):
 class Embedding(Module):
     """A table of vectors, looked up by number."""
 
-    __module__ = "torch.nn.modules.sparse"
-    _usual = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "sparse": False}  # what is not printed
+    _usual_options = {
+        "padding_idx": None,
+        "max_norm": None,
+        "norm_type": 2,
+        "scale_grad_by_freq": False,
+        "sparse": False,
+    }  # what is not printed
 
     def __init__(
         self,
@@ -171,14 +168,14 @@ class Embedding(Module):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
-        more = [f"{k}={getattr(self, k)!r}" for k, v in self._usual.items() if getattr(self, k) is not v and getattr(self, k) != v]
+        more = [f"{k}={getattr(self, k)!r}" for k, v in self._usual_options.items() if getattr(self, k) is not v and getattr(self, k) != v]
         return ", ".join([str(self.num_embeddings), str(self.embedding_dim), *more])
 
 
 class EmbeddingBag(Embedding):
     """Sums, means or maxima of vectors of a table, looked up by number."""
 
-    _usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}
+    _usual_options = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}
 
     def __init__(
         self,
@@ -223,9 +220,8 @@ class EmbeddingBag(Embedding):
 
 
 class _ConvNd(Module):
-    __module__ = "torch.nn.modules.conv"
-    _d = 1
-    _transposed = False
+    _spatial_dims = 1
+    transposed = False
 
     def __init__(
         self,
@@ -244,7 +240,7 @@ class _ConvNd(Module):
         output_padding: Any = 0,
     ) -> None:
         super().__init__()
-        d = self._d
+        d = self._spatial_dims
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for n, what in ((in_channels, "in_channels"), (out_channels, "out_channels")):
@@ -260,13 +256,13 @@ class _ConvNd(Module):
             raise ValueError(
                 f"padding_mode must be one of {{'circular', 'reflect', 'replicate', 'zeros'}}, but got padding_mode='{padding_mode}'"
             )
-        if self._transposed and padding_mode != "zeros":
+        if self.transposed and padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         self.kernel_size, self.dilation = each(kernel_size, d), each(dilation, d)
         self.padding: Any = padding if isinstance(padding, str) else each(padding, d)
         self.output_padding = each(output_padding, d)
-        first, second = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         self.weight = empty(first, second // groups, *self.kernel_size, dtype=dtype, device=device)
         self.register_parameter("bias", empty(out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -278,11 +274,14 @@ class _ConvNd(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
-        name = f"conv{'_transpose' if self._transposed else ''}{self._d}d"
         weight, bias = self.weight, self.bias
-        if self._transposed:
-            extra = self.output_padding if output_size is None else self._extra(input, output_size)
+        if self.transposed:
+            name = f"conv_transpose{self._spatial_dims}d"
+            extra = self.output_padding if output_size is None else self._extra_padding(input, output_size)
             return getattr(F, name)(input, weight, bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self._conv_forward(input, weight, bias)
+
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
         padding = self.padding
         if self.padding_mode != "zeros":
             pads: list[int] = []
@@ -290,22 +289,22 @@ class _ConvNd(Module):
                 total = e * (n - 1) if padding == "same" else 0
                 pads[:0] = (total // 2, total - total // 2) if isinstance(padding, str) else (padding[k], padding[k])
             input, padding = F.pad(input, pads, self.padding_mode), 0
-        return getattr(F, name)(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+        return getattr(F, f"conv{self._spatial_dims}d")(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def _extra(self, input: Any, output_size: Any) -> tuple[int, ...]:
-        geometry = zip(input._a.shape[-self._d :], self.kernel_size, self.stride, self.padding, self.dilation)
+    def _extra_padding(self, input: Any, output_size: Any) -> tuple[int, ...]:
+        geometry = zip(input._a.shape[-self._spatial_dims :], self.kernel_size, self.stride, self.padding, self.dilation)
         least = [(n - 1) * s - 2 * p + e * (k - 1) + 1 for n, k, s, p, e in geometry]
-        extra = tuple(m - n for m, n in zip(output_size[-self._d :], least))
+        extra = tuple(m - n for m, n in zip(output_size[-self._spatial_dims :], least))
         if any(not 0 <= m < s for m, s in zip(extra, self.stride)):
             most = [n + s - 1 for n, s in zip(least, self.stride)]
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an input of "
-                f"{input.shape[-self._d :]})"
+                f"{input.shape[-self._spatial_dims :]})"
             )
         return extra
 
     def extra_repr(self) -> str:
-        d = self._d
+        d = self._spatial_dims
         usual = {"padding": (0,) * d, "dilation": (1,) * d, "output_padding": (0,) * d, "groups": 1}
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         parts += [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v]
@@ -314,7 +313,7 @@ class _ConvNd(Module):
 
 
 class _ConvTransposeNd(_ConvNd):
-    _transposed = True
+    transposed = True
 
     def __init__(
         self,
@@ -338,5 +337,5 @@ class _ConvTransposeNd(_ConvNd):
 
 
 for _d in (1, 2, 3):
-    titled(f"Conv{_d}d", "conv", _ConvNd, {"_d": _d})
-    titled(f"ConvTranspose{_d}d", "conv", _ConvTransposeNd, {"_d": _d})
+    titled(f"Conv{_d}d", "conv", _ConvNd, {"_spatial_dims": _d})
+    titled(f"ConvTranspose{_d}d", "conv", _ConvTransposeNd, {"_spatial_dims": _d})

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._contact import buffer
+from functrace.torch._missing import as_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
 
@@ -31,19 +32,18 @@ def _squares(average: Array, g: Array, beta: float) -> None:
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum (Sutskever et al. 2013)."""
 
-    __module__ = "torch.optim.sgd"
-    _defaults = {
+    _default_options = {
         "lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False, "foreach": None,
         "differentiable": False, "fused": None,
     }  # fmt: skip
-    _positional = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
+    _positional_options = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
 
-    def _check(self, o: dict[str, Any]) -> None:
-        super()._check(o)
+    def _check_options(self, o: dict[str, Any]) -> None:
+        super()._check_options(o)
         if o["nesterov"] and (o["momentum"] <= 0 or o["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         momentum = o["momentum"]
         if momentum:
             if s.get("momentum_buffer") is None:
@@ -60,14 +60,13 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2014), and AMSGrad."""
 
-    __module__ = "torch.optim.adam"
-    _defaults = {
+    _default_options = {
         "lr": 1e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "amsgrad": False, **_FLAGS, "fused": None,
         "decoupled_weight_decay": False,
     }  # fmt: skip
-    _positional = ("lr", "betas", "eps", "weight_decay", "amsgrad")
+    _positional_options = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         b1, b2 = o["betas"]
         k = count(s)
         first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
@@ -86,21 +85,19 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017)."""
 
-    __module__ = "torch.optim.adamw"
-    _defaults = {**Adam._defaults, "weight_decay": 1e-2, "decoupled_weight_decay": True}
+    _default_options = {**Adam._default_options, "weight_decay": 1e-2, "decoupled_weight_decay": True}
 
 
 class RMSprop(Optimizer):
     """RMSprop (Hinton), and its centred version (Graves 2013)."""
 
-    __module__ = "torch.optim.rmsprop"
-    _defaults = {
+    _default_options = {
         "lr": 1e-2, "momentum": 0, "alpha": 0.99, "eps": 1e-8, "centered": False, "weight_decay": 0, "capturable": False,
         "foreach": None, "maximize": False, "differentiable": False,
     }  # fmt: skip
-    _positional = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered")
+    _positional_options = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         count(s)
         second = moment(s, "square_avg", p)
         buffer = moment(s, "momentum_buffer", p) if o["momentum"] > 0 else None
@@ -121,21 +118,20 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011)."""
 
-    __module__ = "torch.optim.adagrad"
-    _defaults = {
+    _default_options = {
         "lr": 1e-2, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0, "initial_accumulator_value": 0, "foreach": None, "maximize": False,
         "differentiable": False, "fused": None,
     }  # fmt: skip
-    _positional = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+    _positional_options = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
-    def _ready(self) -> None:
+    def _ready_state(self) -> None:
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["step"] = wrap(np.zeros((), np.float32))
                 start = group["initial_accumulator_value"]
                 moment(self.state[p], "sum", p._a, start * (1 + 1j) if p.is_complex() else start)
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         k = count(s)
         total = moment(s, "sum", p, o["initial_accumulator_value"])
         total += g * g
@@ -145,14 +141,13 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012)."""
 
-    __module__ = "torch.optim.adadelta"
-    _defaults = {
+    _default_options = {
         "lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0, "maximize": False, "capturable": False, "foreach": None,
         "differentiable": False,
     }  # fmt: skip
-    _positional = ("lr", "rho", "eps", "weight_decay")
+    _positional_options = ("lr", "rho", "eps", "weight_decay")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         count(s)
         squares, moved = moment(s, "square_avg", p), moment(s, "acc_delta", p)
         _squares(squares, g, o["rho"])
@@ -164,14 +159,13 @@ class Adadelta(Optimizer):
 class Adamax(Optimizer):
     """Adam with the maximum norm (Kingma and Ba 2014)."""
 
-    __module__ = "torch.optim.adamax"
-    _defaults = {
+    _default_options = {
         "lr": 2e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "foreach": None, "maximize": False, "differentiable": False,
         "capturable": False,
     }  # fmt: skip
-    _positional = ("lr", "betas", "eps", "weight_decay")
+    _positional_options = ("lr", "betas", "eps", "weight_decay")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         b1, b2 = o["betas"]
         k = count(s)
         first, largest = moment(s, "exp_avg", p), moment(s, "exp_inf", p)
@@ -184,14 +178,13 @@ class Adamax(Optimizer):
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum (Dozat 2016)."""
 
-    __module__ = "torch.optim.nadam"
-    _defaults = {
+    _default_options = {
         "lr": 2e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "momentum_decay": 4e-3, "decoupled_weight_decay": False,
         "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
     }  # fmt: skip
-    _positional = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay")
+    _positional_options = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         b1, b2 = o["betas"]
         k = count(s)
         if "mu_product" not in s:
@@ -211,14 +204,13 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Rectified Adam (Liu et al. 2019)."""
 
-    __module__ = "torch.optim.radam"
-    _defaults = {
+    _default_options = {
         "lr": 1e-3, "betas": _BETAS, "eps": 1e-8, "weight_decay": 0, "maximize": False, "foreach": None, "capturable": False,
         "decoupled_weight_decay": False, "differentiable": False,
     }  # fmt: skip
-    _positional = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")
+    _positional_options = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         b1, b2 = o["betas"]
         k = count(s)
         first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
@@ -237,14 +229,13 @@ class RAdam(Optimizer):
 class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak and Juditsky 1992)."""
 
-    __module__ = "torch.optim.asgd"
-    _defaults = {
+    _default_options = {
         "lr": 1e-2, "lambd": 1e-4, "alpha": 0.75, "t0": 1e6, "weight_decay": 0, "foreach": None, "maximize": False,
         "differentiable": False, "capturable": False,
     }  # fmt: skip
-    _positional = ("lr", "lambd", "alpha", "t0", "weight_decay")
+    _positional_options = ("lr", "lambd", "alpha", "t0", "weight_decay")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         lr = number(o["lr"])
         if not s:
             count(s)
@@ -270,14 +261,13 @@ def _sign(x: Array) -> Array:
 class Rprop(Optimizer):
     """Resilient backpropagation (Riedmiller and Braun 1993)."""
 
-    __module__ = "torch.optim.rprop"
-    _defaults = {
+    _default_options = {
         "lr": 1e-2, "etas": (0.5, 1.2), "step_sizes": (1e-6, 50), "foreach": None, "maximize": False, "differentiable": False,
         "capturable": False,
     }  # fmt: skip
-    _positional = ("lr", "etas", "step_sizes")
+    _positional_options = ("lr", "etas", "step_sizes")
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         count(s)
         before, size = moment(s, "prev", p), moment(s, "step_size", p, number(o["lr"]))
         less, more = o["etas"]
@@ -292,13 +282,12 @@ class Rprop(Optimizer):
 class Adafactor(Optimizer):
     """Adafactor (Shazeer and Stern 2018): of a matrix of mean squares, the means over rows and columns are remembered."""
 
-    __module__ = "torch.optim"
-    _defaults = {
+    _default_options = {
         "lr": 1e-2, "beta2_decay": -0.8, "eps": (None, 1e-3), "d": 1.0, "weight_decay": 0.0, "foreach": None, "maximize": False,
     }  # fmt: skip
-    _positional = ("lr", "beta2_decay", "eps", "d", "weight_decay")
+    _positional_options = ("lr", "beta2_decay", "eps", "d", "weight_decay")
 
-    def _check(self, o: dict[str, Any]) -> None:
+    def _check_options(self, o: dict[str, Any]) -> None:
         if isinstance(o["lr"], Tensor) and o["lr"].numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         least = {"Learning rate": (number(o["lr"]), 0), "epsilon1": (o["eps"][0] or 0, 0), "epsilon2": (o["eps"][1], 0)}
@@ -314,10 +303,10 @@ class Adafactor(Optimizer):
         if any(p.is_complex() for p in self.param_groups[-1]["params"]):
             raise RuntimeError("Adafactor does not support complex parameters")
 
-    def _decayed(self, o: dict[str, Any], p: Array, g: Array) -> Array:
+    def _decayed_gradient(self, o: dict[str, Any], p: Array, g: Array) -> Array:
         return g  # after the size of the step is known, which depends on that of the parameter
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         k = count(s)
         weight = k ** o["beta2_decay"]
         low = np.finfo(p.dtype).eps if o["eps"][0] is None else o["eps"][0]
@@ -341,3 +330,8 @@ class Adafactor(Optimizer):
 
 def _root_mean_square(x: Array) -> float:
     return float(np.sqrt(np.sum(x * x))) / math.sqrt(x.size)
+
+
+for _name, _class in list(globals().items()):
+    if isinstance(_class, type) and issubclass(_class, Optimizer):
+        as_of("torch.optim" if _class is Adafactor else f"torch.optim.{_name.lower()}", _class)

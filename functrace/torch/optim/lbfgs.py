@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._missing import as_of
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, number, real
@@ -124,30 +125,29 @@ class _Memory:
 class LBFGS(Optimizer):
     """L-BFGS. `step` needs a closure that computes the loss and the gradients, and calls it many times."""
 
-    __module__ = "torch.optim.lbfgs"
-    _defaults = {
+    _default_options = {
         "lr": 1, "max_iter": 20, "max_eval": None, "tolerance_grad": 1e-7, "tolerance_change": 1e-9, "history_size": 100,
         "line_search_fn": None,
     }  # fmt: skip
-    _positional = tuple(_defaults)
+    _positional_options = tuple(_default_options)
 
-    def _check(self, o: dict[str, Any]) -> None:
-        super()._check(o)
+    def _check_options(self, o: dict[str, Any]) -> None:
+        super()._check_options(o)
         o["max_eval"] = o["max_iter"] * 5 // 4 if o["max_eval"] is None else o["max_eval"]
 
-    def _ready(self) -> None:
+    def _ready_state(self) -> None:
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._ready()
+        self._ready_state()
 
-    def _gradient(self) -> Array:
+    def _gather_flat_grad(self) -> Array:
         return np.concatenate([real(np.zeros_like(p._a) if p._grad is None else p._grad._a).ravel() for p in self._params])
 
-    def _move(self, t: Any, d: Array) -> None:
+    def _move_along(self, t: Any, d: Array) -> None:
         start = 0
         for p in self._params:
             a = real(p._a)
@@ -155,19 +155,19 @@ class LBFGS(Optimizer):
             p._ver[0] += 1
             start += a.size
 
-    def _searched(self, evaluate: Callable[[], Any], t: Any, d: Array, here: Point, most: int, tolerance: float) -> tuple[Point, int]:
+    def _searched_along(self, evaluate: Callable[[], Any], t: Any, d: Array, here: Point, most: int, tolerance: float) -> tuple[Point, int]:
         """Move by a step that the line search finds. Returns it, and how often the loss was computed."""
         start = [p._a.copy() for p in self._params]
 
         def at(t: Any) -> tuple[float, Array]:
-            self._move(t, d)
-            f, g = number(evaluate()), self._gradient()
+            self._move_along(t, d)
+            f, g = number(evaluate()), self._gather_flat_grad()
             for p, a in zip(self._params, start):
                 p._a[...] = a
             return f, g
 
         found, calls = _search(at, t, d, here, most, tolerance)
-        self._move(found[0], d)
+        self._move_along(found[0], d)
         return found, calls
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -188,7 +188,7 @@ class LBFGS(Optimizer):
         first = evaluate()
         loss, evaluations = number(first), 1
         s["func_evals"] += 1
-        g = self._gradient()
+        g = self._gather_flat_grad()
         if np.abs(g).max() <= o["tolerance_grad"]:
             return first
         memory, loss_before = _Memory(s), s.get("prev_loss")
@@ -211,11 +211,11 @@ class LBFGS(Optimizer):
             calls = 0
             if search is not None:
                 here, most = (0.0, loss, g, slope), o["max_eval"] - evaluations
-                (t, loss, g, _), calls = self._searched(evaluate, t, d, here, most, o["tolerance_change"])
+                (t, loss, g, _), calls = self._searched_along(evaluate, t, d, here, most, o["tolerance_change"])
             else:
-                self._move(t, d)
+                self._move_along(t, d)
                 if iterations != o["max_iter"]:
-                    loss, g, calls = number(evaluate()), self._gradient(), 1
+                    loss, g, calls = number(evaluate()), self._gather_flat_grad(), 1
             evaluations += calls
             s["func_evals"] += calls
             if (
@@ -229,3 +229,6 @@ class LBFGS(Optimizer):
             s["al"] = [a if a is None or isinstance(a, Tensor) else wrap(np.asarray(a)) for a in s["al"]]
         s.update(d=wrap(d), t=t, **memory.kept(), prev_flat_grad=wrap(g_before), prev_loss=loss_before)
         return first
+
+
+as_of("torch.optim.lbfgs", LBFGS)

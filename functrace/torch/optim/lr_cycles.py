@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrace.torch._missing import as_of
 from functrace.torch.optim.lr_scheduler import LRScheduler, put, spread
 
 
@@ -24,8 +25,6 @@ def _set_momentum(group: Any, momentum: float) -> None:
 
 class OneCycleLR(LRScheduler):
     """Up to `max_lr` and far down again, and the momentum the other way round (Smith and Topin 2017)."""
-
-    __module__ = "torch.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -104,8 +103,6 @@ class OneCycleLR(LRScheduler):
 class CyclicLR(LRScheduler):
     """Up and down between two rates (Smith 2015)."""
 
-    __module__ = "torch.optim.lr_scheduler"
-
     def __init__(
         self,
         optimizer: Any,
@@ -163,3 +160,6 @@ class CyclicLR(LRScheduler):
             for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
                 _set_momentum(group, high - (high - low) * part * factor)
         return [base + (top - base) * part * factor for base, top in zip(self.base_lrs, self.max_lrs)]
+
+
+as_of("torch.optim.lr_scheduler", OneCycleLR, CyclicLR)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.torch._missing import Pickled, missing
+from functrace.torch._dtypes import warn
+from functrace.torch._missing import Pickled, as_of, missing
 from functrace.torch._tensor import Tensor
 from functrace.torch.optim.optimizer import Optimizer, number
 
@@ -38,31 +38,29 @@ def _own(rate: Any) -> Any:
 class LRScheduler(Pickled):
     """The base of all schedulers. A subclass gives in `get_lr` the rate of each group; `last_epoch` counts the steps."""
 
-    __module__ = "torch.optim.lr_scheduler"
-    _home = "functrace.torch.optim.lr_scheduler"
+    _found_in = "functrace.torch.optim.lr_scheduler"
     optimizer: Any
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
-        if not optimizer._scheduled:  # steps count from now on
-            optimizer._scheduled, optimizer._opt_called = True, False
+        if not optimizer._has_scheduler:  # steps count from now on
+            optimizer._has_scheduler, optimizer._opt_called = True, False
         for k, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", _own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with last_epoch >= 0.\nThis "
-                    "typically happens when:\n1. You're trying to resume training from a checkpoint but haven't properly loaded "
-                    "the optimizer state\n"
-                    "2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
+                    "typically happens when:\n1. You're trying to resume training from a checkpoint but haven't properly loaded the "
+                    "optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        self._begin()
+        self._initial_step()
 
-    def _begin(self) -> None:
+    def _initial_step(self) -> None:
         """The step before the first, which sets the first rates."""
         self._step_count, self._is_initial, self._get_lr_called_within_step = 0, True, False
         self.step()
@@ -84,32 +82,32 @@ class LRScheduler(Pickled):
         """The rates to be set: given by subclasses."""
         raise NotImplementedError
 
-    def _rates(self) -> list[Any]:
+    def _group_rates(self) -> list[Any]:
         return [_own(group["lr"]) for group in self.optimizer.param_groups]
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next step's rates."""
         if self._step_count == 1 and not self.optimizer._opt_called:
-            warnings.warn(_TOO_EARLY, stacklevel=2)
+            warn(_TOO_EARLY)
         self._step_count += 1
         self._get_lr_called_within_step = True  # users' own schedulers ask
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING)
             self._go_to(epoch)
         else:
             self.last_epoch += 1
-            self._set(self.get_lr())
+            self._set_rates(self.get_lr())
 
     def _go_to(self, epoch: int) -> None:
         """The rates of a step, from the first ones where there is a formula."""
         self.last_epoch = epoch
-        self._set(getattr(self, "_get_closed_form_lr", self.get_lr)())
+        self._set_rates(getattr(self, "_get_closed_form_lr", self.get_lr)())
 
-    def _set(self, values: Sequence[Any]) -> None:
+    def _set_rates(self, values: Sequence[Any]) -> None:
         self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             put(group, "lr", lr)
-        self._last_lr = self._rates()
+        self._last_lr = self._group_rates()
 
 
 def spread(x: Any, groups: Sequence[Any], name: str = "") -> list[Any]:
@@ -152,7 +150,7 @@ class MultiplicativeLR(LambdaLR):
     """The rate before times a function of the step."""
 
     def get_lr(self) -> Sequence[Any]:
-        return self._rates() if self._is_initial else [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates())]
+        return self._group_rates() if self._is_initial else [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._group_rates())]
 
 
 class StepLR(LRScheduler):
@@ -164,8 +162,8 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> Sequence[Any]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
-            return self._rates()
-        return [lr * self.gamma for lr in self._rates()]
+            return self._group_rates()
+        return [lr * self.gamma for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
@@ -180,8 +178,8 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> Sequence[Any]:
         if self.last_epoch not in self.milestones:
-            return self._rates()
-        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._rates()]
+            return self._group_rates()
+        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -199,7 +197,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> Sequence[Any]:
         factor = self.factor if self.last_epoch == 0 else 1 / self.factor if self.last_epoch == self.total_iters else None
-        return self._rates() if factor is None else [lr * factor for lr in self._rates()]
+        return self._group_rates() if factor is None else [lr * factor for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         return [lr * (self.factor if self.last_epoch < self.total_iters else 1.0) for lr in self.base_lrs]
@@ -221,10 +219,10 @@ class LinearLR(LRScheduler):
     def get_lr(self) -> Sequence[Any]:
         k, n, a, b = self.last_epoch, self.total_iters, self.start_factor, self.end_factor
         if k == 0:
-            return [lr * a for lr in self._rates()]
+            return [lr * a for lr in self._group_rates()]
         if self._is_initial or k > n:
-            return self._rates()
-        return [lr * (1.0 + (b - a) / (n * a + (k - 1) * (b - a))) for lr in self._rates()]
+            return self._group_rates()
+        return [lr * (1.0 + (b - a) / (n * a + (k - 1) * (b - a))) for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         k = min(self.total_iters, self.last_epoch)
@@ -239,7 +237,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Sequence[Any]:
-        return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
+        return self._group_rates() if self._is_initial else [lr * self.gamma for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
@@ -255,8 +253,8 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> Sequence[Any]:
         k, n = self.last_epoch, self.total_iters
         if self._is_initial or k > n:
-            return self._rates()
-        return [lr * ((1.0 - k / n) / (1.0 - (k - 1) / n)) ** self.power for lr in self._rates()]
+            return self._group_rates()
+        return [lr * ((1.0 - k / n) / (1.0 - (k - 1) / n)) ** self.power for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         k, n = min(self.total_iters, self.last_epoch), self.total_iters
@@ -273,12 +271,12 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> Sequence[Any]:
         k, n, low = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
-            return self._rates()
+            return self._group_rates()
         if self._step_count == 1 and k > 0:
             return [low + (base - low) * (1 + math.cos(k * math.pi / n)) / 2 for base in self.base_lrs]
         if (k - 1 - n) % (2 * n) == 0:
-            return [lr + (base - low) * (1 - math.cos(math.pi / n)) / 2 for base, lr in zip(self.base_lrs, self._rates())]
-        return [(1 + math.cos(math.pi * k / n)) / (1 + math.cos(math.pi * (k - 1) / n)) * (lr - low) + low for lr in self._rates()]
+            return [lr + (base - low) * (1 - math.cos(math.pi / n)) / 2 for base, lr in zip(self.base_lrs, self._group_rates())]
+        return [(1 + math.cos(math.pi * k / n)) / (1 + math.cos(math.pi * (k - 1) / n)) * (lr - low) + low for lr in self._group_rates()]
 
     def _get_closed_form_lr(self) -> Sequence[Any]:
         k, n, low = self.last_epoch, self.T_max, self.eta_min
@@ -319,7 +317,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        self._set_rates(self.get_lr())
 
 
 def _undo(schedulers: Sequence[Any]) -> None:
@@ -368,7 +366,7 @@ class SequentialLR(LRScheduler):
         for group in optimizer.param_groups:
             put(group, "lr", group["initial_lr"])
         _undo(schedulers)
-        schedulers[0]._begin()
+        schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
@@ -396,12 +394,12 @@ class ChainedScheduler(SequentialLR):
     def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
         _one_optimizer("ChainedScheduler", optimizer, schedulers)
         self.optimizer, self._schedulers = optimizer or schedulers[0].optimizer, schedulers
-        self._last_lr = self._rates()
+        self._last_lr = self._group_rates()
 
     def step(self, epoch: int | None = None) -> None:
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = self._rates()
+        self._last_lr = self._group_rates()
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -433,7 +431,7 @@ class ReduceLROnPlateau(LRScheduler):
         if len(self.min_lrs) != len(optimizer.param_groups):
             raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(self.min_lrs)}")
         self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
-        self._last_lr = self._rates()
+        self._last_lr = self._group_rates()
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self._reset()
@@ -456,7 +454,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Take note of the number, and reduce the rates if it is time."""
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
@@ -480,8 +478,11 @@ class ReduceLROnPlateau(LRScheduler):
                 if group["lr"] - lower > self.eps:
                     put(group, "lr", lower)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self._rates()
+        self._last_lr = self._group_rates()
 
 
 __getattr__ = missing("torch.optim", {"OneCycleLR": "lr_cycles", "CyclicLR": "lr_cycles"})
 globals()["__all__"] = [name for name in (*globals(), "OneCycleLR", "CyclicLR") if name[0].isupper()]  # for `import *`
+
+
+as_of("torch.optim.lr_scheduler", LRScheduler)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle
 from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
@@ -51,21 +51,21 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._stepping:
+        if self._within_step:
             return step(self, *args, **kwargs)
         args = (self, *args)  # as hooks get them
-        for hook in self._hooked("before"):
+        for hook in self._step_hooks_of_kind("before"):
             new = hook(self, args, kwargs)
             if new is not None:
                 if not isinstance(new, tuple) or len(new) != 2:
                     raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {new}.")
                 args, kwargs = new
-        self._stepping = self._opt_called = True
+        self._within_step = self._opt_called = True
         try:
             loss = step(*args, **kwargs)
         finally:
-            self._stepping = False
-        for hook in self._hooked("after"):
+            self._within_step = False
+        for hook in self._step_hooks_of_kind("after"):
             hook(self, args, kwargs)
         return loss
 
@@ -73,7 +73,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Optimizer(Pickled):
-    """The base of all optimisers. A subclass states its options in `_defaults`, and `_update` for one parameter.
+    """The base of all optimisers. A subclass states its options in `_default_options`, and `_update_one` for one parameter.
 
     >>> import functrace.torch as torch
     >>> w = torch.ones(2, requires_grad=True)
@@ -85,16 +85,16 @@ class Optimizer(Pickled):
     """
 
     __module__ = "torch.optim.optimizer"
-    _home = "functrace.torch.optim"
-    _defaults: dict[str, Any] = {}
-    _positional: tuple[str, ...] = ()
-    _opt_called = _stepping = _scheduled = False
+    _found_in = "functrace.torch.optim"
+    _default_options: dict[str, Any] = {}
+    _positional_options: tuple[str, ...] = ()
+    _opt_called = _within_step = _has_scheduler = False
 
     def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
         self.defaults = defaults or {}
         self.state: Any = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._hooks: dict[str, OrderedDict[int, Any]] = {}
+        self._step_hooks: dict[str, OrderedDict[int, Any]] = {}
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch." + params.dtype.storage
@@ -109,7 +109,7 @@ class Optimizer(Pickled):
         super().__init_subclass__()
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
-        own, positional = cls.__dict__.get("_defaults"), cls._positional
+        own, positional = cls.__dict__.get("_default_options"), cls._positional_options
         if own is None:
             return
         keywords = [k for k in own if k not in positional]
@@ -126,15 +126,15 @@ class Optimizer(Pickled):
                 raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
             given.apply_defaults()
             options = {k: given.arguments[k] for k in own}
-            self._check(options)
+            self._check_options(options)
             Optimizer.__init__(self, given.arguments["params"], options)
-            self._ready()
+            self._ready_state()
 
         me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         __init__.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
         cls.__init__ = __init__  # type: ignore[method-assign]
 
-    def _check(self, o: dict[str, Any]) -> None:
+    def _check_options(self, o: dict[str, Any]) -> None:
         """Refuse options that are out of range, or that are not honoured here."""
         for name in _UNSUPPORTED:
             if o.get(name):
@@ -156,7 +156,7 @@ class Optimizer(Pickled):
             if not 0.0 <= number(beta) < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
 
-    def _ready(self) -> None:
+    def _ready_state(self) -> None:
         """What is left to do when the groups are known."""
 
     def __repr__(self) -> str:
@@ -201,10 +201,7 @@ class Optimizer(Pickled):
         for name, value in self.defaults.items():
             param_group.setdefault(name, value)
         if len(set(params)) != len(params):
-            warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
-                stacklevel=3,
-            )
+            warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error")
         if not {p for group in self.param_groups for p in group["params"]}.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
@@ -216,7 +213,7 @@ class Optimizer(Pickled):
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change each parameter that has a gradient. `closure` computes the loss, and the gradients, first."""
-        if type(self)._update is Optimizer._update:
+        if type(self)._update_one is Optimizer._update_one:
             raise NotImplementedError
         loss = None
         if closure is not None:
@@ -228,14 +225,14 @@ class Optimizer(Pickled):
                 if g is not None:
                     a, change, s = real(p._a), real(g._a), self.state[p]
                     parts = s if a is p._a else {k: wrap(real(x._a)) if isinstance(x, Tensor) else x for k, x in s.items()}
-                    self._update(group, a, self._decayed(group, a, -change if group.get("maximize") else change), parts)
+                    self._update_one(group, a, self._decayed_gradient(group, a, -change if group.get("maximize") else change), parts)
                     for k in [k for k in parts if k not in s]:  # what is remembered of complex numbers is complex
                         x = parts[k]._a
                         s[k] = parts[k] if x.ndim < a.ndim else wrap(x.view(p._a.dtype)[..., 0])
                     p._ver[0] += 1
         return loss
 
-    def _decayed(self, o: dict[str, Any], p: Array, g: Array) -> Array:
+    def _decayed_gradient(self, o: dict[str, Any], p: Array, g: Array) -> Array:
         """The gradient with weight decay; decoupled, the parameter shrinks instead."""
         if not o.get("weight_decay"):
             return g
@@ -244,45 +241,45 @@ class Optimizer(Pickled):
             return g
         return g + o["weight_decay"] * p
 
-    def _update(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
+    def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         """Change an array by a gradient, decay of weights included; `s` is what is remembered of it."""
         raise NotImplementedError
 
-    def _hooked(self, kind: str) -> list[Callable[..., Any]]:
+    def _step_hooks_of_kind(self, kind: str) -> list[Callable[..., Any]]:
         """The hooks of a kind, first those of all optimisers."""
-        own = self.__dict__.get("_hooks", {})  # a wrapper around another optimiser need not call `__init__`
+        own = self.__dict__.get("_step_hooks", {})  # a wrapper around another optimiser need not call `__init__`
         return [*_EVERYWHERE.get(kind, {}).values(), *own.get(kind, {}).values()]
 
-    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> Handle:
-        return Handle(self._hooks.setdefault(kind, OrderedDict()), hook, prepend)
+    def _add_step_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        return Handle(self._step_hooks.setdefault(kind, OrderedDict()), hook, prepend)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(optimizer, args, kwargs)` before each step; what it returns replaces args and kwargs."""
-        return self._add_hook("before", hook)
+        return self._add_step_hook("before", hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return self._add_hook("after", hook)
+        return self._add_step_hook("after", hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` before `state_dict`."""
-        return self._add_hook("state_pre", hook, prepend)
+        return self._add_step_hook("state_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` after `state_dict`; what it returns replaces that."""
-        return self._add_hook("state", hook, prepend)
+        return self._add_step_hook("state", hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded in its place."""
-        return self._add_hook("load_pre", hook, prepend)
+        return self._add_step_hook("load_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` after loading."""
-        return self._add_hook("load", hook, prepend)
+        return self._add_step_hook("load", hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of each parameter, by number, and the groups' options."""
-        for hook in self._hooked("state_pre"):
+        for hook in self._step_hooks_of_kind("state_pre"):
             hook(self)
         numbers: dict[int, int] = {}
         groups = []
@@ -292,14 +289,14 @@ class Optimizer(Pickled):
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": [numbers[id(p)] for p in group["params"]]})
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items() if v}
         found = {"state": state, "param_groups": groups}
-        for hook in self._hooked("state"):
+        for hook in self._step_hooks_of_kind("state"):
             found = hook(self, found) or found
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take what `state_dict` gave. Raises ValueError unless the groups are of the same sizes."""
         state_dict = state_dict.copy()
-        for hook in self._hooked("load_pre"):
+        for hook in self._step_hooks_of_kind("load_pre"):
             state_dict = hook(self, state_dict) or state_dict
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -319,7 +316,7 @@ class Optimizer(Pickled):
             self.state[key if p is None else p] = copy.deepcopy(value) if p is None else fitted("", value, p)
         for old, new in zip(self.param_groups, saved):
             old.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
-        for hook in self._hooked("load"):
+        for hook in self._step_hooks_of_kind("load"):
             hook(self)
 
 

@@ -44,41 +44,35 @@ def get_swa_avg_fn() -> Callable[..., Any]:
     return swa_update
 
 
-def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """The exponential moving average of a list of parameters, in place."""
-    _decaying(decay)
-
+def _in_place(weight_of: Callable[[Any], float]) -> Callable[..., None]:
     @no_grad()
-    def ema_update(ema_param_list: Any, current_param_list: Any, _num_averaged: Any) -> None:
-        for mean, p in zip(ema_param_list, current_param_list):
-            if mean._a.dtype.kind in "fc":
-                mean.lerp_(p, 1 - decay)
-            else:
-                mean.copy_(mean * decay + p * (1 - decay))
-
-    return ema_update
-
-
-def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """The mean of a list of parameters, in place."""
-
-    @no_grad()
-    def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
-        weight = 1 / (float(num_averaged) + 1)
+    def update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
+        weight = weight_of(num_averaged)
         for mean, p in zip(averaged_param_list, current_param_list):
             if mean._a.dtype.kind in "fc":
                 mean.lerp_(p, weight)
             else:
                 mean.copy_(mean + (p - mean) * weight)
 
-    return swa_update
+    return update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
+    """The exponential moving average of a list of parameters, in place."""
+    _decaying(decay)
+    return _in_place(lambda _num_averaged: 1 - decay)
+
+
+def get_swa_multi_avg_fn() -> Callable[..., None]:
+    """The mean of a list of parameters, in place."""
+    return _in_place(lambda num_averaged: 1 / (float(num_averaged) + 1))
 
 
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of those that `update_parameters` is shown."""
 
     __module__ = "torch.optim.swa_utils"
-    _home = __name__
+    _found_in = __name__
     n_averaged: Any
 
     def __init__(
@@ -99,12 +93,12 @@ class AveragedModel(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
-    def _state(self, model: Module) -> list[Any]:
+    def _averaged_state(self, model: Module) -> list[Any]:
         return [t.detach() for t in (*model.parameters(), *(model.buffers() if self.use_buffers else ()))]
 
     def update_parameters(self, model: Module) -> None:
         """Take the parameters of a model into the average."""
-        means, news = self._state(self.module), self._state(model)
+        means, news = self._averaged_state(self.module), self._averaged_state(model)
         count = self.n_averaged
         if count == 0:
             for mean, new in zip(means, news):

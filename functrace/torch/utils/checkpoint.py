@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from functrace.torch._backward import backward
+from functrace.torch._dtypes import warn
 from functrace.torch._modes import enable_grad
-from functrace.torch._random import default_generator
+from functrace.torch._random import default_generator, fork_rng
 from functrace.torch._tensor import Tensor
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.graph import saved_tensors_hooks
@@ -48,7 +48,7 @@ def checkpoint(
     """
     if use_reentrant is None:
         later = "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception"
-        warnings.warn(_ASK.format("", later), stacklevel=2)
+        warn(_ASK.format("", later))
         use_reentrant = True
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
@@ -59,7 +59,7 @@ def checkpoint(
         if context_fn is not _nothing or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+            warn("None of the inputs have requires_grad=True. Gradients will be None")
         return CheckpointFunction.apply(function, state, *args)
     first, again = context_fn()
     saved: list[Any] = []
@@ -88,8 +88,7 @@ def checkpoint(
                     if _metadata(t) != then:
                         raise CheckpointError(
                             "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
-                            f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: "
-                            f"{_metadata(t)}"
+                            f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: {_metadata(t)}"
                         )
         return computed.pop(k).to(saved[k]["dtype"])
 
@@ -101,20 +100,13 @@ def _metadata(t: Any) -> dict[str, Any]:
     return {"shape": t.shape, "dtype": t.dtype, "device": t.device}
 
 
-class _random_from:
-    """The random numbers of an earlier moment."""
-
-    def __init__(self, state: Any) -> None:
-        self.state = state
-
-    def __enter__(self) -> None:
-        self.now = default_generator.get_state()
-        if self.state is not None:
-            default_generator.set_state(self.state)
-
-    def __exit__(self, *exc: object) -> None:
-        if self.state is not None:
-            default_generator.set_state(self.now)
+@contextmanager
+def _random_from(state: Any) -> Iterator[None]:
+    """The random numbers of an earlier moment, or without one those of now."""
+    with fork_rng(enabled=state is not None):
+        if state is not None:
+            default_generator.set_state(state)
+        yield
 
 
 class CheckpointFunction(Function):
@@ -145,7 +137,7 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     """A chain of modules in `segments` parts, all but the last under `checkpoint`."""
     if use_reentrant is None:
         later = "In version 2.9 we will raise an exception if use_reentrant is not passed"
-        warnings.warn(_ASK.format(".checkpoint_sequential", later), stacklevel=2)
+        warn(_ASK.format(".checkpoint_sequential", later))
         use_reentrant = True
     steps: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(steps) // segments

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from functrace.torch._create import empty
+from functrace.torch._dtypes import warn
 from functrace.torch._modes import no_grad
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
@@ -68,7 +68,7 @@ class WeightNorm(_Hook):
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Weights as length times direction (Salimans and Kingma 2016): parameters `weight_g` and `weight_v`."""
-    warnings.warn(_WEIGHT_NORM, FutureWarning, stacklevel=2)
+    warn(_WEIGHT_NORM, FutureWarning)
     hook = WeightNorm(module, name, -1 if dim is None else dim)
     hook(module, ())
     module.register_forward_pre_hook(hook)

@@ -42,9 +42,6 @@ def matrix_of(weight: Any, dim: int) -> Any:
 
 
 class _WeightNorm(Module):
-    __module__ = "torch.nn.utils.parametrizations"
-    _home = __name__
-
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
         self.dim = -1 if dim is None else dim
@@ -64,8 +61,6 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _SpectralNorm(Module):
-    __module__ = "torch.nn.utils.parametrizations"
-    _home = __name__
     _u: Any
     _v: Any
 
@@ -107,9 +102,6 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
 
 
 class _Orthogonal(Module):
-    __module__ = "torch.nn.utils.parametrizations"
-    _home = __name__
-
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how = how

@@ -40,7 +40,7 @@ class ParametrizationList(ModuleList):
     """The modules that make a tensor, and what they make it of: `original`, or `original0`, `original1` ..."""
 
     __module__ = "torch.nn.utils.parametrize"
-    _home = __name__
+    _found_in = __name__
     original: Any
 
     def __init__(self, modules: Any, original: Any, unsafe: bool = False) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._index import stack
+from functrace.torch._index import cat, stack
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.nn._padding import pad
 
 _Fields = namedtuple("_Fields", "data batch_sizes sorted_indices unsorted_indices", defaults=(None, None, None))
 
@@ -82,8 +83,6 @@ def pad_packed_sequence(
         )
     ended = np.arange(steps)[:, None] >= lengths
     if steps > x._a.shape[0]:
-        from functrace.torch._index import cat
-
         x = cat([x, x.new_zeros(steps - x._a.shape[0], *x._a.shape[1:])])
     if padding_value:
         x = x.masked_fill(wrap(ended.reshape(*ended.shape, *(1,) * (x._a.ndim - 2))), padding_value)
@@ -94,8 +93,6 @@ def pad_packed_sequence(
 
 def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
     """Sequences of several lengths in one tensor."""
-    from functrace.torch.nn.functional import pad
-
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if len(sequences) == 0:

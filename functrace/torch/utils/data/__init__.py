@@ -11,7 +11,6 @@ import itertools
 import math
 import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,9 +18,9 @@ import numpy as np
 
 from functrace.torch import _random
 from functrace.torch._create import as_tensor, tensor
-from functrace.torch._dtypes import float64
+from functrace.torch._dtypes import float64, warn
 from functrace.torch._index import stack
-from functrace.torch._missing import Pickled, missing
+from functrace.torch._missing import Pickled, as_of, missing
 from functrace.torch._tensor import Tensor, wrap
 
 T_co = TypeVar("T_co", covariant=True)
@@ -36,8 +35,7 @@ class _Indexed(Protocol[T_co]):
 class Dataset(Pickled, Generic[T_co]):
     """The base of data sets with `__getitem__` and, for most uses, `__len__`."""
 
-    __module__ = "torch.utils.data.dataset"
-    _home = "functrace.torch.utils.data"
+    _found_in = "functrace.torch.utils.data"
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -49,8 +47,6 @@ class Dataset(Pickled, Generic[T_co]):
 class IterableDataset(Dataset[T_co]):
     """The base of data sets with `__iter__` only."""
 
-    __module__ = "torch.utils.data.dataset"
-
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
@@ -60,8 +56,6 @@ class IterableDataset(Dataset[T_co]):
 
 class ChainDataset(IterableDataset[Any]):
     """Streams one after the other."""
-
-    __module__ = "torch.utils.data.dataset"
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
@@ -79,8 +73,6 @@ class ChainDataset(IterableDataset[Any]):
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Tensors of one length; an example is a tuple of their rows."""
 
-    __module__ = "torch.utils.data.dataset"
-
     def __init__(self, *tensors: Any) -> None:
         if any(len(t) != len(tensors[0]) for t in tensors):
             raise AssertionError("Size mismatch between tensors")
@@ -95,8 +87,6 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Data sets of one length, side by side: examples are tuples, or dicts."""
-
-    __module__ = "torch.utils.data.dataset"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
@@ -120,8 +110,6 @@ class StackDataset(Dataset[Any]):
 class ConcatDataset(Dataset[Any]):
     """Data sets one after another."""
 
-    __module__ = "torch.utils.data.dataset"
-
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
@@ -142,8 +130,6 @@ class ConcatDataset(Dataset[Any]):
 
 class Subset(Dataset[T_co]):
     """Some examples of a data set."""
-
-    __module__ = "torch.utils.data.dataset"
 
     def __init__(self, dataset: _Indexed[T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
@@ -168,7 +154,7 @@ def random_split(dataset: Dataset[T_co], lengths: Sequence[float], generator: An
             sizes[k % len(sizes)] += 1
         for k, n in enumerate(sizes):
             if n == 0:
-                warnings.warn(f"Length of split at index {k} is 0. This might result in an empty dataset.", stacklevel=2)
+                warn(f"Length of split at index {k} is 0. This might result in an empty dataset.")
     if sum(sizes) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = (generator or _random.default_generator).permutation(total).tolist()
@@ -186,8 +172,6 @@ def _seed(generator: Any = None) -> int:
 class Sampler:
     """The base of samplers: an iterator over numbers of examples."""
 
-    __module__ = "torch.utils.data.sampler"
-
     def __init__(self, data_source: Any = None) -> None:
         pass
 
@@ -201,8 +185,6 @@ class Sampler:
 class SequentialSampler(Sampler):
     """In order."""
 
-    __module__ = "torch.utils.data.sampler"
-
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
 
@@ -215,8 +197,6 @@ class SequentialSampler(Sampler):
 
 class RandomSampler(Sampler):
     """In random order; with `replacement`, or `num_samples` of them."""
-
-    __module__ = "torch.utils.data.sampler"
 
     def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None) -> None:
         if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
@@ -253,8 +233,6 @@ class RandomSampler(Sampler):
 class SubsetRandomSampler(Sampler):
     """Given numbers in random order."""
 
-    __module__ = "torch.utils.data.sampler"
-
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices, self.generator = indices, generator
 
@@ -268,8 +246,6 @@ class SubsetRandomSampler(Sampler):
 
 class WeightedRandomSampler(Sampler):
     """Numbers drawn with given weights."""
-
-    __module__ = "torch.utils.data.sampler"
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
@@ -290,8 +266,6 @@ class WeightedRandomSampler(Sampler):
 
 class BatchSampler(Sampler):
     """The numbers of another sampler in lists of one length."""
-
-    __module__ = "torch.utils.data.sampler"
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
@@ -391,8 +365,6 @@ class DataLoader(Generic[T_co]):
     [tensor([1., 2.], dtype=torch.float64), tensor([3.], dtype=torch.float64)]
     """
 
-    __module__ = "torch.utils.data.dataloader"
-
     def __init__(
         self,
         dataset: _Indexed[T_co],
@@ -430,7 +402,7 @@ class DataLoader(Generic[T_co]):
                 f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}"
             )
         if num_workers:
-            warnings.warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.", stacklevel=2)
+            warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.")
         streamed = isinstance(dataset, IterableDataset)
         for name, x in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)) if streamed else ():
             if x is not None:
@@ -492,3 +464,8 @@ def get_worker_info() -> None:
 
 dataloader = dataset = sampler = sys.modules[__name__]  # PyTorch has a module for each; scripts import from them
 __getattr__ = missing("torch.utils.data")
+
+
+as_of("torch.utils.data.dataset", Dataset, IterableDataset, ChainDataset, TensorDataset, StackDataset, ConcatDataset, Subset)
+as_of("torch.utils.data.sampler", Sampler, SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, BatchSampler)
+as_of("torch.utils.data.dataloader", DataLoader)
