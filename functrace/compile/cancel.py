@@ -27,7 +27,7 @@ def _sum_of(p: dict[Any, Any], q: dict[Any, Any], sign: int = 1) -> dict[Any, An
     out = dict(p)
     for term, c in q.items():
         before, c = out.pop(term, 0.0), sign * c
-        if np.any(np.abs(before + c) > _ROUNDING * (np.abs(before) + np.abs(c))):
+        if not np.all(np.abs(before + c) <= _ROUNDING * (np.abs(before) + np.abs(c))):  # NaN is none
             out[term] = before + c
     return out
 

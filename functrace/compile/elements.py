@@ -120,11 +120,15 @@ def _reads(form: str) -> tuple[int, ...]:
 
 def takes_floats(i: Instruction, kinds: dict[int, Any]) -> bool:
     """Whether an instruction takes Python's floats for its scalars: a guard, or a ufunc on nothing else that has no operator."""
-    guard = i.primitive is GUARD
-    if not guard and (not is_elementwise(i.primitive) or i.primitive.name in _FLOATS):
+    if i.primitive is GUARD:
+        return all((kind := kinds[a]) is not None and kind.form != ARRAY for a in i.args)
+    if not _is_scalar(kinds[i.out]) or not is_elementwise(i.primitive) or i.primitive.name in _FLOATS:
         return False
-    found = [kinds[v] for v in (i.args if guard else (i.out, *i.args))]
-    return all(k is not None and k.form != ARRAY and (guard or k.dtype == FLOAT) for k in found)
+    return all(_is_scalar(kinds[a]) for a in i.args)
+
+
+def _is_scalar(kind: Kind | None) -> bool:
+    return kind is not None and kind.form != ARRAY and bool(kind.dtype == FLOAT)
 
 
 def fits(kind: Kind | None) -> bool:

@@ -232,10 +232,11 @@ class Executable:
 
     def _asked(self) -> tuple[set[int], set[int]]:
         """The values that are read as arrays, and those whose elements are read by others than the results of `few`."""
-        arrays, floats = self._read()
+        arrays, floats = self._read() if self.few else (set(), set())
         return arrays | set(self.program.outputs), floats
 
     def _read(self) -> tuple[set[int], set[int]]:
+        """The same of the instructions."""
         arrays: set[int] = set()
         floats: set[int] = set()
         for step in self.steps:
