@@ -26,8 +26,12 @@ REAL = (
 
 # What SciPy 1.18 does otherwise than 1.17, which ours follow: zeros in the unused triangle, another dtype, no half precision.
 CHANGED = {"scipy.linalg.cho_factor", "scipy.linalg.eig", "scipy.signal.lfilter_zi", "scipy.signal.sosfilt_zi", "scipy.integrate.simpson"}
-if tuple(map(int, metadata.version("scipy").split(".")[:2])) < (1, 18):
+VERSION = tuple(map(int, metadata.version("scipy").split(".")[:2]))
+if VERSION < (1, 18):
     CHANGED = set()
+if VERSION < (1, 16):  # which takes no stacks of matrices, computes half precision in double, and warns of complex and of 1-d arguments
+    CHANGED = {f"scipy.linalg.{name}" for name in "solve inv logm fractional_matrix_power".split()} | {"scipy.ndimage.affine_transform"}
+    CHANGED |= {f"scipy.signal.{name}" for name in "zpk2tf zpk2ss csd welch periodogram coherence".split()}
 
 
 def module(name):

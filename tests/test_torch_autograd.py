@@ -339,3 +339,17 @@ def test_gradcheck_finds_a_wrong_jvp_a_wrong_batch_and_nan():
             assert gradcheck(Wrong.apply, x, raise_exception=False, **{f"check_{kind}": True}) == (factor == 2)
     assert not gradcheck(lambda x: x * float("nan"), x, raise_exception=False)
     assert gradcheck(lambda x, y: x.sum() + y, (leaf(), x))
+
+
+def test_a_tangent_has_no_tangent_in_forward_mode():
+    forward = torch.autograd.forward_ad
+    x, v = torch.tensor([0.3, 0.7], requires_grad=True), torch.tensor([1.0, 2.0])
+    with forward.dual_level():
+        p = forward.make_dual(x, v)
+        t = forward.unpack_dual(p.sin()).tangent
+        assert forward.unpack_dual(t).tangent is None
+        assert forward.unpack_dual(t[0] * 2).tangent is None
+        assert torch.equal(forward.unpack_dual(t * p).tangent, t * v)
+        assert t.grad_fn.name() == "MulBackward0"
+        (g,) = torch.autograd.grad(t.sum(), x)
+    assert torch.allclose(g, -x.sin() * v)

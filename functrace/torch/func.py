@@ -36,11 +36,11 @@ class Alias(Same):
         self.edges, self.number = (edge,), next_number()
 
 
-def alias(t: Any, outer: bool) -> Any:
+def alias(t: Any, outer: bool, kind: type[Alias] = Alias) -> Any:
     """A tensor on the same memory with a node of its own, below which is, if `outer`, the tensor's history."""
     out = wrap(t._a)
     out._ver = t._ver
-    out._rg, out._edge = True, (Alias(t._edge if outer and t._rg else None), 0)
+    out._rg, out._edge = True, (kind(t._edge if outer and t._rg else None), 0)
     return out
 
 

@@ -6,7 +6,7 @@ gradient there is linear in what comes in, and the gradient of that, along the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from functrace.torch._backward import grad
 from functrace.torch._engine import below
 from functrace.torch._modes import enable_grad, forward_levels, recording, set_recording
 from functrace.torch._tensor import wrap
-from functrace.torch.autograd.function import pushing
+from functrace.torch.autograd.function import is_pushing, pushing
 from functrace.torch.func import Alias, Place, alias, different_size
 
 
@@ -31,6 +31,15 @@ class Dual(Alias):
 
     tangent: Any
     level: Any
+
+
+class Tangent(Alias):
+    """The node of a tangent: it has none of its own, so nothing passes it while tangents are computed."""
+
+    def backward(self, g: Any) -> Sequence[Any]:
+        return (None,) if is_pushing() else (g,)
+
+    restate = backward
 
 
 class dual_level:
@@ -82,8 +91,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its tangent, and the tangent; None if it has none."""
     active = forward_levels.get()
-    dual = tensor._rg and "_is_tangent" not in tensor.__dict__
-    duals, outside = _duals(tensor, active[0] if active else None) if dual else ([], True)
+    duals, outside = _duals(tensor, active[0] if active else None) if tensor._rg else ([], True)
     if not duals or not active:
         return UnpackedDualTensor(tensor if outside else wrap(tensor._a), None)
     primal = tensor if outside else wrap(tensor._a)
@@ -98,13 +106,14 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
             (tangent,) = grad([g for g, _ in used], [seed], [t for _, t in used], create_graph=create, allow_unused=True)
     if tangent is None:
         return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
-    tangent._is_tangent = True
+    if tangent._rg:
+        tangent = alias(tangent, True, type(type(tangent._edge[0]).__name__, (Tangent,), {"__module__": "builtins"}))  # as it is shown
     return UnpackedDualTensor(primal, tangent)
 
 
 def _duals(tensor: Any, level: Any) -> tuple[list[Any], bool]:
     """The dual nodes below a tensor, and whether it depends on something else that requires grad."""
-    is_dual: Callable[[Any], bool] = lambda node: isinstance(node, Dual) and node.level is level
-    nodes = list(below([tensor._edge[0]], is_dual))
-    found = [node for node in nodes if is_dual(node)]
-    return found, any(node.edges[0] is not None if is_dual(node) else not node.edges for node in nodes)
+    ends: Callable[[Any], bool] = lambda node: isinstance(node, Tangent) or isinstance(node, Dual) and node.level is level
+    nodes = list(below([tensor._edge[0]], ends))
+    found = [node for node in nodes if isinstance(node, Dual) and ends(node)]
+    return found, any(node.edges[0] is not None if ends(node) else not node.edges for node in nodes)

@@ -27,6 +27,11 @@ __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "o
 _pushing: ContextVar[bool] = ContextVar("functrace.torch.pushing", default=False)
 
 
+def is_pushing() -> bool:
+    """Whether tangents are being computed."""
+    return _pushing.get()
+
+
 @contextmanager
 def pushing(on: bool = True) -> Iterator[None]:
     """While it lasts, a Function's own jvp is used, where it has one: its transpose in the place of its backward."""
