@@ -124,6 +124,12 @@ def _enter(cls: type) -> bool:
     return enter(cls)
 
 
+def _compiled(loop: Any) -> Any:
+    from functrace.compile.bodies import compiled
+
+    return compiled(loop)
+
+
 tree.ENTERING.update(pandas=_enter, xarray=_enter)
 
 
@@ -134,7 +140,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names.split():
             if module == "functrace.transforms.control":
-                import_module("functrace.compile.bodies")  # which compiles long loops
+                import_module("functrace.transforms.control_program").COMPILERS.update(scan=_compiled, while_loop=_compiled)
             found = globals()[name] = getattr(import_module(module), name)
             return found
     if name in _MODULES:

@@ -15,8 +15,8 @@ from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction
 from functrace.compile.source import targets
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import COMPILERS, settled
 from functrace.transforms.control_program import Program as Body
+from functrace.transforms.control_program import settled
 from functrace.transforms.control_while import WhileCall
 
 
@@ -236,8 +236,11 @@ class Switch:
         return self.branches[k](settled(self.call.of(k, inputs)))
 
 
-COMPILERS[ScanCall] = lambda call: Scan(call, set(range(len(call.body.outputs))))
-COMPILERS[WhileCall] = lambda call: While(call, set())
 CALLS[ScanCall] = Scan
 CALLS[WhileCall] = While
 CALLS[SwitchCall] = Switch
+
+
+def compiled(loop: ScanCall | WhileCall) -> Any:
+    """A loop as a program that gives all of its results."""
+    return CALLS[type(loop)](loop, set(range(len(loop.body.outputs))))

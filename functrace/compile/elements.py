@@ -150,6 +150,7 @@ class Elements:
         self.count = 0
         self.uses: Counter[str] = Counter()
         self.inlined: dict[str, str] = {}
+        self.steps: list[Instruction] = []  # those that can be done on elements
         if "raise" in np.geterr().values():  # Python's floats would not
             return
         with np.errstate(all="ignore"):
@@ -278,7 +279,7 @@ class Elements:
         """Keep the lines that the elements of these values need, which keep their names."""
         self.whole = {x for v in values for x in self.of(v).flat}
         self.uses.update(self.whole)
-        for i in reversed([i for i in self.steps if i.out in self.few] if self.few else []):
+        for i in reversed([i for i in self.steps if i.out in self.few]):
             kept = []
             for name, form, operands in reversed(self.lines[i.out]):
                 if name in self.uses:

@@ -169,8 +169,8 @@ class ScanCall(Call):
         return [x[-1 if self.reversed else 0] for x in xs]
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
-        if self.length >= MANY and ScanCall in COMPILERS:
-            return owned(COMPILERS[ScanCall](self)(settled(leaves)), leaves)
+        if self.length >= MANY and self.what in COMPILERS:
+            return owned(COMPILERS[self.what](self)(settled(leaves)), leaves)
         constants, carry, xs = self.split(settled(leaves))
         body = self.body
         env = body.environment([*constants, *carry])

@@ -152,8 +152,8 @@ class WhileCall(Call):
         t_env, b_env = test.environment(a), body.environment(b)
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
         for k in range(most):
-            if k == MANY and most == sys.maxsize and WhileCall in COMPILERS:
-                return owned(COMPILERS[WhileCall](self)([*a, *b, *state]), leaves)
+            if k == MANY and most == sys.maxsize and self.what in COMPILERS:
+                return owned(COMPILERS[self.what](self)([*a, *b, *state]), leaves)
             for i, x in zip(t_in, state):
                 t_env[i] = x
             asks(t_env)

@@ -6,6 +6,7 @@ gradient there is linear in what comes in, and the gradient of that, along the t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +41,12 @@ class Tangent(Alias):
         return (None,) if is_pushing() else (g,)
 
     restate = backward
+
+
+@functools.cache
+def _shown_as(name: str) -> type[Tangent]:
+    """The node of tangents that an operation of this name made."""
+    return type(name, (Tangent,), {"__module__": "builtins"})
 
 
 class dual_level:
@@ -107,7 +114,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     if tangent is None:
         return UnpackedDualTensor(primal, wrap(np.zeros_like(tensor._a)))
     if tangent._rg:
-        tangent = alias(tangent, True, type(type(tangent._edge[0]).__name__, (Tangent,), {"__module__": "builtins"}))  # as it is shown
+        tangent = alias(tangent, True, _shown_as(type(tangent._edge[0]).__name__))
     return UnpackedDualTensor(primal, tangent)
 
 
