@@ -1,4 +1,4 @@
-"""Pytrees: nested containers whose leaves are arrays, flattened to a list and built again. No recursion, any depth.
+"""Pytrees: nested containers whose leaves are arrays, flattened to a list and built again, at any depth (what recurs is for shallow ones).
 
 Containers are dict, OrderedDict, defaultdict, list, tuple, namedtuple, None, dataclass instances, and classes given to
 `register`. Everything else is a leaf. A dataclass field with `metadata={"static": True}` is structure, not a leaf.
@@ -207,52 +207,77 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
     return _children(node) if enter is not None and enter(cls) else None
 
 
-def _kind(tree: Any) -> tuple[Any, ...] | None:
-    """What tells the structure of the commonest trees: a leaf, or leaves, of types that have been met, in a tuple, a list, or a dict with
-    names as keys.
+def _common(tree: Any, leaves: list[Any], depth: int = 4) -> Any:
+    """What tells the structure of the commonest trees, and their leaves, added to `leaves`; None for others.
+
+    These are leaves of types that have been met, None, and tuples, lists, and dicts with names as keys, of such, not deep in one another.
     """
     cls = type(tree)
     if cls in _leaf_types:
+        leaves.append(tree)
         return _ALONE
-    if cls is tuple or cls is list:
-        return (cls, len(tree)) if _leaf_types.issuperset(builtins.map(type, tree)) else None
-    names = cls is dict and _NAMES.issuperset(builtins.map(type, tree)) and _leaf_types.issuperset(builtins.map(type, tree.values()))
-    return (dict, *tree) if names else None
+    keys: Any = ()
+    items: Any = tree
+    if cls is dict and _NAMES.issuperset(builtins.map(type, tree)):
+        keys, items = tree, [tree[k] for k in sorted(tree)]
+    elif cls is not tuple and cls is not list:
+        return _NOTHING if tree is None else None
+    if _leaf_types.issuperset(builtins.map(type, items)):
+        leaves += items
+        return (cls, len(items), *keys)
+    kinds = [_common(x, leaves, depth - 1) for x in items] if depth else [None]
+    return None if None in kinds else (cls, tuple(kinds), *keys)
 
 
-_ALONE = (None,)
+_ALONE, _NOTHING = (None, 1), (type(None), 0)
 _NAMES = frozenset((str,))  # 1, 1.0 and True are one key
 
 
 @lru_cache(maxsize=256)
-def _of_kind(cls: Any, *rest: Any) -> TreeDef:
+def _of_kind(kind: Any) -> TreeDef:
+    cls, inside, *keys = kind
     if cls is None:
         return ONE_LEAF
-    if cls is not dict:
-        return TreeDef((*(_LEAF,) * rest[0], (cls, rest[0], None)), rest[0], {}, cls)
-    n, names = len(rest), tuple(sorted(rest))
-    places = [(k, names.index(k)) for k in rest]
-    return TreeDef((*(_LEAF,) * n, (dict, n, (names, None))), n, {n: list(rest)}, lambda leaves: {k: leaves[i] for k, i in places})
+    if kind == _NOTHING:
+        return TreeDef(((*kind, None),), 0, {}, lambda leaves: None)
+    flat = isinstance(inside, int)
+    nodes, orders, spans, count = _beside((_ALONE,) * inside if flat else inside)
+    names = tuple(sorted(keys))
+    orders |= {len(nodes): keys} if cls is dict else {}
+    nodes.append((cls, len(spans), (names, None) if cls is dict else None))
+    places = [(k, *spans[names.index(k)]) for k in keys]
+    build: Any = cls
+    if cls is dict and flat:
+        build = lambda leaves: {k: leaves[i] for k, _, i, _ in places}
+    elif cls is dict:
+        build = lambda leaves: {k: part(leaves[i:j]) for k, part, i, j in places}
+    elif not flat:
+        build = lambda leaves: cls([part(leaves[i:j]) for part, i, j in spans])
+    return TreeDef(tuple(nodes), count, orders, build)
+
+
+def _beside(kinds: Sequence[Any]) -> tuple[list[Any], dict[int, Any], list[Any], int]:
+    """The nodes and orders of trees of these kinds, one after the other, what builds each from which leaves, and how many there are."""
+    nodes: list[Any] = []
+    orders: dict[int, Any] = {}
+    spans: list[Any] = []
+    count = 0
+    for kind in kinds:
+        treedef = _of_kind(kind)
+        orders.update({len(nodes) + index: order for index, order in treedef.orders.items()})
+        nodes += treedef.nodes
+        spans.append((treedef.build, count, count + treedef.num_leaves))
+        count += treedef.num_leaves
+    return nodes, orders, spans, count
 
 
 @lru_cache(maxsize=256)
-def _of_call(*kinds: tuple[Any, ...]) -> TreeDef:
+def _of_call(*kinds: Any) -> TreeDef:
     """The structure of a call with arguments of these kinds, by position."""
-    nodes: list[Any] = []
-    orders: dict[int, Any] = {}
-    for kind in kinds:
-        treedef = _of_kind(*kind)
-        orders.update({len(nodes) + index: order for index, order in treedef.orders.items()})
-        nodes += treedef.nodes
+    nodes, orders, _, count = _beside(kinds)
     nodes.append((tuple, len(kinds), None))
     orders[len(nodes)] = []
-    return TreeDef((*nodes, (dict, 0, ((), None)), (tuple, 2, None)), sum(cls is None for cls, _, _ in nodes), orders)
-
-
-def _in_order(tree: Any, kind: tuple[Any, ...]) -> list[Any]:
-    """The leaves of a tree of that kind."""
-    cls = kind[0]
-    return [tree] if cls is None else list(tree) if cls is not dict else [tree[k] for k in _of_kind(*kind).nodes[-1][2][0]]
+    return TreeDef((*nodes, (dict, 0, ((), None)), (tuple, 2, None)), count, orders)
 
 
 def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
@@ -262,12 +287,10 @@ def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Tr
     >>> ft.tree.called((1.0, 2.0), {}) == ft.tree.flatten(((1.0, 2.0), {}))
     True
     """
-    kinds: list[Any] = [_kind(x) for x in args]
+    leaves: list[Any] = []
+    kinds: list[Any] = [_common(x, leaves) for x in args]
     if kwargs or None in kinds:
         return flatten((args, kwargs))
-    leaves: list[Any] = []
-    for x, kind in zip(args, kinds):
-        leaves += _in_order(x, kind)
     return leaves, _of_call(*kinds)
 
 
@@ -282,16 +305,17 @@ def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[lis
     >>> ft.tree.flatten({"b": 1.0, "a": [2.0, None]}, is_leaf=lambda x: x is None)
     ([2.0, None, 1.0], TreeDef({'a': [*, *], 'b': *}))
     """
+    leaves: list[Any] = []
     if is_leaf is not None:
         pass
     elif type(tree) in _leaf_types:
         return [tree], ONE_LEAF
-    elif kind := _kind(tree):
-        return _in_order(tree, kind), _of_kind(*kind)
+    elif kind := _common(tree, leaves):
+        return leaves, _of_kind(kind)
     elif _children(tree) is None:
         _leaf_types.add(type(tree))
         return [tree], ONE_LEAF
-    leaves: list[Any] = []
+    leaves.clear()
     nodes: list[Any] = []
     orders: dict[int, Any] = {}
     stack: list[Any] = [(iter((tree,)), None, None)]  # containers that are being walked through: what is left of each, its node, its order
@@ -379,8 +403,7 @@ def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
 def leaves(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> list[Any]:
     """The leaves of `tree`, left to right; `is_leaf` is `flatten`'s.
 
-    >>> import functrace as ft
-    >>> ft.tree.leaves({"b": 1.0, "a": [2.0, None]})
+    >>> leaves({"b": 1.0, "a": [2.0, None]})
     [2.0, 1.0]
     """
     return flatten(tree, is_leaf)[0]
@@ -405,10 +428,8 @@ def paths(tree: Any) -> list[str]:
         names: Sequence[str]
         if isinstance(node, dict) and type(node) not in _registry:
             names = [f"[{k!r}]" for k in aux[0]]
-        elif hasattr(node, "_fields"):
-            names = [f".{name}" for name in node._fields]
-        elif hasattr(type(node), _DATACLASS) and type(node) not in _registry:
-            names = [f".{name}" for name in aux[0]]
+        elif hasattr(node, "_fields") or hasattr(type(node), _DATACLASS) and type(node) not in _registry:
+            names = [f".{name}" for name in (node._fields if hasattr(node, "_fields") else aux[0])]
         else:
             names = [f"[{k}]" for k in range(len(children))]
         todo.extend((child, path + name) for child, name in reversed(list(zip(children, names))))

@@ -336,7 +336,7 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
         return [x for x in tree.leaves(result) if hasattr(x, "dtype") and x.dtype.kind in "fc"]
 
     flat = Flat(what, leaves, args, kwargs, range(len(args)))
-    run = Run(what, flat, False)
+    run = Run(f"{what}({name_of(f)})", flat, False)
     return result, run.out, tuple(flat.rebuild(run.pull([np.ones(np.shape(y), y.dtype)[()] for y in run.out])))
 
 

@@ -23,8 +23,7 @@ class _Products:
     """A recorded function of one vector, all inputs in a row, to one vector: its products with matrices, column by column."""
 
     def __init__(self, what: str, flat: Flat) -> None:
-        self.what, self.f = what, flat.f
-        self.run = Run(what, flat, False, AT_ONCE)
+        self.run = Run(f"{what}({name_of(flat.f)})", flat, False, AT_ONCE)
         self.inputs, self.outputs = flat.inputs, self.run.out
         for x in (*self.inputs, *self.outputs):
             if isinstance(x, Tracer):
@@ -42,7 +41,7 @@ class _Products:
         self.dtype: Any = np.result_type(*floats) if floats else np.dtype(float)
 
     def __str__(self) -> str:
-        return f"{self.what}({name_of(self.f)})"
+        return self.run.name
 
     def forward(self, seeds: Any) -> Any:
         return self._each(self.run.push, seeds, self.inputs, self.outputs)

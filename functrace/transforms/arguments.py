@@ -233,7 +233,7 @@ class Flat:
             whole = args[key] if isinstance(key, int) else kwargs[key]
             leaves, treedef = tree.flatten(whole)
             alone = treedef.alone
-            opaque = [cls.__name__ for cls, _, aux in treedef.nodes if aux is not None and getattr(aux, "labels", True) is False]
+            opaque = treedef.build is None and [c.__name__ for c, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
             if opaque and not alone:
                 raise errors.InputTypeError(
                     f"{what}({name_of(f)}): {label(f, key)} is or holds a {opaque[0]} of something other than numbers "
@@ -244,8 +244,10 @@ class Flat:
             for leaf in leaves:
                 usual = type(leaf) is np.ndarray and leaf.dtype.kind in "fc"
                 x = leaf if usual else differentiable(what, f, key, leaf, treedef)
-                places.append(None if x is None else len(self.inputs))
-                if x is not None:
+                if x is None:
+                    places.append(None)
+                else:
+                    places.append(len(self.inputs))
                     self.inputs.append(x)
             self.treedefs.append(treedef)
             self.wholes.append(leaves)
@@ -270,9 +272,7 @@ class Flat:
             return [_gradient_of(self.inputs[0], grads[0])]
         out = []
         for treedef, leaves, places in zip(self.treedefs, self.wholes, self.places):
-            new = []
-            for leaf, p in zip(leaves, places):
-                new.append(np.zeros(np.shape(leaf)) if p is None else _gradient_of(self.inputs[p], grads[p]))
+            new = [np.zeros(np.shape(leaf)) if p is None else _gradient_of(self.inputs[p], grads[p]) for leaf, p in zip(leaves, places)]
             out.append(tree.built(treedef, new))
         return out
 

@@ -28,14 +28,14 @@ AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at 
 
 
 class Run:
-    """A recorded call: its tape, and the trees of its results."""
+    """A recorded call: its tape, and the trees of its results. It is called `grad(f)`, say, in messages."""
 
-    __slots__ = ("aux", "aux_def", "copy", "flat", "out", "tape", "treedef", "what")
+    __slots__ = ("aux", "aux_def", "copy", "flat", "name", "out", "tape", "treedef")
 
-    def __init__(self, what: str, flat: Flat, has_aux: bool, copy: int = sys.maxsize) -> None:
-        self.what, self.flat, self.copy, self.aux = what, flat, copy, None
+    def __init__(self, name: str, flat: Flat, has_aux: bool, copy: int = sys.maxsize) -> None:
+        self.name, self.flat, self.copy, self.aux = name, flat, copy, None
         self.aux_def: tree.TreeDef | None = None
-        self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, self._name(), copy=copy)
+        self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, name, copy=copy)
         results = self.tape.outputs
         outputs = [np.array(x) if isinstance(x, np.ndarray) else x for x in results]  # the caller's own: the tape may need the array
         count = self.treedef.num_leaves
@@ -44,26 +44,23 @@ class Run:
             self.aux = tree.built(self.aux_def, outputs[count:])
             del self.tape.slots[count:]
 
-    def _name(self) -> str:
-        return f"{self.what}({name_of(self.flat.f)})"
-
     def _outputs(self, *inputs: Any) -> list[Any]:
         return self._leaves(self.flat.call(*inputs))
 
     def _outputs_and_aux(self, *inputs: Any) -> list[Any]:
-        out, aux = as_pair(self._name(), self.flat.call(*inputs))
+        out, aux = as_pair(self.name, self.flat.call(*inputs))
         extra, self.aux_def = tree.flatten(aux)
         return self._leaves(out) + extra
 
     def _leaves(self, out: Any) -> list[Any]:
         leaves, self.treedef = tree.flatten(out)
         if out is None:
-            raise errors.NonScalarOutputError(f"{self._name()}: the function returned None.\n  Does it end without a return statement?")
-        return [x if isinstance(x, Tracer) else as_output(self._name(), x) for x in leaves]
+            raise errors.NonScalarOutputError(f"{self.name}: the function returned None.\n  Does it end without a return statement?")
+        return [x if isinstance(x, Tracer) else as_output(self.name, x) for x in leaves]
 
     def again(self) -> Tape:
         """The tape of another call."""
-        return Run(self.what, self.flat, self.aux_def is not None, self.copy).tape
+        return Run(self.name, self.flat, self.aux_def is not None, self.copy).tape
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
@@ -108,7 +105,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     """
     errors.check_call("vjp(f, *primals)", f)
     flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
-    run = Run("vjp", flat, has_aux)
+    run = Run(f"vjp({name_of(f)})", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
 
     def pullback(ct: Any, *more: Any) -> tuple[Any, ...]:
@@ -152,7 +149,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     """
     errors.check_call("linearize(f, *primals)", f)
     flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
-    run = Run("linearize", flat, has_aux)
+    run = Run(f"linearize({name_of(f)})", flat, has_aux)
 
     @errors.boundary
     def f_jvp(*tangents: Any) -> Any:
@@ -210,7 +207,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 def _jvp(what: str, f: Any, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, kwargs: dict[str, Any]) -> Any:
     check_tuples(what, f, primals, tangents)
     flat = Flat(what, f, primals, kwargs, range(len(primals)))
-    run = Run(what, flat, has_aux, AT_ONCE)
+    run = Run(f"{what}({name_of(f)})", flat, has_aux, AT_ONCE)
     out = (run.result(), _push(run, tangents))
     return (*out, run.aux) if has_aux else out
 
@@ -236,42 +233,41 @@ def value_and_grad(
 
 
 def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
-    valued = what == "value_and_grad"
+    valued, name = what == "value_and_grad", f"{what}({name_of(f)})"
 
     @errors.wraps(f, what)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
-        run = Run(what, flat, has_aux, AT_ONCE)
-        seed = _scalar_seed(what, f, run, flat, holomorphic)
-        grads: Any = flat.rebuild(run.pull([seed], consume=True))
+        run = Run(name, flat, has_aux, AT_ONCE)
+        grads: Any = flat.rebuild(run.pull([_scalar_seed(run, holomorphic)], consume=True))
         grads = tuple(grads) if several else grads[0]
         if valued:
             return (run.out[0], run.aux) if has_aux else run.out[0], grads
         return (grads, run.aux) if has_aux else grads
 
-    gradient.__qualname__ = f"{what}({name_of(f)})"
+    gradient.__qualname__ = name
     return gradient
 
 
-def _scalar_seed(what: str, f: Any, run: Run, flat: Flat, holomorphic: bool) -> Any:
+def _scalar_seed(run: Run, holomorphic: bool) -> Any:
     if not run.treedef.alone or run.out[0].shape != ():
         several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
         found = errors.describe(run.out[0]) if run.treedef.alone else several
         raise errors.NonScalarOutputError(
-            f"{what}({name_of(f)}): the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
+            f"{run.name}: the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
             "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
             "extra results."
         )
     dtype = run.out[0].dtype
     if dtype.kind == "c" and not holomorphic:
         raise errors.NonScalarOutputError(
-            f"{what}({name_of(f)}): the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
+            f"{run.name}: the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
             "  Take its real part or absolute value, or pass holomorphic=True if the function is."
         )
-    if holomorphic and (dtype.kind != "c" or any(x.dtype.kind != "c" for x in flat.inputs)):
+    if holomorphic and (dtype.kind != "c" or any(x.dtype.kind != "c" for x in run.flat.inputs)):
         needs = "with holomorphic=True needs complex inputs and output"
-        raise errors.InputTypeError(f"{what}({name_of(f)}) {needs}, got an output of {dtype}.")
+        raise errors.InputTypeError(f"{run.name} {needs}, got an output of {dtype}.")
     return dtype.type(1) if dtype.kind in "fc" else np.float64(1)  # an integer is a constant: no input reaches it
 
 
@@ -333,12 +329,14 @@ def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[An
 
 
 def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
+    name = f"{what}({name_of(f)})"
+
     @errors.wraps(f, what)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
-        run = Run(what, flat, has_aux, AT_ONCE)
-        _check_complex(what, f, flat, run, holomorphic, mode)
+        run = Run(name, flat, has_aux, AT_ONCE)
+        _check_complex(run, holomorphic, mode)
         sizes = sum(x.size for x in flat.inputs), sum(x.size for x in run.out)
         reverse = mode == "reverse" or mode == "auto" and sizes[1] <= sizes[0]
         if reverse and run.treedef.alone and run.out[0].shape == ():
@@ -353,7 +351,7 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
         out = tree.unflatten(run.treedef, per_output)
         return (out, run.aux) if has_aux else out
 
-    jacobian_function.__qualname__ = f"{what}({name_of(f)})"
+    jacobian_function.__qualname__ = name
     return jacobian_function
 
 
@@ -364,12 +362,12 @@ def _arguments(flat: Flat, row: Sequence[Any], out: Any, several: bool) -> Any:
     return tuple(trees) if several else trees[0]
 
 
-def _check_complex(what: str, f: Any, flat: Flat, run: Run, holomorphic: bool, mode: str) -> None:
-    complex_in = any(x.dtype.kind == "c" for x in flat.inputs)
+def _check_complex(run: Run, holomorphic: bool, mode: str) -> None:
+    complex_in = any(x.dtype.kind == "c" for x in run.flat.inputs)
     complex_out = any(x.dtype.kind == "c" for x in run.out)
     if (complex_in or complex_out) and not holomorphic and not (mode == "forward" and not complex_in):
         raise errors.InputTypeError(
-            f"{what}({name_of(f)}): complex arguments or results need holomorphic=True, which says that the function is.\n"
+            f"{run.name}: complex arguments or results need holomorphic=True, which says that the function is.\n"
             f"  At {errors.user_line(3)}.\n"
             "  For other functions differentiate with respect to the real and imaginary parts."
         )

@@ -146,30 +146,30 @@ def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
     return owned([x.below if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out], seeds)
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[], Tape], consumed: bool = False) -> list[Any]:
     """`replay(tape, seeds)`; where that is not finite, once more with masks, if need be on a tape of masked derivatives.
 
     `again` runs the function anew, for a tape that was consumed, or on which derivatives were recorded that carry no masks. NumPy
     does not warn of what a replay divides by: the derivative of a function may well be infinite, and may be thrown away.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if wanted.get():
-            return _masked(replay, tape, seeds)
-        out = replay(tape, seeds, consumed) if consumed else replay(tape, seeds)
+    if wanted.get():
+        return _masked(replay, tape, seeds)
+    out = replay(tape, seeds, consumed) if consumed else replay(tape, seeds)
+    if finite(out):
+        return out
+    if not consumed:
+        out = _masked(replay, tape, seeds)
         if finite(out):
             return out
-        if not consumed:
-            out = _masked(replay, tape, seeds)
-            if finite(out):
-                return out
-        token = wanted.set(True)
-        try:
-            return _masked(replay, again(), seeds)
-        finally:
-            wanted.reset(token)
+    token = wanted.set(True)
+    try:
+        return _masked(replay, again(), seeds)
+    finally:
+        wanted.reset(token)
 
 
-def transposed(linear: Callable[..., Sequence[Any]], examples: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """`transpose`, without NaN from what the function selects away."""
     none: Any = None
-    return replayed(lambda _, ts: transpose(linear, examples, ts), none, tangents, lambda: none)
+    return replayed(lambda _, ts: transpose(linear, points, ts), none, tangents, lambda: none)
