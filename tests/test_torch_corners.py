@@ -287,3 +287,26 @@ def test_a_whole_module_is_loaded_once_its_class_is_allowed():
     file.seek(0)
     with torch.serialization.safe_globals([torch.nn.Linear]):
         assert isinstance(torch.load(file), torch.nn.Linear)
+
+
+def test_transforms_along_no_axis_change_nothing_or_are_refused():
+    x = torch.arange(4.0).reshape(2, 2)
+    for name in ("fftn", "ifftn", "fft2", "ifft2"):
+        out = getattr(torch.fft, name)(x, dim=())
+        assert out.dtype == torch.complex64 and out.real.tolist() == x.tolist()
+    for kind in ("r", "ir", "h", "ih"):
+        with pytest.raises(RuntimeError, match=f"^{kind}fftn must transform at least one axis"):
+            getattr(torch.fft, f"{kind}fftn")(x, dim=())
+    with pytest.raises(RuntimeError, match="dim and shape arguments must have the same length"):
+        torch.fft.fft2(x, s=(3,))
+
+
+def test_the_row_of_padding_has_tangents_and_no_gradient():
+    w, rows = torch.ones(3, 2), torch.tensor([0, 2])
+    f = lambda w: torch.nn.functional.embedding(rows, w, padding_idx=0)
+    assert torch.func.jvp(f, (w,), (2 * w,))[1].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert torch.func.vjp(f, w)[1](torch.ones(2, 2))[0].tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+def test_lgamma_is_infinite_at_minus_infinity():
+    assert torch.lgamma(torch.tensor([-math.inf, -1.0, 3.0])).tolist() == pytest.approx([math.inf, math.inf, math.log(2)])

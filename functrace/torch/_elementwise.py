@@ -74,6 +74,10 @@ def _heaviside(input: Any, values: Any) -> Any:
     return np.where(input == input, np.heaviside(input, values), 0).astype(input.dtype)
 
 
+def _lgamma(input: Any) -> Any:
+    return gammaln(np.maximum(input, np.finfo(input.dtype).min))  # at -inf C's is infinite, SciPy's -inf
+
+
 def _mvlgamma(input: Any, p: int) -> Any:
     return sum(gammaln(input - k / 2) for k in range(p)) + math.log(math.pi) * p * (p - 1) / 4
 
@@ -83,7 +87,7 @@ _polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input
 
 bind(
     {
-        "lgamma": ("Lgamma", lambda input: gammaln(input), pulled("gammaln")),
+        "lgamma": ("Lgamma", _lgamma, pulled("gammaln")),
         "digamma": ("Digamma", lambda input: digamma(input), pulled("psi")),
         "mvlgamma": ("Mvlgamma", _mvlgamma),
         "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: pulled("erfinv")(g, r, _x)),

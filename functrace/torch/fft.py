@@ -26,7 +26,7 @@ def _many(fun: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
     def function(input: Any, s: Any = None, dim: Any = default, norm: Any = None) -> Any:
         s, dim = ((k,) if isinstance(k, int) else k for k in (s, dim))
         axes = range(input.ndim - len(s) if s is not None else 0, input.ndim) if dim is None else dim
-        return fun(input, s if s is None else tuple(s), axes=tuple(axes), norm=norm) if len(axes) else input + 0j
+        return fun(input, s if s is None else tuple(s), axes=tuple(axes), norm=norm)
 
     return function
 
@@ -60,7 +60,27 @@ def _of_any(name: str) -> Callable[..., Any]:
     return function
 
 
+def _of_some(name: str, kind: str, default: Any = None) -> Callable[..., Any]:
+    """A transform along several axes, which may be none where results are complex: elsewhere no dim means all."""
+    whole = _space[name]
+
+    def function(input: Any, s: Any = None, dim: Any = default, *args: Any, **named: Any) -> Any:
+        sizes, dims = ((k,) if isinstance(k, int) else k for k in (s, dim))
+        if sizes is not None and dims is not None and len(sizes) != len(dims):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+        if (sizes if dims is None else dims) in ((), []):
+            if kind not in ("", "i"):
+                raise RuntimeError(f"{kind}fftn must transform at least one axis")
+            return input + 0j
+        return whole(input, s, dim, *args, **named)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 _space |= {name: _of_any(name) for name in ("fft", "ifft")}
+_space |= {f"{kind}fft2": _of_some(f"{kind}fft2", kind, (-2, -1)) for kind in _NODES}
+_space |= {f"{kind}fftn": _of_some(f"{kind}fftn", kind) for kind in _NODES}
 bind(
     {
         "fftshift": ("Roll", lambda input, dim=None: np.fft.fftshift(input, dim)),

@@ -11,11 +11,12 @@ from functrace.torch._bind import bound
 from functrace.torch._contact import alike, in_floats, index_add, read, unread, value
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
+from functrace.torch.autograd.function import is_pushing
 from functrace.torch.nn import _losses
 
 
 def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
-    if padding is not None:
+    if padding is not None and not is_pushing():  # its tangents count
         g = np.where((index != padding)[..., None], g, np.zeros((), g.dtype))
     return unread(g, None, _w, (index,))
 
