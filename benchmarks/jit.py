@@ -286,7 +286,7 @@ rnn = Workload(
     "gradient of a recurrent network of 500 steps, h = tanh(h w + x + b), float64",
     rnn_problem,
     {"500 steps, 32 units": {"steps": 500, "hidden": 32}},
-    [Target("NumPy by hand", 1.0), Target("JAX jit", 2.5), Target("PyTorch", 0.15)],
+    [Target("NumPy by hand", 1.0), Target("NumPy tuned", 1.15), Target("JAX jit", 2.5), Target("PyTorch", 0.15)],
 )
 WORKLOADS.append(rnn)
 
@@ -311,6 +311,27 @@ def rnn_by_hand(p: Any) -> Any:
             gb += gz
             g = p.w @ gz
         return gw, gb
+
+    return run
+
+
+@rnn.contestant(HAND, "NumPy tuned")
+def rnn_tuned(p: Any) -> Any:
+    """As few calls of NumPy in each step as there can be: three forwards and two backwards, all else for all steps at once."""
+    dot, add, tanh, multiply = np.dot, np.add, np.tanh, np.multiply
+
+    def run() -> Any:
+        hs = np.zeros((len(p.xs) + 1, p.hidden))
+        h, w, zs = hs[0], p.w, p.xs + p.b
+        for z, new in zip(zs, hs[1:]):
+            dot(h, w, new)
+            add(new, z, new)
+            h = tanh(new, new)
+        slopes, gzs, g = 1 - hs[1:] ** 2, np.empty_like(zs), 2 * h
+        for slope, gz in zip(slopes[::-1], gzs[::-1]):
+            multiply(g, slope, gz)
+            dot(w, gz, g)
+        return hs[:-1].T @ gzs, gzs.sum(axis=0)
 
     return run
 
