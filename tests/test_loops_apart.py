@@ -45,7 +45,14 @@ def chain(carry, x):  # each needs the one before
     return (a, b, c), (c * a + b, fnp.exp(-a * a), b - 1)
 
 
+def products(carry, x):  # whose slopes have many factors, of which some are masks, and negated
+    a, b = carry
+    y = -(-(a * (x > 0)) * (b > 0.5) * x / (1 + x * x))
+    return (fnp.tanh(a * x * 1.5 - y / 2), fnp.where(x > 0, 1 / (1 + fnp.exp(-b * x)), -b)), a * (x > -1) * (x < 1)
+
+
 CASES = {
+    "products": (products, (np.ones(D), np.full(D, 0.7))),
     "layers": (layers, (np.zeros(D), np.ones(D))),
     "twisted": (twisted, (np.zeros(D), np.ones(D))),
     "counting": (counting, (0, (np.zeros(D), np.ones(D)))),
@@ -108,6 +115,15 @@ def test_layers_are_loops_of_their_own():
     assert len(bodies) == 2
     assert [sum(row[0].name == "tanh" for row in body.code) for body in bodies] == [1, 1]
     assert not any(row[0].name == "exp" for body in bodies for row in body.code)
+
+
+def test_a_cotangent_is_multiplied_once_for_each_slope():
+    """Factors that need no carry are multiplied with one another, for all steps at once."""
+    xs = RNG.normal(size=(N, D))
+    f = lambda h: ft.scan(lambda h, x: (1 / (1 + fnp.exp(-h * x)) * x * 3.0, None), h, xs)[0].sum()
+    tape = ft.trace(lambda h: ft.vjp(f, h)[1](1.0))(np.ones(D))
+    *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    assert [row[0].name for row in body.code] == ["multiply"]
 
 
 def test_what_is_large_stays_in_the_loop():

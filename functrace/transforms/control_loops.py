@@ -21,6 +21,7 @@ from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
+from functrace.transforms.control_products import regrouped
 from functrace.transforms.control_program import COMPILERS, MANY, Instruction, Program, mapped, numbered, pulled, recorded, run, settled
 from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
@@ -295,6 +296,7 @@ class ScanCall(Call):
         if step.looked:
             return self._pull_unrolled(leaves, ans, gs)
         parts = [[*step.lifted, *constants], [*seeds, *totals], sequences]
+        step = regrouped(step, len(parts[0]), len(parts[1]))
         out = loop(step, self.function, parts, self.length, not self.reversed, self.at_once)
         grads: dict[int, Any] = {ins[k]: g for k, g in zip(floats, out)}
         grads.update(zip(summed, out[len(floats) :]))
@@ -371,6 +373,7 @@ class ScanCall(Call):
         if step.looked:
             return self._push_unrolled(leaves, ts)
         parts = [[*step.lifted, *fixed], state, sequences]
+        step = regrouped(step, len(parts[0]), len(state))
         out = iter(loop(step, self.function, parts, self.length, self.reversed, self.at_once))
         new = dict(zip(floats, out))
         return [*(new.get(k) for k in range(len(carry))), *(next(out) if i in active else None for i in body.outputs[len(carry) :])]
