@@ -131,3 +131,22 @@ def test_what_is_rolled(n):
     for shift, axis in ((1, 0), (-7, 0), (4, 1), ((1, 2), (0, 1)), (2, None)):
         replays(lambda x, s=shift, a=axis: np.roll(np.sin(x), s, a) * 2, x)
         replays(ft.grad(lambda x, s=shift, a=axis: np.sum(np.roll(x, s, a) * x)), x)
+
+
+def test_whether_a_gradient_is_finite_is_asked_of_what_is_smaller_and_says_so():
+    """Of the factors of a product of matrices; of the gradient of a bias, a sum, in the place of what is summed."""
+    x, w, b = RNG.normal(size=(4, 200)), RNG.normal(size=(200, 50)) / 20, RNG.normal(size=50)
+    f = ft.grad(lambda w, b: np.sum(np.tanh(x @ w + b) ** 2), (0, 1))
+    program = replays(f, w, b)
+    made = {i.out: i for i in program.instructions}
+    asked = [made[i.args[0]].args[0] for i in program.instructions if i.primitive.name == "isfinite"]
+    assert asked and all(program.kinds[a].shape == (50,) for a in asked)
+    g = ft.grad(lambda w, b: np.sum(np.where(w[:4] > 0, np.sqrt(w[:4]), 0.0)) + np.sum((x @ w + b) ** 2), (0, 1))
+    w = np.abs(w)
+    w[0] = 0.0  # where the derivative of what was not taken is infinite
+    jitted = ft.jit(g)
+    for k in range(3):
+        for got, expected in zip(jitted(w, b), g(w, b)):
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+            assert np.all(np.isfinite(got)) == (k < 2)
+        b[k] = [1.0, np.inf, 1.0][k]

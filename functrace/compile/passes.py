@@ -379,8 +379,9 @@ def checks(program: Program) -> Program:
             return None
         if 2 * sum(k.size for k in parts if k is not None) > whole.size:
             return None
+        sums = {j.args[0]: j.out for j in made.values() if j.primitive.name == "sum" and not j.params[1] and kinds[j.out].shape}
         steps, found = [], []
-        for a in factors:
+        for a in (sums.get(a, a) for a in factors):  # of which a sum, a bias's gradient, say, is finite only if they are
             steps.append(Instruction(total.primitive, program.value(kinds[total.out]), (a,), total.params))
             found.append(i.out if len(factors) == 1 else program.value(kinds[i.out]))
             steps.append(Instruction(i.primitive, found[-1], (steps[-1].out,), i.params))
