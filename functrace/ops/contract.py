@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from functrace.core.reverse import fit
+from functrace.core.tracer import Tracer
 from functrace.later import ROWS, Products
 from functrace.ops.kinds import align, bilinear
+from functrace.ops.shape import transpose
 from functrace.pool import product
 
 Labels = tuple[int, ...]
@@ -28,15 +30,18 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def _swap(x: Any) -> Any:
+    if isinstance(x, Tracer):  # a view that nobody writes to
+        return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
     return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
 
 
 def _laid(x: Any, y: Any, like: Any) -> Any:
     """x @ y, which lies in memory as `like` does: what was transposed is transposed back, and then is contiguous."""
     strides = getattr(like, "strides", None)
+    times = matmul if isinstance(x, Tracer) or isinstance(y, Tracer) else np.matmul
     if strides is not None and len(strides) == x.ndim == y.ndim == 2 and strides[0] < strides[1]:
-        return np.matmul(y.T, x.T).T
-    return np.matmul(x, y)
+        return _swap(times(_swap(y), _swap(x)))
+    return times(x, y)
 
 
 def _left(g: Any, _ans: Any, _x: Any, y: Any) -> Any:

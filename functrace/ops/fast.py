@@ -169,9 +169,14 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 if type(y) is TapeTracer:
                     if y is x and square is not None:
                         return square(x)
-                    if y.owner is not trace:
+                    if y.owner is trace:
+                        b, slots, needed = y.below, (x.slot, y.slot), of_both
+                    elif 0 < y.owner.id < trace.id:  # the newer trace takes the other's value for a constant
+                        b, slots, needed = y.kept(), (x.slot, -1), of_x
+                    elif 0 < trace.id < y.owner.id:
+                        trace, a, b, slots, needed = y.owner, x.kept(), y.below, (-1, y.slot), of_y
+                    else:
                         return bind(primitive, (x, y), ())
-                    b, slots, needed = y.below, (x.slot, y.slot), of_both
                 elif isinstance(y, Tracer):
                     return bind(primitive, (x, y), ())
                 elif type(y) in NUMBERS:

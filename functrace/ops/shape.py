@@ -26,10 +26,10 @@ reshape = linear(
     batch=lambda size, x, shape: np.reshape(x, (size, *shape)),
 )
 
-transpose = linear(
+transpose: Op = linear(
     "transpose",
     lambda x, axes: x.transpose(axes),  # a full permutation
-    lambda g, _ans, _x, axes: g.transpose(inverse(axes)),
+    lambda g, _ans, _x, axes: transpose(g, inverse(axes)),
     batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
 )
 
