@@ -48,6 +48,7 @@ def chain(carry, x):  # each needs the one before
 def products(carry, x):  # whose slopes have many factors, of which some are masks, and negated
     a, b = carry
     y = -(-(a * (x > 0)) * (b > 0.5) * x / (1 + x * x))
+    a = a + (y < x) * a * x - (x > 0) * y * a  # sums of products
     return (fnp.tanh(a * x * 1.5 - y / 2), fnp.where(x > 0, 1 / (1 + fnp.exp(-b * x)), -b)), a * (x > -1) * (x < 1)
 
 
@@ -122,6 +123,19 @@ def test_a_cotangent_is_multiplied_once_for_each_slope():
     xs = RNG.normal(size=(N, D))
     f = lambda h: ft.scan(lambda h, x: (1 / (1 + fnp.exp(-h * x)) * x * 3.0, None), h, xs)[0].sum()
     tape = ft.trace(lambda h: ft.vjp(f, h)[1](1.0))(np.ones(D))
+    *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    assert [row[0].name for row in body.code] == ["multiply"]
+
+
+def test_a_sum_of_products_of_one_cotangent_is_one_product():
+    """`g * h - g * n`, of a gated unit, is `g * (h - n)`."""
+    xs = RNG.normal(size=(N, D))
+
+    def step(h, x):
+        z = 1 / (1 + fnp.exp(-x * h))
+        return (1 - z) * x + z * h, None
+
+    tape = ft.trace(lambda h: ft.vjp(lambda h: ft.scan(step, h, xs)[0].sum(), h)[1](1.0))(np.ones(D))
     *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
     assert [row[0].name for row in body.code] == ["multiply"]
 

@@ -6,15 +6,19 @@ Such a step is linear in its state. Its slopes, like `1 - tanh(x)**2`, come as f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.core.primitive import Aval, Primitive
+from functrace.ops.elementwise import add, divide, multiply, negative, subtract
 from functrace.transforms.control_program import Instruction, Program
 
-_LINKS = frozenset(("multiply", "divide", "negative"))
+_FUNCTIONS: tuple[Any, ...] = (add, subtract, multiply, divide, negative)
+_OPS: dict[str, Primitive] = {f.__name__: f.primitive for f in _FUNCTIONS}
+_SUMS = ("add", "subtract")
+_Chain = tuple[int, int, bool]  # what needs the state, the rest, whether it is negated
 
 
 class _Regrouping:
@@ -23,8 +27,7 @@ class _Regrouping:
     def __init__(self, step: Program) -> None:
         self.template, self.avals = step.template.copy(), step.avals.copy()
         self.code: list[Instruction] = []
-        self.ops: dict[str, Primitive] = {}
-        self.chains: dict[int, tuple[int, int, bool]] = {}  # not yet written: what needs the state, the rest, the sign
+        self.chains: dict[int, _Chain] = {}  # products that are not yet written
 
     def place(self, x: Any, aval: Aval) -> int:
         """A new place, of a constant or a result."""
@@ -37,7 +40,7 @@ class _Regrouping:
         kinds = [self.avals[i] for i in ins]
         zero = np.zeros((), np.result_type(*(a.dtype for a in kinds)))
         out = self.place(None, Aval(np.broadcast_to(zero, np.broadcast_shapes(*(a.shape for a in kinds)))))
-        self.code.append((self.ops[name], out, ins, ()))
+        self.code.append((_OPS[name], out, ins, ()))
         return out
 
     def strong(self, i: int, dtype: Any) -> int:
@@ -52,7 +55,32 @@ class _Regrouping:
         for i in places:
             if i in self.chains:
                 x, rest, negated = self.chains.pop(i)
-                self.code.append((self.ops["multiply"], i, (x, self.made("negative", rest) if negated else rest), ()))
+                self.code.append((_OPS["multiply"], i, (x, self.made("negative", rest) if negated else rest), ()))
+
+    def joined(self, name: str, ins: Sequence[int], mine: Sequence[int], dtype: Any) -> _Chain | None:
+        """The product that an instruction with a result of that dtype makes of products; None if it is another instruction."""
+        if name in _SUMS:
+            return self._summed(name, *(self.chains.get(i) for i in ins))
+        if name not in ("multiply", "divide", "negative") or len(mine) != 1:
+            return None
+        x, rest, negated = self.chains.get(mine[0], (mine[0], -1, False))
+        if name != "multiply" and (ins[0] != mine[0] or rest < 0 or self.avals[rest].dtype == bool):
+            return None
+        factors = [self.strong(i, dtype) for i in ins if i not in mine]
+        if any(self.avals[i] is None or self.avals[i].dtype not in (dtype, bool) for i in (*mine, *factors)):
+            return None
+        for i in factors:
+            rest = i if rest < 0 else self.made(name, rest, i)
+        return x, rest, negated ^ (name == "negative")
+
+    def _summed(self, name: str, a: _Chain | None, b: _Chain | None) -> _Chain | None:
+        """`x * p + x * q` is `x * (p + q)`."""
+        if a is None or b is None or a[0] != b[0] or self.avals[a[1]].dtype == self.avals[b[1]].dtype == bool:
+            return None
+        minus = b[2] ^ (name == "subtract")
+        if a[2] == minus:
+            return a[0], self.made("add", a[1], b[1]), minus
+        return a[0], self.made("subtract", *((a[1], b[1]) if minus else (b[1], a[1]))), False
 
 
 def regrouped(step: Program, fixed: int, states: int) -> Program:
@@ -63,24 +91,20 @@ def regrouped(step: Program, fixed: int, states: int) -> Program:
     moving = {*step.inputs[fixed : fixed + states]}
     uses = Counter([*step.outputs, *(i for row in step.code for i in row[2])])
     new = _Regrouping(step)
-    chains, avals = new.chains, new.avals
     for row in step.code:
         primitive, out, ins, _ = row
-        name, mine = primitive.name, [i for i in ins if i in moving]
+        mine = [i for i in ins if i in moving]
         moving.update([out] * bool(mine))
-        linked = name in _LINKS and len(mine) == 1
-        if linked and name != "multiply":
-            linked = ins[0] in chains and avals[chains[ins[0]][1]].dtype != bool
-        factors = [new.strong(i, avals[out].dtype) for i in ins if i not in moving] if linked else []
-        if not linked or any(avals[i] is None or avals[i].dtype not in (avals[out].dtype, bool) for i in (*mine, *factors)):
+        aval = new.avals.get(out)
+        chain = new.joined(primitive.name, ins, mine, aval.dtype) if mine and aval is not None else None
+        if chain is None:
             new.write(ins)
             new.code.append(row)
             continue
-        new.ops[name] = primitive
-        x, rest, negated = chains.pop(mine[0], (mine[0], -1, False))
-        for i in factors:
-            rest = i if rest < 0 else new.made(name, rest, i)
-        chains[out] = x, rest, negated ^ (name == "negative")
-        new.write([out] * (uses[out] > 1))
+        for i in mine:
+            new.chains.pop(i, None)
+        new.chains[out] = chain
+        if uses[out] > 1:
+            new.write([out])
     new.write(step.outputs)
-    return step.derived(code=new.code, template=new.template, avals=avals)
+    return step.derived(code=new.code, template=new.template, avals=new.avals)
