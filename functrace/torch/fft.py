@@ -68,7 +68,7 @@ def _of_some(name: str, kind: str, default: Any = None) -> Callable[..., Any]:
         sizes, dims = ((k,) if isinstance(k, int) else k for k in (s, dim))
         if sizes is not None and dims is not None and len(sizes) != len(dims):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
-        if (sizes if dims is None else dims) in ((), []):
+        if not (input.dim() if sizes is dims is None else len(sizes if dims is None else dims)):
             if kind not in ("", "i"):
                 raise RuntimeError(f"{kind}fftn must transform at least one axis")
             return input + 0j
