@@ -342,6 +342,9 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
            [ 0.   , -0.125]])
     """
     errors.check_call("linear_solve(matvec, b), with matvec = lambda x: A @ x", matvec)
+    if any(map(np.ndim, tree.leaves(b))) and not tree.structure(b).alone:
+        found = errors.describe(b)
+        raise errors.InputTypeError(f"linear_solve: b must be a vector, got {found}.\n  Make one of a tree: functrace.ravel_pytree(b).")
     given, b = b, lift(b)
     if b.dtype.kind not in "fcbiu" or solver is None and b.ndim != 1:
         raise errors.InputTypeError(

@@ -95,22 +95,21 @@ def _dataclass_children(obj: Any) -> tuple[list[Any], Any]:
     return values, (tuple(names), tuple(static))
 
 
-def _needs_more(cls: Any, values: Any) -> bool:
-    """Whether its `__init__` asks for more than the fields: an InitVar."""
+@lru_cache(256)
+def _takes_fields(cls: Any) -> bool:
+    """Whether its `__init__` is dataclass's, or like it: one of the user's own may make its fields of something else."""
     import inspect
 
-    return any(p.default is p.empty and name not in values for name, p in inspect.signature(cls).parameters.items())
+    parameters = inspect.signature(cls).parameters.values()
+    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    wanted = {p.name for p in parameters if p.default is p.empty}  # a `*rest` too
+    return wanted <= {f.name for f in _fields(cls) if f.init} <= names <= set(getattr(cls, _DATACLASS))
 
 
 def _build_dataclass(cls: Any, aux: Any, children: Sequence[Any]) -> Any:
     names, static = aux
     values = dict(zip(names, children)) | {k: x.array if type(x) is _Fixed else x for k, x in static}
-    try:
-        obj = cls(**{f.name: values[f.name] for f in _fields(cls) if f.init})
-    except TypeError:
-        if not _needs_more(cls, values):
-            raise
-        obj = object.__new__(cls)
+    obj = cls(**{f.name: values[f.name] for f in _fields(cls) if f.init}) if _takes_fields(cls) else object.__new__(cls)
     for name, value in values.items():
         object.__setattr__(obj, name, value)
     return obj

@@ -45,6 +45,12 @@ class Wave(Length):
     __array_ufunc__ = None
 
 
+class Older(Length):
+    """One that says so in NumPy's older way."""
+
+    __array_priority__ = 1.0
+
+
 OPERATORS = {
     "x * y": (lambda x, y: (x * y).metres, 3.0, 0.0),  # and the first and second derivative at 2
     "x + y": (lambda x, y: x + y, 2.0, 0.0),
@@ -57,7 +63,7 @@ OPERATORS = {
 # Operands that have operators of their own
 
 
-@pytest.mark.parametrize("cls", [Length, Wave])
+@pytest.mark.parametrize("cls", [Length, Wave, Older])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_python_asks_the_other_operand(cls, name):
     f, slope, curvature = OPERATORS[name]
@@ -71,10 +77,11 @@ def test_python_asks_the_other_operand(cls, name):
     assert np.array_equal(ft.vmap(lambda x: f(x, y))(np.array([2.0, 2.0])), [value, value])
 
 
-def test_of_arrays_it_is_asked_where_its_class_says_so():
-    assert ft.grad(lambda x: np.sum((x * Wave(3.0)).metres))(X).tolist() == [3.0, 3.0]
-    assert ft.grad(lambda x: np.sum(x - Wave(3.0)))(X).tolist() == [4.0, 8.0]
-    assert np.array_equal(ft.vmap(lambda x: (x * Wave(3.0)).metres)(np.ones((2, 3))), np.full((2, 3), 3.0))
+@pytest.mark.parametrize("cls", [Wave, Older])
+def test_of_arrays_it_is_asked_where_its_class_says_so(cls):
+    assert ft.grad(lambda x: np.sum((x * cls(3.0)).metres))(X).tolist() == [3.0, 3.0]
+    assert ft.grad(lambda x: np.sum(x - cls(3.0)))(X).tolist() == [4.0, 8.0]
+    assert np.array_equal(ft.vmap(lambda x: (x * cls(3.0)).metres)(np.ones((2, 3))), np.full((2, 3), 3.0))
 
 
 @pytest.mark.parametrize("y", [Length(3.0), Wave(3.0)])
@@ -179,6 +186,28 @@ def test_dataclasses_whose_init_takes_more_than_fields():
     gradient = ft.grad(lambda p: p.a * p.b)(p)
     assert (gradient.a, gradient.b) == (6.0, 2.0)
     assert ft.tree.map(lambda x: x + 1, p) == dataclasses.replace(ft.tree.map(lambda x: x, p), a=3.0, factor=7 / 3)
+
+
+@dataclasses.dataclass
+class Fitted:
+    """Its `__init__` takes something else than its fields, under one of their names."""
+
+    mean: np.ndarray
+    size: int = dataclasses.field(default=0, metadata={"static": True})
+
+    def __init__(self, x, mean=None):
+        if np.ndim(mean):
+            raise ValueError("mean is a number")
+        self.mean, self.size = x - (np.mean(x) if mean is None else mean), len(x)
+
+
+def test_an_init_of_ones_own_is_not_called_again():
+    p = Fitted(np.arange(3.0))
+    f = lambda p: np.sum(p.mean**2) * p.size
+    assert ft.jit(f)(p) == f(p) == 6.0
+    gradient = ft.grad(f)(p)
+    np.testing.assert_array_equal(gradient.mean, 6 * p.mean)
+    assert gradient.size == 3
 
 
 class Settings(dict):

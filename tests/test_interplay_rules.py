@@ -157,3 +157,65 @@ def test_a_rule_in_a_loop_may_call_a_jitted_function():
     loop = lambda x: ft.scan(lambda c, a: (c + outer(a), None), 0.0, x)[0]  # noqa: E731
     x = np.array([0.5, 1.2, -0.7])
     np.testing.assert_allclose(ft.grad(loop)(x), np.cos(x) * x + np.sin(x))
+
+
+def _skipping(x, g):
+    return (3 * x**2 * g,) if np.any(g) else (np.zeros_like(x),)
+
+
+@pytest.mark.parametrize("nested", [lambda f: f, ft.jit])
+def test_a_rule_that_skips_its_work_for_zeros_is_transposed_with_it(nested):
+    backward = ft.custom_vjp(lambda x: x**3)
+    backward.defvjp(lambda x: (backward(x), x), _skipping)
+    x, t = np.array([1.0, -2.0]), np.array([0.5, 2.0])
+    np.testing.assert_array_equal(nested(lambda x, t: ft.jvp(backward, (x,), (t,))[1])(x, t), 3 * x**2 * t)
+    np.testing.assert_allclose(nested(ft.hessian(lambda x: np.sum(backward(x) ** 2)))(x), np.diag(30 * x**4))
+    np.testing.assert_allclose(nested(ft.vmap(ft.grad(ft.grad(backward))))(x), 6 * x)
+
+    forward = ft.custom_jvp(lambda x, y: x * y)
+
+    @forward.defjvp
+    def rule(primals, tangents):
+        out = np.zeros(2)
+        for t, other in zip(tangents, primals[::-1]):
+            if np.any(t):
+                out = out + t * other
+        return forward(*primals), out
+
+    for k, g in enumerate(nested(ft.grad(lambda x, y: np.sum(forward(x, y)), (0, 1)))(x, t)):
+        np.testing.assert_array_equal(g, (t, x)[k])
+
+
+@pytest.mark.parametrize("cut", [ft.value, ft.stop_gradient, np.sign], ids=["value", "stop_gradient", "sign"])
+def test_a_rule_that_cuts_what_it_is_given_has_no_transpose(cut):
+    backward = ft.custom_vjp(lambda x: x**2)
+    backward.defvjp(lambda x: (backward(x), x), lambda x, g: (2 * x * cut(g),))
+    x = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(backward(x)))(x), 2 * x)
+    for f in lambda x: ft.jvp(backward, (x,), (x,)), ft.hessian(lambda x: np.sum(backward(x) ** 2)):
+        with pytest.raises(ft.errors.CustomRuleError, match="do not depend on the cotangent"):
+            f(x)
+
+    forward = ft.custom_jvp(lambda x: x**2)
+    forward.defjvp(lambda p, t: (forward(*p), 2 * p[0] * cut(t[0])))
+    with pytest.raises(ft.errors.CustomRuleError, match="do not depend on the tangents"):
+        ft.grad(lambda x: np.sum(forward(x)))(x)
+
+
+def test_a_rule_in_plain_numpy_is_told_to_call_its_function():
+    compiled = lambda x: np.exp(np.asarray(x))  # noqa: E731
+    f = ft.custom_vjp(compiled)
+    f.defvjp(lambda x: (compiled(x), x), lambda x, g: (f(x) * g,))
+    with pytest.raises(ft.errors.ConversionError) as raised:
+        ft.hessian(f)(0.0)
+    advice = "Let it call <lambda> itself"
+    assert advice in "".join(getattr(raised.value, "__notes__", [advice]))  # Python 3.10 has no notes
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (f(x) * g,))
+    assert ft.hessian(f)(0.0) == 1.0
+
+
+def test_a_complex_cotangent_of_a_real_argument_is_told_how_to_be_real():
+    f = ft.custom_vjp(lambda x: x * 1j)
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (1j * g,))
+    with pytest.raises(ft.errors.CustomRuleError, match=r"np\.real\(g\)"):
+        ft.grad(lambda x: np.abs(f(x)))(2.0)

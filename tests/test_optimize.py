@@ -199,3 +199,8 @@ def test_what_cannot_be_varied_is_refused():
 def test_scipy_is_not_imported():
     code = "import sys, functrace as ft; ft.scipy_objective(lambda p: p**2, 1.0)[0]([2.0]); sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_linear_solve_of_a_tree_names_the_vector_of_it():
+    with pytest.raises(ft.errors.InputTypeError, match="ravel_pytree"):
+        ft.linear_solve(lambda x: x, (np.ones(2), np.ones(3)))

@@ -161,6 +161,26 @@ def test_randint_is_exact_where_a_multiplication_would_not_be():
     assert np.array_equal(mapped[1], random.randint(random.split(KEY, 3)[1], (50,), 0, 3 * 2**62, np.uint64))
 
 
+def test_integers_in_a_loop_are_drawn_without_a_branch():
+    draw = lambda k: random.randint(k, (3,), 0, 3 * 2**61)  # noqa: E731  # of which a quarter is drawn anew
+    f = ft.jit(lambda k: ft.scan(lambda k, _: (random.split(k)[0], draw(k)), k, None, length=6)[1])
+    k, rows = KEY, []
+    for _ in range(6):
+        rows.append(draw(k))
+        k = random.split(k)[0]
+    assert np.array_equal(f(KEY), rows) and np.array_equal(f(KEY), rows)
+    assert "while_loop" not in f.show() and "cond" not in f.show()
+
+
+def test_integers_of_batches_of_keys_and_of_limits():
+    keys, tops = random.split(KEY, 3), np.array([5, 3 * 2**61])
+    draw = lambda k, top: random.randint(k, (4,), 0, top)  # noqa: E731
+    rows = np.array([[draw(k, top) for top in tops] for k in keys])
+    assert np.array_equal(ft.vmap(lambda k: ft.vmap(lambda top: draw(k, top))(tops))(keys), rows)
+    assert np.array_equal(ft.vmap(lambda top: ft.vmap(lambda k: draw(k, top))(keys))(tops), rows.transpose(1, 0, 2))
+    assert np.array_equal(ft.vmap(draw)(keys[:2], tops), [rows[0, 0], rows[1, 1]])
+
+
 def test_randint_takes_arrays_and_the_whole_range():
     x = random.randint(KEY, (1000, 2), np.array([0, -5]), np.array([2, 6]))
     assert x.min(axis=0).tolist() == [0, -5] and x.max(axis=0).tolist() == [1, 5]

@@ -343,3 +343,21 @@ def test_dims_that_do_not_fit_the_arguments_are_refused(dims):
         vmap(lambda p: p[0] + p[1], in_dims=dims)(pair)
     with pytest.raises(ValueError, match="out_dims is not compatible with the structure of `outputs`"):
         vmap(lambda a: (a, a), out_dims=dims[0])(pair[0])
+
+
+def test_random_numbers_raise_where_they_are_drawn_under_vmap():
+    x, own = torch.zeros(3), torch.Generator()
+    torch.manual_seed(0)
+    torch.randn(1)  # of which half a pair is left
+    state = torch.get_rng_state()
+    for draw in (
+        lambda z: z + torch.randn(1),
+        lambda z: z + torch.rand(1, generator=own),
+        lambda z: z + torch.rand(0).sum(),
+        lambda z: vmap(lambda y: y + torch.rand(1), randomness="same")(x).sum() + z,
+        lambda z: torch.nn.functional.dropout(z, 0.5),
+    ):
+        with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+            vmap(draw)(x)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert vmap(lambda z: (torch.manual_seed(3), z)[1])(x).tolist() == [0.0] * 3

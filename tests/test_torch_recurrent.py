@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import operator
 import sys
 
 import numpy as np
@@ -266,6 +267,41 @@ def test_subclasses_of_tensor_see_layers_and_cells():
             shim.add(y, shim.ones(4))
         if sys.version_info >= (3, 11):  # 3.10 keeps the frame that cuts the others off
             assert {str(entry.path) for entry in raised.traceback} == {__file__}
+
+
+@with_oracle
+def test_subclasses_of_tensor_see_what_writes_to_them():
+    def seen(torch):
+        class Noted(torch.Tensor):
+            names = []
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                cls.names.append(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = torch.ones(3).as_subclass(Noted)
+        x.sin_().asin_().add_(1).mul_(2).multiply_(2).div_(2).relu_().uniform_().unsqueeze_(0)
+        x -= 1
+        x %= 2
+        x //= 2
+        x **= 2
+        x.requires_grad_()
+        return Noted.names
+
+    assert seen(shim) == seen(oracle)
+
+
+@with_oracle
+@pytest.mark.parametrize("name", ["distributions.Normal", "distributions.HalfNormal", "distributions.NegativeBinomial",
+                                  "distributions.Bernoulli", "nn.TransformerEncoderLayer", "nn.TransformerDecoderLayer"])  # fmt: skip
+def test_complaints_about_arguments_name_the_class_that_was_called(name):
+    def told(torch):
+        with pytest.raises(TypeError) as raised:
+            operator.attrgetter(name)(torch)(bogus=1)
+        return str(raised.value)
+
+    assert told(shim) == told(oracle)
 
 
 def test_a_gradient_that_several_share_is_not_added_to():

@@ -61,10 +61,9 @@ def spread(t: Any, ans: Any) -> Any:
     return t if t.dtype == ans.dtype else t.astype(ans.dtype)
 
 
-def transpose(linear: Callable[..., Sequence[Any]], examples: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def transpose(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """The transpose of a linear function, applied to `tangents`, one for each of its results (None: zero).
 
-    `examples` have the shapes and dtypes of its arguments, and so has the result; None where nothing reaches.
+    The function is recorded at `points`, whose shapes and dtypes the result has; None where nothing reaches.
     """
-    tape = record(linear, [np.zeros(x.shape, x.dtype) for x in examples], "a transposed rule")
-    return pullback(tape, tangents)
+    return pullback(record(linear, points, "a transposed rule"), tangents)

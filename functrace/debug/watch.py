@@ -320,15 +320,15 @@ def _operation(frame: Any) -> str:
 
 
 def _run_node(plain: Callable[..., Any]) -> Callable[..., Any]:
-    def run(node: Any, g: Any, tensors: bool) -> Any:
+    def run(node: Any, g: Any, edges: Any, tensors: bool) -> Any:
         watches = _watches.get()
         if not watches:
-            return plain(node, g, tensors)
+            return plain(node, g, edges, tensors)
         frames = node.metadata.get("parent_") or node.metadata.get("traceback_") or [""]
         parent = sys.modules["functrace.torch._watch"].parent
         token = parent.set(frames)
         try:
-            ds = node.restate(g) if tensors else node.backward(g)
+            ds = node.restate(g, edges) if tensors else node.backward(g, edges)
         finally:
             parent.reset(token)
         found = re.match(r' *File "(.*)", line (\d+), in (.*)', frames[-1])

@@ -51,7 +51,8 @@ def _below(x: Any, batched: BatchTracer) -> bool:
 
 def _asked(y: Any, x: Any) -> bool:
     """Whether Python asks `y` what `x * y` is: beside arrays only if its class says so, since NumPy asks it for each element."""
-    return not isinstance(y, Tracer) and asked(y) and (not x.shape or hasattr(y, "__array_ufunc__"))
+    said = not x.shape or hasattr(y, "__array_ufunc__") or getattr(y, "__array_priority__", 0) > 0
+    return said and not isinstance(y, Tracer) and asked(y)
 
 
 def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[..., Any]:

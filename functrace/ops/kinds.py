@@ -218,8 +218,8 @@ def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
 
     def jvp(t: Any, ans: Any, *rest: Any) -> Any:
         if isinstance(ans, tuple):
-            return transpose(lambda *g: [vjp(g, ans, *rest)], ans, [t])
-        return transpose(lambda g: [vjp(g, ans, *rest)], [ans], [t])[0]
+            return transpose(lambda *g: [vjp(g, ans, *rest)], [np.zeros(y.shape, y.dtype) for y in ans], [t])
+        return transpose(lambda g: [vjp(g, ans, *rest)], [np.zeros(ans.shape, ans.dtype)], [t])[0]
 
     return jvp
 

@@ -263,7 +263,7 @@ for _reason, _names in REFUSED.items():
 for _names, _reason in {
     "backward grad requires_grad": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
     "detach": "use functrace.stop_gradient(x)",
-    "numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
+    "_value numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
     "iloc loc": "it is an array: use x[i]",
     "groupby": "it is an array: np.bincount(labels, x) sums by group",
 }.items():

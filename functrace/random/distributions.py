@@ -12,7 +12,7 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, typed
 from functrace.ops.kinds import undeclared
-from functrace.random.keys import NUMBERS, WORD, Key, Shape, as_tuple, checked, integers, wide, words
+from functrace.random.keys import NUMBERS, WORD, Key, Shape, as_tuple, below, checked, integers, words
 
 
 def drawn_shape(what: str, shape: Shape, *parameters: Any) -> tuple[int, ...]:
@@ -202,16 +202,7 @@ def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) 
             f"random.randint: no {dtype} from minval={minval} to below maxval={maxval}.\n  At {errors.user_line()}.\n"
             "  The range must not be empty, and lie in that of the dtype."
         )
-    first = np.reshape(words(key, shape, 0, NUMBERS), -1)
-    high, rest = wide(first, span)
-    high = np.where(span == 0, first, high)
-    least = (~span + WORD(1)) % np.maximum(span, WORD(1))  # what is below it comes once too often
-    turn = 0
-    while (rejected := rest < least).any():
-        turn += 1
-        again, more = wide(np.reshape(words(key, shape, turn, NUMBERS), -1), span)
-        high, rest = np.where(rejected, again, high), np.where(rejected, more, rest)
-    return np.reshape(high + low, shape).astype(dtype)
+    return np.reshape(below(key, span, math.prod(shape)) + low, shape).astype(dtype)
 
 
 @errors.boundary

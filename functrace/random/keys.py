@@ -72,6 +72,25 @@ def _folded(keys: Any, data: Any) -> Any:
         return _philox(keys[..., None, :], counters)[..., 0, :2]
 
 
+def _below(keys: Any, span: Any, count: int) -> Any:
+    """So many words from 0 to below `span`, each exactly as likely as the others; a span of 0 stands for 2**64."""
+    first = _generate(keys, (count,), 0, NUMBERS)
+    high, rest = wide(first, span)
+    high = np.where(span == 0, first, high)
+    least = (~span + WORD(1)) % np.maximum(span, WORD(1))  # what is below it comes once too often
+    turn = 0
+    while (rejected := rest < least).any():
+        turn += 1
+        again, more = wide(_generate(keys, (count,), turn, NUMBERS), span)
+        high, rest = np.where(rejected, again, high), np.where(rejected, more, rest)
+    return high
+
+
+def _below_batch(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    most = max(x.ndim - flag for x, flag in zip(args, flags)) + 1
+    return below(*(raised(x, most) if flag and x.ndim < most else x for x, flag in zip(args, flags)), *params)
+
+
 def _fold_batch(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     keys, data = args
     most = max(keys.ndim - 1 + (not flags[0]), data.ndim + (not flags[1]))
@@ -81,6 +100,7 @@ def _fold_batch(size: int, flags: Sequence[bool], args: tuple[Any, ...], params:
 
 
 words = undeclared_constant("random_bits", _generate)
+below: Any = Primitive("random_below", _below, arity=2, constant=True, batch=_below_batch).op
 _fold: Any = Primitive("random_fold_in", _folded, arity=2, constant=True, batch=_fold_batch).op
 
 

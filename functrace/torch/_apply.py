@@ -145,6 +145,51 @@ def _several(
     return tuple(tensors)
 
 
+def with_transpose(op: Op) -> Op:
+    """A row of a function that is linear in its one argument. Its gradient is a row too, whose own gradient is the function again."""
+    fun, (rule,) = op.fun, op.rules  # type: ignore[misc]
+    back = Op(
+        op.second[0],
+        lambda g, like, *params: rule(g, None, like, *params),  # type: ignore[misc]
+        [lambda h, _r, _g, _like, *params: fun(h, *params)],
+        frees=False,
+    )
+    op.again = [lambda g, _r, x, *params: call(back, (g,), (Like(getattr(x, "_a", x)), *params))]
+    back.again = [lambda h, _r, _g, _like, *params: call(op, (h,), params)]
+    return op
+
+
+def with_gradient(op: Op, slope: Callable[..., Any] | None = None, algebra: bool = False) -> None:
+    """Make the gradient of an elementwise row of one argument a row too.
+
+    It is `g` times a factor that depends on the result or the argument, `a`; `slope(a, *params)` is the factor's own, None where that is 0.
+    With `algebra` the slope is made of operators, and is that of tensors too.
+    """
+    (rule,), ((by_result, _),) = op.rules, op.looks  # type: ignore[misc]
+
+    def fun(g: Any, a: Any, *params: Any) -> Any:
+        return rule(g, a, None, *params) if by_result else rule(g, None, a, *params)  # type: ignore[misc]
+
+    def bent(h: Any, _r: Any, g: Any, a: Any, *params: Any) -> Any:
+        return h * g * slope(a, *params)  # type: ignore[misc]
+
+    def flat(h: Any, _r: Any, _g: Any, _a: Any, *_params: Any) -> Any:
+        return np.zeros(h.shape, h.dtype)
+
+    back = Op(op.second[0], fun, [lambda h, _r, _g, a, *params: fun(h, a, *params), bent if slope else flat])
+
+    quick = binary(op.name, back)
+
+    def apply(g: Any, a: Any, *params: Any) -> Any:
+        return call(back, (g, a), params) if params else quick(g, a)
+
+    op.again = [lambda g, r, x, *params: apply(g, r if by_result else x, *params)]
+    back.again = [
+        lambda h, _r, _g, a, *params: apply(h, a, *params),
+        (bent if algebra else None) if slope else lambda h, _r, _g, _a, *_params: wrap(np.zeros_like(h._a)),
+    ]
+
+
 def _picking(fun: Callable[..., Any], params: tuple[Any, ...], k: int) -> Callable[[Any], Any]:
     return lambda a: fun(a, *params)[k]
 
@@ -259,9 +304,11 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
                 a = input._a
             except AttributeError:  # a number
                 return general(input, other)
+            if a.__class__ is not np.ndarray:
+                return general(input, other)
             if other.__class__ is Tensor or isinstance(other, Tensor):
                 b = other._a
-                if a.dtype is not b.dtype:
+                if a.dtype is not b.dtype or b.__class__ is not np.ndarray:
                     return general(input, other)
                 rg = other._rg
             elif other.__class__ in NUMBERS:
@@ -279,8 +326,6 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
             if (r.dtype is not F32 and r.dtype is not F64) or r.dtype is not a.dtype:
                 return general(input, other)
             if r.__class__ is not np.ndarray:
-                if isinstance(r, Tracer):
-                    return general(input, other)
                 r = np.asarray(r)
             t = new(Tensor)
             t._a = r

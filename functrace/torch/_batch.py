@@ -19,7 +19,7 @@ from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Trace
 from functrace.torch._engine import AccumulateGrad, Edge, Node, below, next_number
 from functrace.torch._modes import recording
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch._random import default_generator
+from functrace.torch._random import no_draws
 from functrace.torch._tensor import Tensor, wrap
 
 SPLIT = (
@@ -65,11 +65,11 @@ class _Change(Node):
     def __init__(self, kind: str, trace: Any, axis: int, edge: Edge | None, number: int) -> None:
         self.kind, self.trace, self.axis, self.edges, self.number = kind, trace, axis, (edge,), number
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         return (_CHANGES[self.kind][0](self.trace, g, self.axis),)
 
-    def restate(self, g: Any) -> Sequence[Any]:
-        (t,) = map(wrap, self.backward(g._a))
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
+        (t,) = map(wrap, self.backward(g._a, edges))
         if g._rg:
             t._rg, t._edge = True, (_Change(_CHANGES[self.kind][1], self.trace, self.axis, g._edge, next_number()), 0)
         return (t,)
@@ -236,15 +236,12 @@ def vmap(
 
 @contextmanager
 def _random(randomness: str) -> Iterator[None]:
-    """Notice random numbers that are drawn where each example would get the same."""
-    before = default_generator.get_state() if randomness == "error" else None
-    yield
-    if before is not None and not np.array_equal(before, default_generator.get_state()):
-        default_generator.set_state(before)
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on "
-            "vmap or perform the randomness operation out of vmap"
-        )
+    """Random numbers raise where each example would get the same, unless that, or the opposite, is asked for at every level."""
+    token = no_draws.set(no_draws.get() or randomness == "error")
+    try:
+        yield
+    finally:
+        no_draws.reset(token)
 
 
 def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:

@@ -1,31 +1,20 @@
 """What PyTorch asks of arguments before it computes, and its words where they do not fit; where NumPy would go on, or say less.
 
-A check has the parameters of its operation, and raises or returns nothing. `checked` puts it before the operation.
+A check has the parameters of its operation, and raises where they do not fit. `_index_checks.guarded` puts it before the operation.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from functrace.torch._views import bad_argument, check_expands, mismatch
 
-CHECKS: dict[str, Callable[..., None]] = {}
-
-
-def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def enter(check: Callable[..., None]) -> Callable[..., None]:
-        for name in names:
-            CHECKS[name] = functools.partial(check, name) if len(names) > 1 else check
-        return check
-
-    return enter
-
-
-_ALIKE = {  # the first and the last tensor have one dtype, or else
+ALIKE = {  # the first and the last tensor have one dtype, or else
     "linalg_vecdot": "linalg.vecdot: Expected x and y to have the same dtype, but found x of type {0} and y of type {1} instead",
     "linalg_solve": "linalg.solve: Expected A and B to have the same dtype, but found A of type {0} and B of type {1} instead",
     "cross": "expected scalar type {0} but found {1}",
@@ -37,31 +26,11 @@ _ALIKE = {  # the first and the last tensor have one dtype, or else
 }
 
 
-def _alike(words: str, given: Iterable[Any]) -> None:
+def alike(words: str, given: Iterable[Any]) -> None:
     tensors = [x for x in given if hasattr(x, "_a")]
     x, y = tensors[0], tensors[-1]
     if x._a.dtype != y._a.dtype:
         wrong(words.format(x.dtype.scalar, y.dtype.scalar))
-
-
-def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, after the check of that name if there is one."""
-    check, words = CHECKS.get(name), _ALIKE.get(name)
-    if check is None and words is None:
-        return function
-
-    @functools.wraps(function)
-    def careful(*args: Any, **kwargs: Any) -> Any:
-        try:  # `suppress` takes longer than most checks
-            if words is not None:
-                _alike(words, (*args, *kwargs.values()))
-            if check is not None:
-                check(*args, **kwargs)
-        except (TypeError, AttributeError):  # arguments of another kind: the operation itself says what is wrong
-            pass
-        return function(*args, **kwargs)
-
-    return careful
 
 
 def place_of(dim: Any, n: int) -> int:
@@ -95,11 +64,55 @@ def c_name(x: Any) -> str:
 
 def fits(x: Any, y: Any) -> None:
     """Raise unless the shapes broadcast."""
-    if x._a.shape == y._a.shape:
-        return
-    error = mismatch(x._a, y._a)
-    if error is not None:
+    if x._a.shape != y._a.shape and (error := mismatch(x._a, y._a)):
         raise error
+
+
+def _counts(k: int, least: int, a: Any, dim: int) -> bool:
+    """Whether an axis has k entries, and k is not too few; of an axis that is not there the operation complains."""
+    n = max(a.ndim, 1)
+    return not -n <= dim < n or least <= k <= (a.shape[dim] if a.ndim else 1)
+
+
+CHECKS: dict[str, Callable[..., Any]] = {  # those that ask one thing; what asks more is below
+    "addcdiv": lambda input, tensor1, tensor2, *, value=1: tensor1._a.dtype.kind in "biu" and tensor2._a.dtype.kind in "biu" and wrong(
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
+        "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+        "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
+        "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+    ),
+    "diag": lambda input, diagonal=0: input._a.ndim in (1, 2) or wrong(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D"),
+    "diff": lambda input, *_rest, **_named: input._a.ndim or wrong("diff expects input to be at least one-dimensional"),
+    "dist": lambda input, other, *_rest, **_named: fits(input, other),
+    "heaviside": lambda input, values: values._a.dtype == input._a.dtype or input._a.dtype.kind == "c" or wrong(
+        "heaviside is not yet implemented for tensors with different dtypes."
+    ),
+    "kthvalue": lambda input, k, dim=-1, *_rest, **_named: _counts(k, 1, input._a, dim) or wrong(
+        f"kthvalue(): selected number k out of range for dimension {place_of(dim, input._a.ndim)}"
+    ),
+    "norm": lambda input, p="fro", dim=None, *_rest, **_named: input._a.size or dim is not None or p not in (math.inf, -math.inf) or wrong(
+        "linalg.vector_norm cannot compute the inf norm on an empty tensor because the operation does not have an identity"
+    ),
+    "renorm": lambda input, p, *_rest, **_named: p <= 0 and wrong("renorm: non-positive-norm not supported"),
+    "select": lambda input, *_rest, **_named: input._a.ndim or wrong("select() cannot be applied to a 0-dim tensor.", IndexError),
+    "tensor_split": lambda input, indices_or_sections, dim=0: isinstance(indices_or_sections, int) and indices_or_sections < 1 and wrong(
+        f"number of sections must be larger than 0, got {indices_or_sections}"
+    ),
+    "topk": lambda input, k, dim=-1, *_rest, **_named: _counts(k, 0, input._a, dim) or wrong("selected index k out of range"),
+    "trace": lambda input: input._a.ndim == 2 or wrong(f"trace: expected a matrix, but got tensor with dim {input._a.ndim}"),
+    "unfold": lambda input, dimension, size, step: step > 0 or wrong(f"step is {step} but must be > 0"),
+}  # fmt: skip
+
+
+def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Enter a check; one of several operations is told the name first."""
+
+    def enter(check: Callable[..., None]) -> Callable[..., None]:
+        for name in names:
+            CHECKS[name] = functools.partial(check, name) if len(names) > 1 else check
+        return check
+
+    return enter
 
 
 @check_of("where")
@@ -130,17 +143,6 @@ def _lerp(input: Any, end: Any, weight: Any) -> None:
             if x._a.dtype != input._a.dtype:
                 wrong(f"expected dtype {c_name(input)} for `{name}` but got dtype {c_name(x)}")
             fits(input, x)
-
-
-@check_of("addcdiv")
-def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
-    if tensor1._a.dtype.kind in "biu" and tensor2._a.dtype.kind in "biu":
-        wrong(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
-            "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
-            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
-            "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
-        )
 
 
 def of_one_dtype(input: Any, mat1: Any, mat2: Any) -> None:
@@ -266,17 +268,6 @@ def vectors(input: Any, other: Any) -> None:
         )
 
 
-@check_of("heaviside")
-def _heaviside(input: Any, values: Any) -> None:
-    if input._a.dtype.kind != "c" and values._a.dtype != input._a.dtype:
-        wrong("heaviside is not yet implemented for tensors with different dtypes.")
-
-
-@check_of("dist")
-def _dist(input: Any, other: Any, *_rest: Any, **_named: Any) -> None:
-    fits(input, other)
-
-
 @check_of("repeat_interleave")
 def _repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *_rest: Any, **_named: Any) -> None:
     if hasattr(repeats, "_a") and repeats._a.ndim:
@@ -293,12 +284,6 @@ def _indices(_name: str, row: int, col: int, *_rest: Any, **_named: Any) -> None
     for what, n in (("row", row), ("col", col)):
         if n < 0:
             wrong(f"{what} must be non-negative, got{n}")
-
-
-@check_of("norm")
-def _norm(input: Any, p: Any = "fro", dim: Any = None, *_rest: Any, **_named: Any) -> None:
-    if not input._a.size and dim is None and p in (float("inf"), -float("inf")):
-        wrong("linalg.vector_norm cannot compute the inf norm on an empty tensor because the operation does not have an identity")
 
 
 @check_of("argmax", "argmin", "max", "min", "median", "mode", "amax", "amin", "nanmedian")
@@ -320,20 +305,6 @@ def _something(name: str, input: Any, dim: Any = None, *_rest: Any, **_named: An
             wrong(f"{name}(): Expected reduction dim {place_of(k, a.ndim)} to have non-zero size.", IndexError)
 
 
-@check_of("topk")
-def _topk(input: Any, k: int, dim: int = -1, *_rest: Any, **_named: Any) -> None:
-    a = input._a
-    if -max(a.ndim, 1) <= dim < max(a.ndim, 1) and not 0 <= k <= (a.shape[dim] if a.ndim else 1):
-        wrong("selected index k out of range")
-
-
-@check_of("kthvalue")
-def _kthvalue(input: Any, k: int, dim: int = -1, *_rest: Any, **_named: Any) -> None:
-    a = input._a
-    if -max(a.ndim, 1) <= dim < max(a.ndim, 1) and not 1 <= k <= (a.shape[dim] if a.ndim else 1):
-        wrong(f"kthvalue(): selected number k out of range for dimension {place_of(dim, a.ndim)}")
-
-
 @check_of("quantile", "nanquantile")
 def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None:
     if not input._a.size:
@@ -344,23 +315,11 @@ def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None
         wrong("quantile() q must be a scalar or 1D tensor")
 
 
-@check_of("trace")
-def _trace(input: Any) -> None:
-    if input._a.ndim != 2:
-        wrong(f"trace: expected a matrix, but got tensor with dim {input._a.ndim}")
-
-
 @check_of("outer", "ger")
 def _outer(_name: str, input: Any, vec2: Any) -> None:
     for x, argument in ((input, "self"), (vec2, "vec2")):
         if x._a.ndim != 1:
             wrong(f"outer: Expected 1-D argument {argument}, but got {x._a.ndim}-D")
-
-
-@check_of("diag")
-def _diag(input: Any, diagonal: int = 0) -> None:
-    if input._a.ndim not in (1, 2):
-        wrong(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D")
 
 
 @check_of("diagonal", "diag_embed")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import math
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -79,13 +80,8 @@ def _filled(cell: Any) -> bool:
 
 
 def _global(function: FunctionType, name: str) -> Any:
-    space = function.__globals__
-    missing = object()
-    found = space.get(name, missing)
-    if found is missing:
-        builtins = space["__builtins__"]
-        found = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name, missing)
-    return found
+    builtins = function.__globals__["__builtins__"]
+    return ChainMap(function.__globals__, builtins if isinstance(builtins, dict) else vars(builtins)).get(name, _Impure)
 
 
 def _codes(code: CodeType) -> Iterable[CodeType]:

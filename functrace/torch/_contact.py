@@ -37,11 +37,10 @@ from functrace.transforms.tracing import replaced
 
 __all__ = [
     "BROADCAST", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MATMUL", "MAX", "PROD", "RESHAPE", "SUM", "SVDVALS",
-    "TRANSPOSE",
-    "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer", "chosen", "complex_of",
-    "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal",
-    "plain_logistic", "planned", "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread",
-    "unset", "value", "vjp", "vmap",
+    "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike", "batched", "bind", "buffer",
+    "chosen", "complex_of", "dot_of", "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear",
+    "linked", "looks", "on_diagonal", "plain_logistic", "planned", "product", "read", "replaced", "rules", "sinc_", "spread",
+    "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -83,6 +82,13 @@ def in_floats(fun: Rule, arity: int = 1) -> Rule:
 
     wide.saves = looks(fun, arity)  # type: ignore[attr-defined]
     return wide
+
+
+def dot_of(x: Any, y: Any) -> Any:
+    """`x @ y` of two matrices: where one is a column or a row, several times as fast as `matmul`."""
+    if type(x) is np.ndarray and type(y) is np.ndarray and x.dtype is y.dtype:
+        return np.dot(x, y, buffer((x.shape[0], y.shape[1]), x.dtype))
+    return product(x, y)
 
 
 def planned(*operands: Any, **options: Any) -> Any:

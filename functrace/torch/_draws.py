@@ -219,16 +219,14 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
     renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
 
     def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
-        refuse(name, self._a.dtype)
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
         form = {"random_": 2 - len(args) - len(named), "bernoulli_": 1 if any(isinstance(p, Tensor) for p in args) else 2}.get(name, 0)
         new = wrap(like(self._a, drawn.reshape).astype(self._a.dtype, copy=False))
         return inplace(_written(name, form), self, (new,))
 
-    method.__name__ = name
     method.__doc__ = "Overwrite with random numbers."
-    setattr(Tensor, name, method)
+    public(method, name, torch=False)
 
 
 for _name, _fill in FILLS.items():

@@ -86,11 +86,14 @@ class Node:
         """The nodes of the arguments, each with the number of its output."""
         return tuple((None, 0) if e is None else e for e in self.edges)
 
-    def backward(self, g: Any) -> Sequence[Any]:
-        """Gradients of the arguments, arrays, from that of the result; None where there is none."""
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
+        """Gradients of the arguments, arrays, from that of the result; None where there is none.
+
+        `edges` are those of the node, but None for an argument whose gradient nobody asks for: it need not be computed.
+        """
         raise NotImplementedError
 
-    def restate(self, g: Any) -> Sequence[Any]:
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """The same on tensors, recorded."""
         raise NotImplementedError
 
@@ -100,7 +103,7 @@ class Node:
             raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         given = [None if g is None else g if recording() else g._a for g in grads]
         rule = self.restate if recording() else self.backward
-        found = tuple(_given(self, rule(given if self.outputs > 1 else given[0]), bool(recording())))
+        found = tuple(_given(self, rule(given if self.outputs > 1 else given[0], self.edges), bool(recording())))
         return found[0] if len(found) == 1 else found
 
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
@@ -158,7 +161,7 @@ class Same(Node):
 
     frees = False
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         return (g,)
 
     restate = backward
@@ -182,7 +185,7 @@ class AccumulateGrad(Node):
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         if self.variable._rg:
             self.variable._accumulate(g, hasattr(g, "_a"))
         return ()
@@ -255,29 +258,32 @@ def _walk(
         places.setdefault(node, []).append((k, place))
     results: list[Any] = [None] * len(wanted or ())
     careful = anomaly() is not None
+    ds: Any
 
     while order:
         node = order.pop()
         leaves = last.get(node)
-        if needed is None or node in needed:
+        edges = node.edges if needed is None else needed.get(node)
+        if edges is not None:
             g = grads.pop(node, None)
             if g is not None:
-                run_it, watched = needed is None or needed[node], node.watched
+                run_it, watched = needed is None or edges, node.watched
                 if watched and not run_it:
                     g = _hooked(node, g, tensors, False)
-                for k, place in places.get(node, ()) if places else ():
-                    results[place] = g if node.outputs == 1 else g[k]
+                if places and node in places:
+                    for k, place in places[node]:
+                        results[place] = g if node.outputs == 1 else g[k]
                 if run_it:
                     if watched:
                         g = _hooked(node, g, tensors, True)
-                    ds: Any = _checked(node, g, tensors) if careful else node.restate(g) if tensors else node.backward(g)
+                    ds = _checked(node, g, edges, tensors) if careful else node.restate(g, edges) if tensors else node.backward(g, edges)
                     if watched and node.post:
                         ds = _after(node, ds, g, tensors)
                     if not keep and node.frees:
                         node.saved = None
                         if watched:
                             node.__dict__.pop("_packed", None)
-                    for edge, d in zip(node.edges, ds):
+                    for edge, d in zip(edges, ds):
                         if d is not None and edge is not None:
                             target, k = edge
                             if target.outputs == 1:
@@ -311,13 +317,13 @@ def _walk(
     return results
 
 
-def _checked(node: Node, g: Any, tensors: bool) -> Any:
+def _checked(node: Node, g: Any, edges: Sequence[Edge | None], tensors: bool) -> Any:
     """Run a node under anomaly detection: name the line of the forward operation if it fails or gives NaN."""
     try:
-        ds: Any = node.restate(g) if tensors else node.backward(g)
+        ds: Any = node.restate(g, edges) if tensors else node.backward(g, edges)
         for k, d in enumerate(ds if anomaly() else ()):
-            a = d._a if tensors and d is not None else d
-            if d is not None and (a != a).any():
+            a = getattr(d, "_a", d)
+            if a is not None and (a != a).any():
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
         return ds
     except Exception:
@@ -386,14 +392,14 @@ def _add(grads: dict[Node, Any], node: Node, k: int, g: Any) -> None:
     row[k] = g if row[k] is None else row[k] + g
 
 
-def _leading(order: Sequence[Node], wanted: Sequence[Edge]) -> dict[Node, bool]:
-    """The nodes from which a wanted one is reached; True where the node itself must be run."""
-    targets = {node for node, _ in wanted}
-    needed: dict[Node, bool] = dict.fromkeys(targets, False)
+def _leading(order: Sequence[Node], wanted: Sequence[Edge]) -> dict[Node, tuple[Edge | None, ...]]:
+    """The nodes from which a wanted one is reached, and their edges that lead there, the others None; () where the node need not be run."""
+    needed: dict[Node, tuple[Edge | None, ...]] = {node: () for node, _ in wanted}
     for node in order:
-        beyond = any(e is not None and e[0] in needed for e in node.edges)
-        if beyond or node in targets:
-            needed[node] = beyond
+        for edge in node.edges:
+            if edge is not None and edge[0] in needed:
+                needed[node] = tuple([e if e is not None and e[0] in needed else None for e in node.edges])
+                break
     return needed
 
 

@@ -17,7 +17,7 @@ from functrace.torch._layout import as_image, channels_last, in_order
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op
 from functrace.torch._ops import public
-from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SLICE, alike, reshaped, select_at, to, unsqueeze
+from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SELECT, SLICE, alike, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, check_expands, inplace, opened, type_name, written_to
@@ -251,21 +251,28 @@ def _joined(a: Any, *arrays: Any) -> Any:
     return as_image(a, arrays[0]) if a.ndim == 4 and all(map(channels_last, arrays)) else in_order(a)
 
 
-def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], n: int) -> Op:
+def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], view: Op, n: int) -> Op:
+    """A row of `n` arrays; `part(k, *arrays, axis)` is where in the result array k is, and `view` the row of what is there."""
+
     def rule(k: int) -> Any:
-        return lambda g, _r, *_rest: part(k, g, *_rest)
+        return lambda g, _r, *_rest: g[part(k, *_rest)]
 
-    return Op(node, lambda *args: fun(args[:-1], axis=args[-1]), [rule(k) for k in range(n)], "Slice", frees=False, lies=_joined)
+    def again(k: int) -> Any:
+        return lambda g, _r, *rest: call(view, (g,), (part(k, *rest),))
+
+    op = Op(node, lambda *args: fun(args[:-1], axis=args[-1]), [rule(k) for k in range(n)], "Slice", frees=False, lies=_joined)
+    op.again = [again(k) for k in range(n)]
+    return op
 
 
-def _cat_part(k: int, g: Any, *rest: Any) -> Any:
+def _cat_part(k: int, *rest: Any) -> Any:
     *arrays, d = rest
     start = sum(a.shape[d] for a in arrays[:k])
-    return g[(*(slice(None),) * d, slice(start, start + arrays[k].shape[d]))]
+    return (*(slice(None),) * d, slice(start, start + arrays[k].shape[d]))
 
 
-def _stack_part(k: int, g: Any, *rest: Any) -> Any:
-    return g[(*(slice(None),) * rest[-1], k)]
+def _stack_part(k: int, *rest: Any) -> Any:
+    return (*(slice(None),) * rest[-1], k, ...)
 
 
 _joins: dict[tuple[str, int], Op] = {}
@@ -274,8 +281,8 @@ _joins: dict[tuple[str, int], Op] = {}
 def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
     found = _joins.get((node, len(tensors)))
     if found is None:
-        fun, part = (np.concatenate, _cat_part) if node == "Cat" else (np.stack, _stack_part)
-        found = _joins[node, len(tensors)] = _variadic(node, fun, part, len(tensors))
+        fun, part, view = (np.concatenate, _cat_part, SLICE) if node == "Cat" else (np.stack, _stack_part, SELECT)
+        found = _joins[node, len(tensors)] = _variadic(node, fun, part, view, len(tensors))
     return call(found, alike(tensors), (d,))
 
 

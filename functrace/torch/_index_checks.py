@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrace.torch._checks import c_name, check_of, checked, fits, out_of_range, place_of, wrong
-from functrace.torch._limits import limited
+from functrace.torch._checks import ALIKE, CHECKS, alike, c_name, check_of, fits, out_of_range, place_of, wrong
+from functrace.torch._limits import LIMITS, refuse
 
 
 def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, after what is asked of its arguments."""
-    return checked(name, limited(name, function))
+    """The function, after what is asked of its arguments: by its check, and of the dtype of its first one by the table of those."""
+    check, words = CHECKS.get(name), ALIKE.get(name)
+    kinds = "" if getattr(function, "limits", False) else "".join(LIMITS.get(name, ()))
+    if check is None and words is None and not kinds:
+        return function
+
+    @functools.wraps(function)
+    def careful(*args: Any, **kwargs: Any) -> Any:
+        try:  # `suppress` takes longer than most checks
+            if words is not None:
+                alike(words, (*args, *kwargs.values()))
+            if check is not None:
+                check(*args, **kwargs)
+        except (TypeError, AttributeError):  # arguments of another kind: the operation itself says what is wrong
+            pass
+        if kinds:
+            a = getattr(args[0] if args else kwargs.get("input"), "_a", None)
+            if a is not None and a.dtype.kind in kinds:
+                refuse(name, a.dtype)
+        return function(*args, **kwargs)
+
+    return careful
 
 
 def _index(name: str, index: Any, what: str = "int32/int64") -> None:
@@ -135,12 +156,6 @@ def _flat_index(_name: str, input: Any, index: Any, *_rest: Any, **_named: Any) 
         wrong(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.", IndexError)
 
 
-@check_of("select")
-def _select(input: Any, *_rest: Any, **_named: Any) -> None:
-    if not input._a.ndim:
-        wrong("select() cannot be applied to a 0-dim tensor.", IndexError)
-
-
 @check_of("narrow")
 def _narrow(input: Any, dim: int, start: Any, length: int) -> None:
     if not input._a.ndim:
@@ -254,27 +269,3 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> None:
         wrong("chunk expects at least a 1-dimensional tensor")
     if chunks < 1:
         wrong(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-
-
-@check_of("tensor_split")
-def _tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> None:
-    if isinstance(indices_or_sections, int) and indices_or_sections < 1:
-        wrong(f"number of sections must be larger than 0, got {indices_or_sections}")
-
-
-@check_of("unfold")
-def _unfold(input: Any, dimension: int, size: int, step: int) -> None:
-    if step < 1:
-        wrong(f"step is {step} but must be > 0")
-
-
-@check_of("diff")
-def _diff(input: Any, *_rest: Any, **_named: Any) -> None:
-    if not input._a.ndim:
-        wrong("diff expects input to be at least one-dimensional")
-
-
-@check_of("renorm")
-def _renorm(_input: Any, p: float, *_rest: Any, **_named: Any) -> None:
-    if p <= 0:
-        wrong("renorm: non-positive-norm not supported")

@@ -14,7 +14,7 @@ import numpy as np
 from functrace.torch import _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
 from functrace.torch._nodes import RuleNode
 from functrace.torch._operators import augmented
-from functrace.torch._ops import FUNCTIONS, METHODS
+from functrace.torch._ops import FUNCTIONS, as_method, public
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import check_result, inplace, opened, rebase
@@ -60,13 +60,12 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _NAMES = (
-    "abs absolute acos acosh addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan "
-    "atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max "
-    "clamp_min clip copysign cumprod cumsum deg2rad digamma divide eq erfinv fix float_power floor floor_divide fmod frac gcd ge greater "
-    "greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less "
-    "less_equal lgamma logical_and logical_not logical_or logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative "
-    "nextafter not_equal polygamma pow put remainder renorm round scatter scatter_add scatter_reduce sgn square subtract tril triu "
-    "true_divide xlogy"
+    "abs absolute addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh atan2 baddbmm bitwise_and "
+    "bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor clamp clamp_max clamp_min clip copysign cumprod cumsum "
+    "digamma divide eq erfinv fix float_power floor_divide fmod gcd ge greater greater_equal gt heaviside hypot i0 igamma igammac "
+    "index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal lgamma logical_and logical_not logical_or "
+    "logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative nextafter not_equal polygamma pow put remainder "
+    "renorm round scatter scatter_add scatter_reduce sgn square subtract tril triu true_divide xlogy"
 )
 _IN_TORCH = (
     "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip "
@@ -78,12 +77,15 @@ _ASSIGNED.update({name: "bitwise_" + name for name in ("and", "or", "xor")})
 _divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])
 
 
-def _div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+@as_method
+def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """`self / other` in place."""
     return _divided(self, other) if rounding_mode is None else _rounded(self, other, rounding_mode=rounding_mode)
 
 
-def _fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+@as_method
+def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """One number along the diagonal; with `wrap` along those of the squares that a tall matrix is made of."""
     if self._a.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     np.fill_diagonal(mask := np.zeros(self._a.shape, bool), True, wrap)
@@ -93,7 +95,8 @@ def _fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 _tensor = wrap
 
 
-def _apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
+@as_method
+def apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
     """Every element replaced by what a Python function says; not for tensors that require grad."""
     if self._rg:
         raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
@@ -105,12 +108,9 @@ def _apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
 def attach() -> None:
     """Give Tensor the in-place forms of all operations."""
     for name in _NAMES.split():
-        setattr(Tensor, name + "_", _written(name, getattr(Tensor, name)))
-        METHODS.add(name + "_")
-    Tensor.div_ = _div_  # type: ignore[method-assign]
+        public(_written(name, getattr(Tensor, name)), name + "_", torch=False)
     for name, spoken in _ASSIGNED.items():
-        setattr(Tensor, f"__i{name}__", augmented(getattr(Tensor, spoken + "_")))
-    Tensor.fill_diagonal_, Tensor.apply_ = _fill_diagonal_, _apply_  # type: ignore[method-assign]
+        public(augmented(getattr(Tensor, spoken + "_")), f"__i{name}__", torch=False)
     for name in _IN_TORCH.split():
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
 

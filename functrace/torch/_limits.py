@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -160,19 +159,3 @@ def refusing_itself(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a function that looks at dtypes itself, since they are promoted first."""
     function.limits = True  # type: ignore[attr-defined]
     return function
-
-
-def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which first looks at the dtype of its first argument if the table names it."""
-    kinds = "".join(LIMITS.get(name, ()))
-    if not kinds or getattr(function, "limits", False):
-        return function
-
-    @functools.wraps(function)
-    def careful(*args: Any, **kwargs: Any) -> Any:
-        a = getattr(args[0] if args else kwargs.get("input"), "_a", None)
-        if a is not None and a.dtype.kind in kinds:
-            refuse(name, a.dtype)
-        return function(*args, **kwargs)
-
-    return careful

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from functrace.errors import boundary
@@ -44,6 +44,16 @@ def as_of(module: str, *classes: type) -> None:
     """Let classes say of themselves that they are of a module of PyTorch's."""
     for cls in classes:
         cls.__module__ = module
+
+
+def own_init(cls: type) -> None:
+    """Give a class the `__init__` that it inherits as its own: Python's complaints about arguments go by the name of the class."""
+    init: Any = cls.__init__  # type: ignore[misc]
+    if "__init__" in cls.__dict__ or not isinstance(init, FunctionType):
+        return
+    mine = FunctionType(init.__code__, init.__globals__, "__init__", init.__defaults__, init.__closure__)
+    mine.__kwdefaults__, mine.__annotations__, mine.__qualname__ = init.__kwdefaults__, init.__annotations__, f"{cls.__qualname__}.__init__"
+    cls.__init__ = mine  # type: ignore[misc]
 
 
 class Pickled:

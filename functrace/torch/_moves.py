@@ -17,7 +17,7 @@ from functrace.torch._index import cat
 from functrace.torch._layout import in_order, memory
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, summed_to
-from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._ops import FUNCTIONS, as_method, public
 from functrace.torch._scatter import strided
 from functrace.torch._shape import PERMUTED, axis, narrow, to, transpose
 from functrace.torch._tensor import Tensor, wrap
@@ -195,6 +195,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     return call(_STRIDED, (base,), (tuple(size), tuple(stride), offset))
 
 
+@as_method
 def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     """Windows of `size` entries along an axis, each `step` after the last, along a new last axis."""
     k = axis(dimension, self._a.ndim)
@@ -204,9 +205,6 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     if not self._a.ndim:
         return self.reshape(1)[:size]
     return call(_UNFOLD, (self,), (k, size, step))
-
-
-public(unfold, torch=False)
 
 
 @public
@@ -317,6 +315,7 @@ public(
 )
 
 
+@as_method
 def sum_to_size(self: Any, *size: Any) -> Any:
     """Summed over the axes that broadcasting to this shape would add or stretch."""
     shape, old = to_shape(size), self._a.shape
@@ -324,9 +323,6 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     if lead < 0 or any(n not in (1, old[k + lead]) for k, n in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(old)}}}.")
     return summed_to(self, shape)
-
-
-public(sum_to_size, torch=False)
 
 
 public(lambda indices, shape: tuple(wrap(x) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
@@ -374,13 +370,14 @@ def _turned(name: str) -> None:
         self._a = turned._a
         return self
 
-    setattr(Tensor, name + "_", method)
+    public(method, name + "_", torch=False)
 
 
 for _name in "t transpose swapaxes swapdims squeeze unsqueeze as_strided".split():
     _turned(_name)
 
 
+@as_method
 def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Another shape, in place, of the elements as they lie in memory; further ones are not set."""
     if self._rg:
@@ -393,7 +390,6 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     return self
 
 
-public(resize_, torch=False)
 public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=False)
 
 

@@ -37,7 +37,7 @@ class Like:
 class Op:
     """A row: `fun(*arrays, *params)`; `rules[k](g, ans, *arrays, *params)` for the gradient of argument k.
 
-    - `second[k]` names the node of that gradient's own graph; `again(g, ans)` is the gradient as an operation, where it has a row.
+    - `second[k]` names the node of that gradient's own graph; `again[k]` is the rule on tensors, where there is one: see `_apply`.
     - `frees`: whether PyTorch saves values for it, which a second `backward` then misses.
     - `many`: the result is a tuple. `view`: it shares its first argument's memory.
     - `flat`: its gradient depends piecewise constantly on the arguments, so that there is no second derivative.
@@ -62,16 +62,17 @@ class Op:
     ) -> None:
         self.name = node if "Backward" in node else node + "Backward0"
         self.fun, self.rules, self.view, self.many, self.flat = fun, None if rules is None else tuple(rules), view, many, flat
-        self.algebra, self.lies = algebra, lies
-        self.again: Callable[[Any, Any], Any] | None = None
+        self.lies = lies
         seconds = (second,) * max(1, len(rules or ())) if isinstance(second, str) else second
         self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
         if self.rules is None:
             self.frees = True if frees is None else frees
             return
         arity = len(self.rules)
+        self.again: list[Callable[..., Any] | None] = list(self.rules) if algebra else [None] * arity
         self.looks = [_contact.looks(rule, arity) for rule in self.rules]
         self.frees = any(any(row) for row in self.looks) if frees is None else frees
+        self.by_result = any(row[0] for row in self.looks)
         self.seen: dict[int, list[bool]] = {}
 
     def seen_by(self, wanted: int) -> list[bool]:
@@ -113,9 +114,19 @@ def conjugate(d: Any) -> Any:
 
 
 class OpNode(Node):
-    """A node of an op."""
+    """A node of an op; `saved` begins with the arguments and the result, and ends with the checks."""
 
     op: Op
+
+    def opened(self) -> Any:
+        """What is saved, as it was. The nodes that most graphs are made of have it written out."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        for cell, version, _ in saved[-1]:
+            if cell[0] != version:
+                self.modified(saved[-1], *saved[:2])
+        return saved
 
     def modified(self, checks: Sequence[Any], args: Sequence[Any], ans: Any) -> None:
         """Raise, naming the saved value that was written."""
@@ -155,22 +166,11 @@ class RuleNode(OpNode):
         ans, *args = (found.get(k, a) for k, a in enumerate(shapes))
         return args, ans, params, checks
 
-    def opened(self) -> tuple[Any, Any, Any]:
-        """Arguments, results and parameters as they were. The nodes that most graphs are made of have it written out."""
-        saved = self.saved
-        if saved is None:
-            raise RuntimeError(FREED)
-        args, ans, params, checks = saved
-        for cell, version, _ in checks:
-            if cell[0] != version:
-                self.modified(checks, args, ans)
-        return args, ans, params
-
-    def backward(self, g: Any) -> Sequence[Any]:
-        args, ans, params = self.opened()
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
+        args, ans, params, _ = self.opened()
         g = self._complete(g, ans)
         out: list[Any] = []
-        for edge, rule, x in zip(self.edges, self.rules, args):
+        for edge, rule, x in zip(edges, self.rules, args):
             if edge is None or rule is None:
                 out.append(None)
             else:
@@ -184,36 +184,40 @@ class RuleNode(OpNode):
             return g
         return tuple(np.zeros(a.shape, a.dtype) if x is None else x for x, a in zip(g if self.outputs > 1 else (g,), ans))
 
-    def restate(self, g: Any) -> Sequence[Any]:
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Gradients of the arguments as tensors: each rule, fitted to its argument, is an operation on what was saved."""
-        args, ans, params = self.opened()
-        flat = self.op.flat
-        tensors: list[Any] = [a if e is None or flat else unpacked(a, e) for a, e in zip(args, self.edges)]
-        many = isinstance(ans, tuple)
+        args, ans, params, checks = self.opened()
+        op, many, result = self.op, isinstance(ans, tuple), ans
+        tensors: Any = args
+        if not op.flat:
+            tensors = [unpacked(a, e) for a, e in zip(args, self.edges)]
+            if op.by_result and not many:
+                result = unpacked(ans, (self, 0))
+            for cell, _, k in checks:
+                if k.__class__ is int and not (many and k < 0):
+                    (tensors[k] if k >= 0 else result)._ver = cell
         if many:
             g = [wrap(np.zeros(a.shape, a.dtype)) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], ans)]
         out: list[Any] = []
-        for k, (edge, rule, x) in enumerate(zip(self.edges, self.rules, args)):
+        for k, (edge, rule, x) in enumerate(zip(edges, self.rules, args)):
             if edge is None or rule is None:
                 out.append(None)
                 continue
-            seen = self.op.looks[k]
-            result = ans if many or flat or not seen[0] else unpacked(ans, (self, 0))
-            given = [t if seen[j + 1] else a for j, (t, a) in enumerate(zip(tensors, args))]
-            like = Like(x)
-            if self.op.algebra and g._a.dtype.kind == "f":
-                operands = [wrap(t) if isinstance(t, ARRAYS) else t for t in (result, *given)]
-                out.append(fit_tensor(rule(g, *operands, *params), like))
-            elif self.op.again is not None and g._a.dtype.kind == "f":
-                out.append(self.op.again(g, result))
-            elif not many and rule is same and g._a.shape == like.shape and g._a.dtype == like.dtype:
+            if rule is same and g._a.shape == x.shape and g._a.dtype == x.dtype:
                 out.append(g)
+                continue
+            again = op.again[k]
+            if again is not None and g._a.dtype.kind == "f":
+                d = again(g, result, *tensors, *params)
+                out.append(d if d._a.shape == x.shape and d._a.dtype == x.dtype else fit_tensor(d, x))
             else:
+                like, (looks, *seen) = Like(x), op.looks[k]
+                given = [result if looks else ans, *(t if look else a for t, a, look in zip(tensors, args, seen))]
 
                 def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(g) if many else 0) -> Any:
                     return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
-                out.append(graft(self.op.second[k], step, (*(g if many else (g,)), result, *given), forced=True))
+                out.append(graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True))
         return out
 
     def __getattr__(self, name: str) -> Any:
@@ -225,7 +229,7 @@ class RuleNode(OpNode):
         k = names[name]
         if k < len(self.rules) and not self.op.seen_by(sum(1 << j for j, e in enumerate(self.edges) if e is not None))[k + 1]:
             return None  # nothing looks into it
-        args, ans, params = self.opened()
+        args, ans, params, _ = self.opened()
         if k < 0:
             return unpacked(ans, (self, 0))
         if k >= len(args):
@@ -237,7 +241,7 @@ class RuleNode(OpNode):
 class UnaryNode(RuleNode):
     """One argument, one result."""
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -253,7 +257,7 @@ class UnaryNode(RuleNode):
 class BinaryNode(RuleNode):
     """Two arguments, one result."""
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -261,7 +265,7 @@ class BinaryNode(RuleNode):
         for cell, version, _ in checks:
             if cell[0] != version:
                 self.modified(checks, args, ans)
-        first, second = self.edges
+        first, second = edges
         x, y = args
         a = b = None
         if first is not None:
@@ -276,31 +280,21 @@ class BinaryNode(RuleNode):
 
 
 class PullNode(OpNode):
-    """A node whose pullback came from `vjp`; `saved` is (pull, fun, args, which, avals, checks)."""
+    """A node whose pullback came from `vjp`; `saved` is (args, avals, pull, fun, which, checks)."""
 
     def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         """The arguments go through `hook`; the pullback is found again from them."""
-        _, fun, args, which, avals, _ = saved
+        args, avals, _, fun, which, _ = saved
         arrays = [isinstance(a, ARRAYS) for a in args]
         return fun, [hook(_seen(a, e)) if is_array else a for a, e, is_array in zip(args, self.edges, arrays)], arrays, which, avals
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         fun, args, arrays, which, avals = saved
         args = [hook(a)._a if is_array else a for a, is_array in zip(args, arrays)]
-        return vjp(_of(fun, args, which), *(args[k] for k in which))[1], fun, args, which, avals, ()
+        return args, avals, vjp(_of(fun, args, which), *(args[k] for k in which))[1], fun, which, ()
 
-    def _open(self) -> Any:
-        saved = self.saved
-        if saved is None:
-            raise RuntimeError(FREED)
-        _pull, _fun, args, _which, avals, checks = saved
-        for cell, version, _ in checks:
-            if cell[0] != version:
-                self.modified(checks, args, avals[0])
-        return saved
-
-    def backward(self, g: Any) -> Sequence[Any]:
-        pull, _, args, which, avals, _ = self._open()
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
+        args, avals, pull, _, which, _ = self.opened()
         row = g if self.outputs > 1 else (g,)
         cts: Any = [np.zeros(a.shape, a.dtype) if x is None else x if x.dtype == a.dtype else x.astype(a.dtype) for x, a in zip(row, avals)]
         out: list[Any] = [None] * len(self.edges)
@@ -308,17 +302,19 @@ class PullNode(OpNode):
             out[k] = fit(conjugate(d) if d.dtype.kind == "c" else d, args[k])
         return out
 
-    def restate(self, g: Any) -> Sequence[Any]:
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Gradients of the arguments as tensors: `vjp` inside an operation on the cotangents and the arguments."""
-        _, fun, args, which, avals, _ = self._open()
+        args, avals, _, fun, which, checks = self.opened()
+        cells = {k: cell for cell, _, k in checks}
+        asked = [k for k in which if edges[k] is not None]
         row = [wrap(np.zeros(a.shape, a.dtype)) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], avals)]
         n = len(row)
 
         def step(*xs: Any) -> Any:
-            return _pull_back(fun, replaced(args, which, xs[n:]), which, xs[:n], avals)
+            return _pull_back(fun, replaced(args, which, xs[n:]), asked, xs[:n], avals)
 
-        tensors = [args[k] if self.op.flat else unpacked(args[k], self.edges[k]) for k in which]
-        return replaced([None] * len(self.edges), which, graft(self.op.second[0], step, (*row, *tensors), many=True))
+        tensors = [args[k] if self.op.flat else unpacked(args[k], self.edges[k], cells.get(k)) for k in which]
+        return replaced([None] * len(self.edges), asked, graft(self.op.second[0], step, (*row, *tensors), many=True))
 
 
 def summed_to(d: Any, shape: tuple[int, ...]) -> Any:
@@ -336,18 +332,21 @@ def summed_to(d: Any, shape: tuple[int, ...]) -> Any:
     return d
 
 
-def fit_tensor(d: Any, like: Like) -> Any:
+def fit_tensor(d: Any, like: Any) -> Any:
     """A gradient, a tensor, summed back to the shape and cast to the dtype of its argument."""
     d = summed_to(d, like.shape)
     return d if d._a.dtype == like.dtype else d.to(_dtypes.of(like.dtype))
 
 
-def unpacked(a: Any, edge: Edge | None) -> Any:
-    """A saved array as the tensor that it was."""
+def unpacked(a: Any, edge: Edge | None, cell: list[int] | None = None) -> Any:
+    """A saved array as the tensor that it was; `cell` counts the writes to it."""
     if not isinstance(a, ARRAYS):
         return a
     t = wrap(a)
-    t._rg, t._edge = True, edge
+    if cell is not None:
+        t._ver = cell
+    if edge is not None:
+        t._rg, t._edge = True, edge
     return t
 
 
@@ -423,7 +422,7 @@ def pull_node(
         node.outputs = len(tensors)
     kept = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and arrays[k] is t._a] if op.frees else ()
     checks = tuple((inputs[k]._ver, inputs[k]._ver[0], k) for k in kept)
-    node.saved = pull, whole, arrays, which, [Like(t._a) for t in tensors], checks
+    node.saved = arrays, [Like(t._a) for t in tensors], pull, whole, which, checks
     return tuple(tensors)
 
 

@@ -19,7 +19,6 @@ from functrace.torch._ops import (
     FAST,
     FMOD0,
     FUNCTIONS,
-    METHODS,
     PLAIN,
     POW0,
     POW2,
@@ -285,5 +284,4 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "delitem": _no_deletion, **{name: comparison(name, PLAIN[name]) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
 for _name, _method in _OPERATORS.items():
-    setattr(Tensor, f"__{_name}__", _method)
-    METHODS.add(f"__{_name}__")
+    public(_method, f"__{_name}__", torch=False)

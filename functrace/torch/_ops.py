@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._apply import binary, promoted, unary
+from functrace.torch._apply import binary, promoted, unary, with_gradient
 from functrace.torch._contact import chosen, rules, sinc_
 from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
@@ -77,6 +77,11 @@ def public(function: Callable[..., Any], *names: str, method: bool = True, torch
             setattr(Tensor, name, function)
             METHODS.add(name)
     return function
+
+
+def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Enter a function as a method of Tensor alone."""
+    return public(function, torch=False)
 
 
 _ALGEBRAIC: tuple[Any, ...] = ("Mul", "Div", "Neg", ("Div", "Mul"), ("Sub", "Neg"), "Add")  # rules made of operators and ufuncs
@@ -301,17 +306,9 @@ _PREDICATES: dict[str, Any] = {
 }
 
 
-def _with_gradient(name: str, slope: Callable[..., Any]) -> None:
-    """Make the gradient of a row, which looks into the result alone, a row too; `slope` is that of its factor."""
-    first = UNARY[name]
-    back: Any = first.rules[0]  # type: ignore[index]
-    rules = [lambda g, _r, _g, ans: back(g, ans, None), lambda g, _r, h, ans: g * h * slope(ans)]
-    op = Op(first.second[0], lambda g, ans: back(g, ans, None), rules, algebra=True)
-    first.again = binary(op.name, op)
-
-
-_with_gradient("tanh", lambda r: -2 * r)
-_with_gradient("sigmoid", lambda r: 1 - 2 * r)
+with_gradient(UNARY["tanh"], lambda r: -2 * r, algebra=True)
+with_gradient(UNARY["sigmoid"], lambda r: 1 - 2 * r, algebra=True)
+with_gradient(WHOLE["relu"])
 POW0 = Op("PowBackward0", power, [_power_of_number], algebra=True)
 TRUE_POWER = Op("PowBackward0", lambda x, p: x | (not p), [zero])
 POW2 = Op("PowBackward2", lambda y, base: _integer_power(np.asarray(_dtypes.wrapped(base, y.dtype)), y), [_exponent_of_number])
@@ -375,7 +372,7 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
         except ValueError:
             return promoted(_COMPARED, self, other)
 
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
     return function
 
 
@@ -383,13 +380,12 @@ _COMPARED = Op("Compare", np.equal, [zero, zero])
 
 
 def _unary_inplace(name: str, op: Op, floating: bool) -> Callable[[Any], Any]:
-    def method(self: Any) -> Any:
-        refuse(name, self._a.dtype)
-        if floating and self._a.dtype.kind in "biu":
-            check_cast(_dtypes.get_default_dtype(), self.dtype)
-        return inplace(op, self)
+    def method(input: Any) -> Any:
+        refuse(name, input._a.dtype)
+        if floating and input._a.dtype.kind in "biu":
+            check_cast(_dtypes.get_default_dtype(), input.dtype)
+        return inplace(op, input)
 
-    method.__name__ = method.__qualname__ = name + "_"
     return method
 
 
@@ -413,7 +409,6 @@ def _binary_inplace(name: str, scaled: Op | None) -> Callable[..., Any]:
             return inplace(scaled, self, (other,), (_dtypes.factor(alpha, self.dtype),))
         return inplace(op, self, (other,))
 
-    method.__name__ = method.__qualname__ = name + "_"
     return method
 
 
@@ -421,6 +416,7 @@ def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
     """A subtraction that refuses bools."""
 
     @refusing_itself
+    @functools.wraps(fast)
     def method(self: Any, other: Any, *last: Any, **named: Any) -> Any:
         first, second = (x.__class__ is bool or isinstance(x, Tensor) and x._a.dtype is B for x in (self, other))
         if first and second:
@@ -438,10 +434,11 @@ def _attach() -> None:
     for name, op in {**UNARY, **WHOLE}.items():
         floating = name in UNARY and name not in ("abs", "sign", "sgn")
         public(unary(name, op, floating), name)
-        setattr(Tensor, name + "_", _unary_inplace(name, op, floating))
+        public(_unary_inplace(name, op, floating), name + "_", torch=False)
     for name, scaled in (("add", ADD_SCALED), ("sub", SUB_SCALED), ("mul", None), ("div", None)):
         method = _binary_inplace(name, scaled)
-        setattr(Tensor, name + "_", refusing(method) if name == "sub" else method)
+        public(refusing(method) if name == "sub" else method, name + "_", torch=False)
+    public(_binary_inplace("mul", None), "multiply_", torch=False)
     for name in BINARY.keys() - ("add", "sub", "div", "pow", "fmod", "remainder"):
         public(operator(name, FAST[name]), name)
     fun: Any
@@ -465,4 +462,3 @@ def _predicate(name: str, fun: Any) -> Callable[..., Any]:
 
 
 _attach()
-Tensor.multiply_ = Tensor.mul_  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ _STATE = np.dtype(  # PyTorch's layout
 )  # fmt: skip
 _BLOCK = 16  # numbers that the normal transform of a large tensor takes at a time
 _AT_ONCE = 1 << 15  # numbers of which the arrays in between stay in the cache
+_REFUSED = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
+    "perform the randomness operation out of vmap"
+)
+no_draws: ContextVar[bool] = ContextVar("functrace.torch.no_draws", default=False)  # whether to draw is an error
 
 
 class Generator:
@@ -83,7 +89,9 @@ class Generator:
         return self
 
     def words(self, n: int) -> np.ndarray[Any, Any]:
-        """`n` numbers of 32 bits, as uint64."""
+        """`n` numbers of 32 bits, as uint64. Raises within `vmap`, unless it was told what to do with them."""
+        if no_draws.get():
+            raise RuntimeError(_REFUSED)
         self._fresh = self._fresh and not n
         words: np.ndarray[Any, Any] = self._bits.random_raw(n) if n else np.empty(0, np.uint64)
         return words
@@ -115,6 +123,7 @@ class Generator:
     def normals(self, n: int) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers in float64, drawn in pairs."""
         out: list[float] = []
+        self.words(0)  # before what is left of the last pair is taken
         if n and self._normal is not None:
             out, self._normal = [self._normal], None
         numbers = iter(self.uniform((n - len(out) + 1) // 2 * 2, np.dtype(np.float64)).tolist())

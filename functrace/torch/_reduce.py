@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._along import put_in_order, taken, unpick
-from functrace.torch._apply import call
+from functrace.torch._apply import call, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._dtypes import warn
 from functrace.torch._layout import in_order
@@ -47,8 +47,13 @@ def _unmean(g: Any, _r: Any, _x: Any, axes: tuple[int, ...], keepdim: bool) -> A
     return SUM.vjps[0](g, _r, _x, axes, keepdim) / _count(_x, axes)
 
 
-_SUMS = [Op(f"SumBackward{k}", in_floats(SUM.fun), SUM.vjps, "Expand", frees=False, lies=in_order) for k in (0, 1)]
-_MEANS = [Op(f"MeanBackward{k}", _mean, [_unmean], "Div", frees=False, lies=in_order) for k in (0, 1)]
+_SUMS = [with_transpose(Op(f"SumBackward{k}", in_floats(SUM.fun), SUM.vjps, "Expand", frees=False, lies=in_order)) for k in (0, 1)]
+_MEANS = [with_transpose(Op(f"MeanBackward{k}", _mean, [_unmean], "DivBackward1", frees=False, lies=in_order)) for k in (0, 1)]
+
+
+def summed(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The sum of a tensor over some axes."""
+    return call(_SUMS[1], (x,), (axes, keepdim))
 
 
 def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
@@ -263,7 +268,16 @@ def _turned(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-_NORM = Op("LinalgVectorNorm", array_norm, [_unnorm], lies=in_order)
+def _unnorm_again(g: Any, r: Any, x: Any, _p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    g, r = restored(g, x._a.ndim, axes, keepdim), restored(r, x._a.ndim, axes, keepdim)
+    zero = r == 0
+    if not isinstance(zero._a, Tracer) and not zero._a.any():
+        return g * (x / r)
+    return g * (x / r.masked_fill(zero, 1)).masked_fill(zero, 0)
+
+
+_NORM, _NORM2 = (Op("LinalgVectorNorm", array_norm, [_unnorm], lies=in_order) for _ in range(2))
+_NORM2.again = [_unnorm_again]  # in steps, as PyTorch does it
 
 
 @public
@@ -272,7 +286,8 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, 
     if isinstance(p, str) and p != "fro":
         return FUNCTIONS["_matrix_norm"](input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     x = to(input, dtype) if dtype is not None else input
-    return call(_NORM, (x,), (2.0 if p in ("fro", None) else float(p), axes_of(dim, x._a.ndim), keepdim))
+    order = 2.0 if p in ("fro", None) else float(p)
+    return call(_NORM2 if order == 2 else _NORM, (x,), (order, axes_of(dim, x._a.ndim), keepdim))
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -293,6 +308,7 @@ _LOGSUMEXP = Op(
     _logsumexp,
     [lambda g, r, x, axes, keepdim: restored(g, x.ndim, axes, keepdim) * np.exp(x - restored(r, x.ndim, axes, keepdim))],
     lies=in_order,
+    algebra=True,
 )
 
 
@@ -357,6 +373,25 @@ _SOFTMAX = Op("Softmax", _softmax, [_unsoftmax], "SoftmaxBackwardDataBackward0",
 _LOG_SOFTMAX = Op("LogSoftmax", _log_softmax, [_unlog_softmax], "LogSoftmaxBackwardDataBackward0", lies=in_order)
 
 
+def _with_gradient(op: Op, *rules: Callable[..., Any]) -> None:
+    """Make the gradient of a softmax, a function of `g` and the result, a row too."""
+    pull: Any = op.rules[0]  # type: ignore[index]
+    back = Op(op.second[0], lambda g, r, k: pull(g, r, None, k), [in_floats(rule, 3) for rule in rules])
+    op.again = [lambda g, r, _x, k: call(back, (g, r), (k,))]
+
+
+_with_gradient(
+    _SOFTMAX,
+    lambda h, _r, _g, r, k: _unsoftmax(h, r, None, k),
+    lambda h, _r, g, r, k: h * (g - np.sum(g * r, axis=k, keepdims=True)) - g * np.sum(h * r, axis=k, keepdims=True),
+)
+_with_gradient(
+    _LOG_SOFTMAX,
+    lambda h, _r, _g, r, k: h - np.sum(h * np.exp(r), axis=k, keepdims=True),
+    lambda h, _r, g, r, k: -h * np.exp(r) * np.sum(g, axis=k, keepdims=True),
+)
+
+
 def _soft(name: str, op: Op) -> Callable[..., Any]:
     def function(input: Any, dim: int, dtype: Any = None) -> Any:
         x = to(input, dtype) if dtype is not None else input
@@ -379,9 +414,9 @@ def _unprod(g: Any, r: Any, x: Any, k: int | None, keepdim: bool) -> Any:
 
 
 _PROD = [Op(f"ProdBackward{k}", lambda x, k, keepdim: np.prod(x, axis=k, keepdims=keepdim), [_unprod], lies=in_order) for k in (0, 1)]
-_CUMSUM = Op("Cumsum", in_floats(CUMSUM.fun), [in_floats(rule) for rule in CUMSUM.vjps], frees=False, flat=True, lies=in_order)
+_CUMSUM = with_transpose(Op("Cumsum", in_floats(CUMSUM.fun), [in_floats(rule) for rule in CUMSUM.vjps], "Flip", frees=False, lies=in_order))
 _CUMPROD = Op("Cumprod", CUMPROD.fun, CUMPROD.vjps, lies=in_order)
-_FLIP = Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], frees=False, flat=True)
+_FLIP = with_transpose(Op("Flip", lambda x, dims: np.flip(x, dims), [lambda g, _r, _x, dims: np.flip(g, dims)], "Flip", frees=False))
 _TRI = {
     n: Op(n.capitalize(), f, [lambda g, _r, _x, k, f=f: f(g, k)], n.capitalize(), lies=in_order)
     for n, f in (("tril", np.tril), ("triu", np.triu))

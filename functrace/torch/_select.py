@@ -10,19 +10,19 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._along import foremost, taken, unpick, untaken
-from functrace.torch._apply import call
+from functrace.torch._apply import binary, call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, in_floats, index_set, planned, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, in_floats, index_set, planned, read, unread
 from functrace.torch._curves import bounded
 from functrace.torch._dtypes import B
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
-from functrace.torch._ops import public
+from functrace.torch._ops import as_method, public
 from functrace.torch._results import result_class
-from functrace.torch._shape import UNSAFE_VIEW, alike, along, axis, expand, need, reshape, squeeze, to, unsqueeze, view
+from functrace.torch._shape import UNSAFE_VIEW, T, alike, along, axis, expand, need, reshape, squeeze, to, transpose, unsqueeze, view
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, follow, mismatch, way, written_to
 
@@ -42,7 +42,19 @@ def _agree(x: Any, y: Any, what: str) -> None:
 
 
 _DOT = Op("Dot", MATMUL.fun, MATMUL.vjps, "Mul")
-_MM, _MV, _BMM = (Op(n, MATMUL.fun, MATMUL.vjps, n, algebra=n != "Mv") for n in ("Mm", "Mv", "Bmm"))
+_MM, _MV, _BMM = (Op(n, dot_of if n == "Mm" else MATMUL.fun, MATMUL.vjps, n) for n in ("Mm", "Mv", "Bmm"))
+multiplied = binary("mm", _MM)  # of matrices that fit
+
+
+def turned(x: Any) -> Any:
+    """A matrix, or each of several, transposed."""
+    return call(T, (x,), ((1, 0),)) if x._a.ndim == 2 else transpose(x, 1, 2)
+
+
+_DOT.again = [lambda g, _r, _x, y: g * y, lambda g, _r, x, _y: g * x]
+_MM.again = [lambda g, _r, _x, y: multiplied(g, turned(y)), lambda g, _r, x, _y: multiplied(turned(x), g)]
+_MV.again = [lambda g, _r, _x, y: outer(g, y), lambda g, _r, x, _y: call(_MV, (turned(x), g))]
+_BMM.again = [lambda g, _r, _x, y: call(_BMM, (g, turned(y))), lambda g, _r, x, _y: call(_BMM, (turned(x), g))]
 _SQUEEZE4 = Op("SqueezeBackward4", RESHAPE.fun, RESHAPE.vjps, "Unsqueeze")
 
 
@@ -74,7 +86,7 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
         if z._a.ndim != 2:
             raise RuntimeError(f"{what} must be a matrix")
     _check_mm(input, mat2)
-    return call(_MM, (input, mat2))
+    return multiplied(input, mat2)
 
 
 def _check_mm(x: Any, y: Any) -> None:
@@ -136,15 +148,15 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     except ValueError:
         raise (mismatch(np.empty(x._a.shape[:-2]), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
     x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), math.prod(lead), *z._a.shape[-2:]) for z in (x, y))
-    product = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
-    return squeeze(product, -2) if m == 1 else product
+    out = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
+    return squeeze(out, -2) if m == 1 else out
 
 
 def _matmul_operator(self: Any, other: Any) -> Any:
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
-setattr(Tensor, "__matmul__", _matmul_operator)  # noqa: B010
+public(_matmul_operator, "__matmul__", torch=False)
 
 
 @public
@@ -165,8 +177,12 @@ _ADDMM = Op(
     ],
     ("Mul", "Mm", "Mm"),
     frees=True,
-    algebra=True,
 )
+_ADDMM.again = [
+    lambda g, _r, _c, _x, _y, beta, _alpha: g if beta == 1 else g * beta,
+    lambda g, _r, _c, _x, y, _beta, alpha: multiplied(g, turned(y)) if alpha == 1 else multiplied(g, turned(y)) * alpha,
+    lambda g, _r, _c, x, _y, _beta, alpha: multiplied(turned(x), g) if alpha == 1 else multiplied(turned(x), g) * alpha,
+]
 
 
 @public
@@ -237,6 +253,14 @@ _WHERE = Op(
     "Where",
     frees=True,
 )
+_PASSED = Op("Where", lambda x, m: chosen(m, x), [lambda g, _r, _x, m: chosen(m, g)], frees=True)
+_PASSED.again = [lambda g, _r, _x, m: passed(g, m)]
+_WHERE.again = [lambda g, _r, _x, _y, c: passed(g, c.copy()), lambda g, _r, _x, _y, c: passed(g, ~c)]
+
+
+def passed(x: Any, mask: Any) -> Any:
+    """A tensor where a mask holds, 0 elsewhere; nobody else may write to the mask."""
+    return call(_PASSED, (x,), (mask,))
 
 
 @public
@@ -261,13 +285,19 @@ def _clamp(x: Any, low: Any, high: Any) -> Any:
     return bounded(x, low, high if high is None else _dtypes.held(high, x.dtype))
 
 
-def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
+def _within(x: Any, low: Any, high: Any) -> Any:
     above, below = low is None or x >= low, high is None or x <= high
-    return chosen(below if above is True else above if below is True else above & below, g)
+    return below if above is True else above if below is True else above & below
+
+
+def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
+    return chosen(_within(x, low, high), g)
 
 
 _CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
     ("clamp", "ClampBackward1"), ("clamp_min", "ClampMinBackward0"), ("clamp_max", "ClampMaxBackward0"))}  # fmt: skip
+for _op in _CLAMPS.values():
+    _op.again = [lambda g, _r, x, low, high: passed(g, _within(x, low, high))]
 
 
 def _common(*given: Any) -> Any:
@@ -322,6 +352,7 @@ _MASKED_FILL = Op(
     frees=True,
     lies=in_order,
 )
+_MASKED_FILL.again = [lambda g, _r, _x, m, _v: call(_MASKED_FILL, (g,), (m.copy(), 0))]
 _MASKED_FILL1 = Op("MaskedFillBackward1", lambda x, v, m: np.where(m, v.astype(x.dtype), x), lies=in_order)
 
 
@@ -443,6 +474,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     return (values, *rest) if rest else values
 
 
+@as_method
 def stride(self: Any, dim: int | None = None) -> Any:
     """Elements from one entry to the next along each axis. Those of a traced value are taken to lie in order."""
     a = np.empty(self._a.shape, self._a.dtype) if isinstance(self._a, Tracer) else self._a
@@ -450,6 +482,7 @@ def stride(self: Any, dim: int | None = None) -> Any:
     return steps if dim is None else steps[axis(dim, self._a.ndim)]
 
 
+@as_method
 def storage_offset(self: Any) -> int:
     """Elements from the start of the memory."""
     base, a = self._base, self._a
@@ -461,7 +494,3 @@ def storage_offset(self: Any) -> int:
         whole = np.empty(whole.shape, whole.dtype)
         a = follow(whole, way(self))
     return start + int(a.ctypes.data - whole.ctypes.data) // int(a.itemsize) if np.may_share_memory(a, whole) else start
-
-
-public(stride, torch=False)
-public(storage_offset, torch=False)

@@ -11,31 +11,33 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._apply import call
+from functrace.torch._apply import call, with_transpose
 from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order
 from functrace.torch._nodes import SCALARS, Op, same
-from functrace.torch._ops import public, zero
+from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, bad_argument, check_expands, expanded, inplace
 
 
 def _shape_view(node: str, second: str) -> Op:
-    return Op(node, RESHAPE.fun, RESHAPE.vjps, second, view=True)
+    return with_transpose(Op(node, RESHAPE.fun, RESHAPE.vjps, second, view=True))
 
 
 def _axes_view(node: str) -> Op:
-    return Op(node, TRANSPOSE.fun, TRANSPOSE.vjps, node, view=True)
+    op = Op(node, TRANSPOSE.fun, TRANSPOSE.vjps, node, view=True)
+    op.again = [lambda g, _r, _x, order: call(op, (g,), (tuple(map(order.index, range(len(order)))),))]
+    return op
 
 
 def _part_view(node: str, second: str) -> Op:
-    return Op(node, GETITEM.fun, GETITEM.vjps, second, view=True)
+    return with_transpose(Op(node, GETITEM.fun, GETITEM.vjps, second, view=True))
 
 
 VIEW = _shape_view("View", "View")
-UNSAFE_VIEW = Op("UnsafeView", RESHAPE.fun, RESHAPE.vjps, "View")
+UNSAFE_VIEW = with_transpose(Op("UnsafeView", RESHAPE.fun, RESHAPE.vjps, "View"))
 UNSQUEEZE = _shape_view("Unsqueeze", "SqueezeBackward1")
 SQUEEZE = {k: _shape_view(f"SqueezeBackward{k}", "Unsqueeze") for k in (0, 1, 2, 4)}
 T, TRANSPOSED, PERMUTED = _axes_view("T"), _axes_view("Transpose"), _axes_view("Permute")
@@ -54,8 +56,8 @@ def _laid(a: Any, made: Any) -> Any:
     return in_order(made) if type(a) is np.ndarray and 0 in a.strides else made
 
 
-EXPAND = Op("Expand", _expanded, [in_floats(rule) for rule in BROADCAST.vjps], "SumBackward1", view=True)
-INDEX = Op("Index", read, [unread], "IndexPut", frees=True, lies=in_order)  # NumPy lays the picked axes out first
+EXPAND = with_transpose(Op("Expand", _expanded, [in_floats(rule) for rule in BROADCAST.vjps], "SumBackward1", view=True))
+INDEX = Op("Index", read, [unread], "IndexPutImpl", frees=True, lies=in_order)  # NumPy lays the picked axes out first
 CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 _FORMATTED = Op("Clone", formatted, [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
@@ -173,6 +175,7 @@ def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
     return isinstance(x._a, Tracer) or x._a.flags.c_contiguous or x._a.size == 0 or bool(np.may_share_memory(np.reshape(x._a, shape), x._a))
 
 
+@as_method
 def view(self: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory with another shape. Raises RuntimeError where that needs a copy."""
     if sizes and isinstance(sizes[0], _dtypes.dtype) or dtype is not None:
@@ -246,7 +249,6 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 public(lambda self, other: view(self, other.shape), "view_as", torch=False)
 public(lambda self, other: reshape(self, other.shape), "reshape_as", torch=False)
-public(view, torch=False)
 
 
 @public
@@ -304,13 +306,13 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (input,), (shape,))
 
 
+@as_method
 def expand(self: Any, *sizes: Any, size: Any = None) -> Any:
     """Axes of length 1 repeated, without a copy; -1 keeps a length."""
     shape = sized("expand", sizes if size is None else (size,))
     return call(EXPAND, (self,), (expanded(self, shape),))
 
 
-public(expand, torch=False)
 public(lambda self, other: expand(self, other.shape), "expand_as", torch=False)
 public(lambda input, *sizes, size=None: expand(input, *sizes, size=size), "broadcast_to")
 
@@ -403,6 +405,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     return call(CLONE, (input,)) if memory_format in AS_IT_IS else call(_FORMATTED, (input,), (memory_format,))
 
 
+@as_method
 def is_contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> bool:
     """Whether the elements lie in order, that of a memory format. Those of a traced value lie as is wanted."""
     a = self._a
@@ -413,15 +416,13 @@ def is_contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> 
     return bool(a.flags.c_contiguous)
 
 
+@as_method
 def contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> Any:
     """Itself, or a copy whose elements lie in order, that of a memory format."""
     return self if is_contiguous(self, memory_format) else call(_FORMATTED, (self,), (memory_format,))
 
 
-public(is_contiguous, torch=False)
-public(contiguous, torch=False)
-
-
+@as_method
 def to(
     self: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
 ) -> Any:
@@ -445,7 +446,6 @@ def to(
     return call(TO, (self,), (d, memory_format) if memory_format else (d,))
 
 
-public(to, torch=False)
 for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat", "cdouble"):
     public(lambda self, _d=_dtypes.NAMES[_name]: to(self, _d), _name, torch=False)
 public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
@@ -464,6 +464,7 @@ def alike(tensors: Sequence[Any]) -> Sequence[Any]:
     return tensors
 
 
+@as_method
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the elements of `src`, broadcast and cast, into it."""
     from_ = wrap(np.asarray(src)) if isinstance(src, SCALARS) else need("copy_", src, "other")
@@ -471,6 +472,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return inplace(COPY, self, (from_,))
 
 
+@as_method
 def fill_(self: Any, value: Any) -> Any:
     """Write one number everywhere."""
     if isinstance(value, Tensor):
@@ -480,7 +482,5 @@ def fill_(self: Any, value: Any) -> Any:
     return inplace(FILL[2], self, (), (_dtypes.held(value, self._a.dtype)[()],))
 
 
-for _function in (copy_, fill_):
-    public(_function, torch=False)
 public(lambda self: inplace(ZERO, self), "zero_", torch=False)
 Tensor._copied = lambda self, g: call(COPIED, (g,))

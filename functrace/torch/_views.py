@@ -183,18 +183,21 @@ class CopySlices(Node):
         self.edges = (base._edge if base._rg else None, *inner.edges[1:])
         self.saved = True
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Gradients of the base, and of the other arguments of the operation."""
         if isinstance(g, Tracer) or isinstance(self.like, Like):
             part = follow(g, self.chain)
-            first, *others = self.inner.backward(part)
-            return [None if self.edges[0] is None else self._rest(self._mask(), g, first), *others]
+            first, *others = self.inner.backward(part, self._inner(edges))
+            return [None if edges[0] is None else self._rest(self._mask(), g, first), *others]
         whole = np.empty_like(self.like, dtype=g.dtype)  # laid out as the base is, so that the view is one of it too
         whole[...] = g
         part = follow(whole, self.chain)
-        first, *others = self.inner.backward(part.copy())
+        first, *others = self.inner.backward(part.copy(), self._inner(edges))
         part[...] = 0 if first is None else first
-        return [whole if self.edges[0] is not None else None, *others]
+        return [whole if edges[0] is not None else None, *others]
+
+    def _inner(self, edges: Sequence[Edge | None]) -> Sequence[Edge | None]:
+        return edges[0] and self.inner.edges[0], *edges[1:]
 
     def _mask(self) -> Any:
         return _mask(np.zeros(self.like.shape, self.like.dtype) if isinstance(self.like, Like) else np.zeros_like(self.like), self.chain)
@@ -202,12 +205,12 @@ class CopySlices(Node):
     def _rest(self, mask: Any, whole: Any, d: Any = None) -> Any:
         return _put(mask, np.zeros((), whole.dtype) if d is None else _spread(d, self.like, self.chain), whole)
 
-    def restate(self, g: Any) -> Sequence[Any]:
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """The same on tensors."""
         part = graft("AsStridedBackward0", lambda a: follow(a, self.chain), (g,))
         self.inner.edges = (self.inner.edges[0], *self.edges[1:])  # `vmap` may have put nodes before them
-        first, *others = self.inner.restate(part)
-        if self.edges[0] is None:
+        first, *others = self.inner.restate(part, self._inner(edges))
+        if edges[0] is None:
             return [None, *others]
         mask = self._mask()
         return [graft("CopySlices", lambda *gs: self._rest(mask, *gs), (g,) if first is None else (g, first)), *others]

@@ -128,7 +128,7 @@ def install() -> None:
                 wrapped[id(function)].__name__ = plain if plain in METHODS else name
         return wrapped[id(function)]
 
-    for name in (*METHODS, "detach", "detach_", "data_ptr", "__matmul__"):
+    for name in (*METHODS, "backward", "detach", "detach_", "requires_grad_"):
         setattr(Tensor, name, once(vars(Tensor).get(name), name) if name in vars(Tensor) else getattr(Tensor, name))
     for name in ("T", "mT", "H", "mH", "real", "imag"):
         held = vars(Tensor)[name]

@@ -15,13 +15,13 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, bare
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
 from functrace.transforms.arguments import label, listed, name_of, or_zeros, refuse_tensors, signature, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, number, reading, same
-from functrace.transforms.masks import ruled, transposed
+from functrace.transforms.masks import ruled, transposed, unlike
 from functrace.transforms.tracing import ProgramTrace, replaced
 from functrace.transforms.wrapped import Wrapped
 
@@ -92,6 +92,7 @@ class Call:
     what = "function"
     lends = False  # whether a function of the user's sees the values
     by_hand = False  # whether its rules are the user's
+    takes, needed_by = "", ""  # what those are given, and who needs their transpose
     told_by: tuple[str, ...] = ("read",)  # the attributes in which two recordings of it may differ
 
     def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
@@ -193,7 +194,25 @@ class Call:
             back = self.reverse(residuals, leaves, cts)
             return [or_zeros(back[k], leaves[k]) for k in moving]
 
-        return transposed(linear, ans, [ts[k] for k in moving])
+        return self.transposed(linear, ans, [ts[k] for k in moving])
+
+    def transposed(self, linear: Callable[..., Sequence[Any]], likes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The transpose of a rule, which is recorded at zeros; one by hand elsewhere, since it may ask whether what it gets is zero."""
+        if not self.by_hand:
+            return transposed(linear, [np.zeros(x.shape, x.dtype) for x in likes], given)
+
+        def checked(*xs: Any) -> Sequence[Any]:
+            out = linear(*xs)
+            for y in out:
+                if not (isinstance(y, Tracer) and y.owner is xs[0].owner) and np.any(bare(y)):
+                    raise errors.CustomRuleError(
+                        f"{self.what} {name_of(self.function)!r}: the rule returns numbers that do not depend on the {self.takes} that it "
+                        f"is given, so its transpose, which {self.needed_by}, would be zero.\n"
+                        "  A rule must be linear in what it is given: leave functrace.value and stop_gradient out of it."
+                    )
+            return out
+
+        return transposed(checked, [*map(unlike, likes)], given)
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
@@ -314,6 +333,7 @@ class custom_vjp(_Custom[P, R]):
 
 class _VjpCall(Call):
     what, lends, by_hand = "custom_vjp", True, True
+    takes, needed_by = "cotangent", "forward mode needs (jvp, hessian; jacrev(grad(f)) does without)"
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
@@ -330,7 +350,10 @@ class _VjpCall(Call):
         try:
             return rule(*args)
         except Exception as error:
-            errors.note(error, f"In the rule of custom_vjp {name_of(self.function)!r}, which is called as {call}.")
+            name, traced = name_of(self.function), any(isinstance(x, Tracer) for x in tree.leaves(args))
+            plain = isinstance(error, errors.ConversionError) and rule is self.fwd and traced
+            advice = f" Let it call {name} itself, which runs on plain values, and whose rule then counts." * plain
+            errors.note(error, f"In the rule of custom_vjp {name!r}, which is called as {call}.{advice}")
             raise
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -362,7 +385,8 @@ class _VjpCall(Call):
         if g.shape != x.shape or not np.can_cast(g.dtype, x.dtype, "same_kind"):
             raise errors.CustomRuleError(
                 f"custom_vjp {name!r}: bwd returned {errors.describe(g)} for {label(self.function, k)}, which is {errors.describe(x)}.\n"
-                "  A cotangent has the shape and dtype of its argument: np.broadcast_to(g, x.shape). None is zero."
+                "  A cotangent has the shape and dtype of its argument: "
+                f"{'np.broadcast_to(g, x.shape)' if g.shape != x.shape else 'np.real(g)'}. None is zero."
             )
         # A copy: the rule may hand out its residuals or its own argument, which the replay must not write to.
         return np.array(g) if type(g) is np.ndarray else g
@@ -436,6 +460,7 @@ class custom_jvp(_Custom[P, R]):
 
 class _JvpCall(Call):
     what, lends, by_hand = "custom_jvp", True, True
+    takes, needed_by = "tangents", "reverse mode needs (vjp, grad)"
 
     def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
         super().__init__(function, treedef, f)
@@ -463,7 +488,7 @@ class _JvpCall(Call):
         moving = floats(leaves)
         ans, none = list(cts), [None] * len(leaves)
         linear: Any = lambda *ts: self.tangent(None, leaves, ans, replaced(none, moving, ts))
-        return replaced(none, moving, transposed(linear, [leaves[k] for k in moving], cts))
+        return replaced(none, moving, self.transposed(linear, [leaves[k] for k in moving], cts))
 
     def mapped(self, axes: ByLeaf) -> Call:
         return _JvpCall(self.function, self.treedef, vmap(self.f, axes), vmap(self.rule, (axes, axes)))

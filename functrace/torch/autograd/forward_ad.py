@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace.torch._backward import grad
-from functrace.torch._engine import below
+from functrace.torch._engine import Edge, below
 from functrace.torch._modes import enable_grad, forward_levels, recording, set_recording
 from functrace.torch._tensor import wrap
 from functrace.torch.autograd.function import is_pushing, pushing
@@ -37,7 +37,7 @@ class Dual(Alias):
 class Tangent(Alias):
     """The node of a tangent: it has none of its own, so nothing passes it while tangents are computed."""
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         return (None,) if is_pushing() else (g,)
 
     restate = backward

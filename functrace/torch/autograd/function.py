@@ -162,18 +162,18 @@ class FunctionNode(Node):
         out = []
         for t, version, cell, k in saved:
             if k is not None:
-                t = unpacked(t, (self, k))
+                t = unpacked(t, (self, k), cell)
             if cell is not None and cell[0] != version:
                 check_versions(self, [(cell, version, t._edge, t._a)])
             out.append(t)
         return out
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Gradients of the arguments, by the user's backward."""
         row = [None if x is None else wrap(x) for x in (g if self.outputs > 1 else (g,))]
         return [None if d is None else d._a for d in self._apply(row)]
 
-    def restate(self, g: Any) -> Sequence[Any]:
+    def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """The same; being made of operations on tensors, the user's backward is recorded as it runs.
 
         It reads the arguments themselves; where `vmap` has put a node before one that all examples share, so must what is recorded.
@@ -429,7 +429,7 @@ def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         return taken(output), next(o._edge[0] for o in outputs if o._rg)
 
     def backward(node: Any, cts: Any) -> Any:
-        ds = node.backward(tuple(cts) if node.outputs > 1 else cts[0])
+        ds = node.backward(tuple(cts) if node.outputs > 1 else cts[0], node.edges)
         return tuple(np.zeros(node.positions[k].shape, node.positions[k].dtype) if d is None else d for k, d in zip(places, ds))
 
     rule = custom_vjp(forward)
@@ -447,7 +447,7 @@ class DelayedError(Node):
 
     frees = False
 
-    def backward(self, g: Any) -> Sequence[Any]:
+    def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Raises."""
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 

@@ -19,14 +19,8 @@ def _tuple(x: Any, what: str, name: str) -> tuple[bool, tuple[Any, ...]]:
     xs = x if several else (x,)
     for k, t in enumerate(xs):
         if not isinstance(t, Tensor):
-            if several:
-                raise TypeError(
-                    f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the value at index {k} has type "
-                    f"{type(t)}."
-                )
-            raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(t)}."
-            )
+            which = f"value at index {k}" if several else f"given {what}"
+            raise TypeError(f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {which} has type {type(t)}.")
     return several, xs
 
 

@@ -72,7 +72,7 @@ def _check(
                 "the inputs are not of double precision floating point or complex. "
             )
     with enable_grad():
-        outputs = [t for t in sequence(func(*inputs)) if isinstance(t, Tensor)]
+        outputs = _tensors(func, inputs)
     numerical = [_differences(func, inputs, k, eps) for k in which]  # per input: per output (elements of the input, of the output)
     moving = [j for j, t in enumerate(outputs) if t._rg]
     if not moving and any(np.any(d) for row in numerical for d in row):
@@ -81,8 +81,8 @@ def _check(
         for row, k in zip(numerical, which):
             if out._a.dtype.kind not in "fc":
                 continue
-            for unit in (1.0, 1.0j) if out._a.dtype.kind == "c" else (1.0,):
-                want = _projected(row[j], unit, inputs[k]._a.dtype.kind == "c")
+            for unit in _units(out):
+                want = _projected(row[j], unit, len(_units(inputs[k])) > 1)
                 if backward:
                     got = _analytical(out, inputs[k], unit)
                     _compare(j, k, want, got, atol, rtol)
@@ -105,17 +105,26 @@ def _compare(j: int, k: int, want: Any, got: Any, atol: float, rtol: float, what
         )
 
 
+def _tensors(func: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Those of the results that are tensors."""
+    return [t for t in sequence(func(*inputs)) if isinstance(t, Tensor)]
+
+
 def _outputs(func: Any, inputs: Sequence[Any]) -> list[Any]:
     with paused():
-        return [np.array(t._a) for t in sequence(func(*inputs)) if isinstance(t, Tensor)]
+        return [np.array(t._a) for t in _tensors(func, inputs)]
+
+
+def _units(x: Any) -> tuple[Any, ...]:
+    """The directions of a tensor's elements: of complex ones the real, and the imaginary."""
+    return (1.0, 1.0j) if x._a.dtype.kind == "c" else (1.0,)
 
 
 def _differences(func: Any, inputs: Sequence[Any], k: int, eps: float) -> list[Any]:
     """Derivatives along each element of input k, the imaginary directions of a complex one after the real."""
     x = inputs[k]
-    is_complex = x._a.dtype.kind == "c"
     rows: list[list[Any]] = []
-    for unit in (1.0, 1.0j) if is_complex else (1.0,):
+    for unit in _units(x):
         for place in np.ndindex(x._a.shape):
             ends, before = [], x._a[place].copy()
             for sign in (1, -1):
@@ -160,12 +169,12 @@ def _check_batched(outputs: Sequence[Any], inputs: Sequence[Any], moving: Sequen
 
 
 def _check_forward(func: Any, inputs: Sequence[Any], which: Sequence[int], numerical: Any, atol: float, rtol: float) -> None:
-    run = Run("gradcheck", lambda *xs: [t for t in sequence(func(*xs)) if isinstance(t, Tensor)], inputs, which, {}, False)
+    run = Run("gradcheck", lambda *xs: _tensors(func, xs), inputs, which, {}, False)
     push = run.pushing()
     for row, k, place in zip(numerical, which, range(len(which))):
         x = inputs[k]
         columns = []
-        for unit in (1.0, 1.0j) if x._a.dtype.kind == "c" else (1.0,):
+        for unit in _units(x):
             for element in range(x._a.size):
                 ts = [wrap(np.zeros_like(inputs[i]._a)) for i in which]
                 ts[place]._a.reshape(-1)[element] = unit
@@ -198,7 +207,7 @@ def gradgradcheck(
     """Whether the gradients of the gradients agree with differences; see `gradcheck`."""
     inputs = sequence(inputs)
     if grad_outputs is None:
-        outs = [t for t in sequence(func(*inputs)) if isinstance(t, Tensor) and t._rg]
+        outs = [t for t in _tensors(func, inputs) if t._rg]
         grad_outputs = [make_tensor(t.shape, dtype=t.dtype, device=t.device, low=-1, high=1, requires_grad=True) for t in outs]
     grad_outputs = sequence(grad_outputs)
     n = len(inputs)
@@ -206,7 +215,7 @@ def gradgradcheck(
     def first(*args: Any) -> tuple[Any, ...]:
         xs = args[:n]
         with enable_grad():
-            outs = [t for t in sequence(func(*xs)) if isinstance(t, Tensor) and t._rg]
+            outs = [t for t in _tensors(func, xs) if t._rg]
             moving = [x for x in xs if isinstance(x, Tensor) and x._rg]
             found = grad(outs, moving, args[n:], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)

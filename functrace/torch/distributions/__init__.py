@@ -23,7 +23,7 @@ _PARTS = {  # PyTorch has a module for each; scripts import from them
     "multivariate": "beta dirichlet lkj_cholesky lowrank_multivariate_normal multivariate_normal wishart",
     "transforms": "constraint_registry",
 }
-_INNER = ("Binary", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")
+_INNER = ("Binary", "Choosing", "Counted", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")
 for _part, _names in _PARTS.items():
     _module = _importlib.import_module(f"{__name__}.{_part}")
     for _name, _value in vars(_module).items():

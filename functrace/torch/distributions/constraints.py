@@ -73,52 +73,46 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
+def _bounded(name: str, check: Callable[[Any], Any], low: Any = None, high: Any = None, discrete: bool = False) -> Constraint:
+    """A constraint by what it calls itself and its bounds; of whole numbers nothing continuous leads to it."""
+    given = ", ".join(f"{which}_bound={bound}" for which, bound in (("lower", low), ("upper", high)) if bound is not None)
+    return Stated(f"{name}({given})", check, discrete=discrete, bounds=(None, None) if discrete else (low, high))
+
+
 def greater_than(lower_bound: Any) -> Constraint:
     """Numbers above a bound."""
-    return Stated(f"GreaterThan(lower_bound={lower_bound})", lambda x: x > lower_bound, bounds=(lower_bound, None))
+    return _bounded("GreaterThan", lambda x: x > lower_bound, lower_bound)
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
     """Numbers from a bound on."""
-    return Stated(f"GreaterThanEq(lower_bound={lower_bound})", lambda x: x >= lower_bound, bounds=(lower_bound, None))
+    return _bounded("GreaterThanEq", lambda x: x >= lower_bound, lower_bound)
 
 
 def less_than(upper_bound: Any) -> Constraint:
     """Numbers below a bound."""
-    return Stated(f"LessThan(upper_bound={upper_bound})", lambda x: x < upper_bound, bounds=(None, upper_bound))
+    return _bounded("LessThan", lambda x: x < upper_bound, None, upper_bound)
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers between two bounds, which belong to it."""
-    return Stated(
-        f"Interval(lower_bound={lower_bound}, upper_bound={upper_bound})",
-        lambda x: (x >= lower_bound) & (x <= upper_bound),
-        bounds=(lower_bound, upper_bound),
-    )
+    return _bounded("Interval", lambda x: (x >= lower_bound) & (x <= upper_bound), lower_bound, upper_bound)
 
 
 def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Numbers from a bound on, and below another."""
-    return Stated(
-        f"HalfOpenInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
-        lambda x: (x >= lower_bound) & (x < upper_bound),
-        bounds=(lower_bound, upper_bound),
-    )
+    return _bounded("HalfOpenInterval", lambda x: (x >= lower_bound) & (x < upper_bound), lower_bound, upper_bound)
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Whole numbers between two bounds."""
-    return Stated(
-        f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})",
-        lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound),
-        discrete=True,
-    )
+    inside = lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound)
+    return _bounded("IntegerInterval", inside, lower_bound, upper_bound, discrete=True)
 
 
 def greater_than_or_equal_integer(lower_bound: int) -> Constraint:
     """Whole numbers from a bound on."""
-    text = f"IntegerGreaterThan(lower_bound={lower_bound})"
-    return Stated(text, lambda x: (x % 1 == 0) & (x >= lower_bound), discrete=True)
+    return _bounded("IntegerGreaterThan", lambda x: (x % 1 == 0) & (x >= lower_bound), lower_bound, discrete=True)
 
 
 def independent(base: Constraint, n: int) -> Constraint:

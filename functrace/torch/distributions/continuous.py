@@ -92,10 +92,17 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-class Half(Distribution):
-    """The size of a number whose distribution, `base_dist`, is symmetric about 0."""
+class Half(TransformedDistribution):
+    """The size of a number of a distribution that is symmetric about 0."""
 
-    base_dist: Any
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    _whole: type[_LocScale]
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(self._whole(0, scale, validate_args=False), AbsTransform(), validate_args)
+
+    scale = property(lambda self: self.base_dist.scale)
 
     def _log_prob(self, value: Any) -> Any:
         return T["where"](value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
@@ -111,16 +118,10 @@ class Half(Distribution):
         return self.base_dist.entropy() - math.log(2)
 
 
-class HalfNormal(Half, TransformedDistribution):
+class HalfNormal(Half):
     """The size of a normal number of mean 0."""
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
-
-    scale = property(lambda self: self.base_dist.scale)
+    _whole = Normal
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     mode = property(lambda self: T["zeros_like"](self.scale))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))

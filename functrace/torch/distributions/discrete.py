@@ -11,15 +11,7 @@ from functrace.torch._dtypes import Size, finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
-from functrace.torch.distributions.distribution import (
-    Binary,
-    Distribution,
-    broadcast_all,
-    either,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from functrace.torch.distributions.distribution import Binary, Choosing, Distribution, broadcast_all, either
 from functrace.torch.nn import functional
 
 F: Any = functional
@@ -100,17 +92,23 @@ class Geometric(Binary):
         return binary_entropy(self.logits, self.probs) / self.probs
 
 
-class Binomial(Binary):
+class Counted(Binary):
+    """Of a number of two-way choices."""
+
+    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name, value = either(probs, logits)
+        count, value = broadcast_all(total_count, value)
+        self.total_count = count.type_as(value)
+        super().__init__(**{name: value}, validate_args=validate_args)
+
+
+class Binomial(Counted):
     """How many of a number of trials succeed."""
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
 
     def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name, value = either(probs, logits)
-        self.total_count, value = broadcast_all(total_count, value)
-        self.total_count = self.total_count.type_as(value)
-        self.__dict__[name] = value
-        Distribution.__init__(self, value.shape, validate_args=validate_args)
+        super().__init__(total_count, probs, logits, validate_args)
 
     has_enumerate_support = True
     support = property(lambda self: constraints.integer_interval(0, self.total_count))
@@ -162,7 +160,7 @@ class Poisson(Distribution):
         return T["xlogy"](value, rate) - rate - T["lgamma"](value + 1)
 
 
-class Categorical(Distribution):
+class Categorical(Choosing):
     """One of several choices, as its index; the last axis of the parameter runs over the choices.
 
     >>> import functrace.torch as torch
@@ -181,16 +179,6 @@ class Categorical(Distribution):
         self._num_events = value.size(-1)
         self.__dict__[name] = value / value.sum(-1, keepdim=True) if logits is None else value - value.logsumexp(-1, keepdim=True)
         super().__init__(value.shape[:-1], validate_args=validate_args)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of each choice."""
-        return logits_to_probs(self.logits)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The logarithm of each probability."""
-        return probs_to_logits(self.probs)
 
     @property
     def support(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from functrace.torch import _dtypes
 from functrace.torch._create import broadcast_tensors, empty, tensor
 from functrace.torch._dtypes import Size, finfo
+from functrace.torch._missing import own_init
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
 from functrace.torch._tensor import Tensor
@@ -44,6 +45,11 @@ class Distribution:
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith("functrace."):
+            own_init(cls)
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
@@ -230,22 +236,29 @@ def lazy_property(function: Any) -> Any:
     return functools.cached_property(enable_grad()(function))
 
 
-class Binary(Distribution):
-    """Of two-way choices; of `probs` and `logits` the one that was not given follows from the other."""
+class Choosing(Distribution):
+    """Of choices; of `probs` and `logits` the one that was not given follows from the other."""
+
+    _two_way_choices = False
+
+    @lazy_property
+    def probs(self) -> Any:
+        """The probability of each choice; of a two-way one that of 1."""
+        return logits_to_probs(self.logits, self._two_way_choices)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """The logarithm of each probability; of a two-way choice log(p / (1 - p))."""
+        return probs_to_logits(self.probs, self._two_way_choices)
+
+
+class Binary(Choosing):
+    """Of two-way choices."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    _two_way_choices = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         name, value = either(probs, logits)
         (self.__dict__[name],) = broadcast_all(value)
         super().__init__(self.__dict__[name].shape, validate_args=validate_args)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return logits_to_probs(self.logits, True)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """log(p / (1 - p))."""
-        return probs_to_logits(self.probs, True)

@@ -16,18 +16,9 @@ from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
-from functrace.torch.distributions.discrete import Categorical, OneHotCategorical, binary_entropy
-from functrace.torch.distributions.distribution import (
-    Binary,
-    Distribution,
-    broadcast_all,
-    clamp_probs,
-    either,
-    lazy_property,
-    logits_to_probs,
-)
+from functrace.torch.distributions.discrete import Categorical, Counted, OneHotCategorical, binary_entropy
+from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from functrace.torch.distributions.transforms import (
-    AbsTransform,
     AffineTransform,
     ExpTransform,
     PowerTransform,
@@ -68,16 +59,10 @@ class Gumbel(TransformedDistribution):
         return self.scale.log() + (1 + _EULER)
 
 
-class HalfCauchy(Half, TransformedDistribution):
+class HalfCauchy(Half):
     """The size of a Cauchy number around 0."""
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)
-
-    scale = property(lambda self: self.base_dist.scale)
+    _whole = Cauchy
     mean = property(lambda self: full_like(self.scale, math.inf))
     mode = property(lambda self: full_like(self.scale, 0))
     variance = property(lambda self: self.base_dist.variance)
@@ -206,7 +191,7 @@ class LogisticNormal(TransformedDistribution):
     scale = property(lambda self: self.base_dist.base_dist.scale)
 
 
-class NegativeBinomial(Binary):
+class NegativeBinomial(Counted):
     """How often something happens before it has failed to happen `total_count` times."""
 
     arg_constraints = {
@@ -215,13 +200,6 @@ class NegativeBinomial(Binary):
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
-
-    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name, value = either(probs, logits)
-        count, value = broadcast_all(total_count, value)
-        self.total_count = count.type_as(value)
-        super().__init__(**{name: value}, validate_args=validate_args)
-
     mean = property(lambda self: self.total_count * self.logits.exp())
     mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0))
     variance = property(lambda self: self.mean / (-self.logits).sigmoid())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _random
-from functrace.torch._apply import call
+from functrace.torch._apply import call, with_gradient
 from functrace.torch._border import named
 from functrace.torch._contact import chosen
 from functrace.torch._curves import bounded, in_blocks, logistic
@@ -29,6 +29,23 @@ _C = math.sqrt(2 / math.pi)
 def softplus_of(x: Any) -> Any:
     """log(1 + exp(x)), without overflow."""
     return bounded(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _is_line(x: Any, beta: float, threshold: float) -> bool:
+    """Whether `softplus` is beyond the threshold, to the bit, what it is said to be there, so that nothing need be chosen."""
+    return bool(x.dtype == np.float32 and beta == 1 and threshold >= 18)
+
+
+def _softplus(x: Any, beta: float, threshold: float) -> Any:
+    if _is_line(x, beta, threshold):
+        return softplus_of(x)
+    return chosen(x * beta > threshold, x, softplus_of(x * beta) / beta)
+
+
+def _unsoftplus(g: Any, _r: Any, x: Any, beta: float, threshold: float) -> Any:
+    if _is_line(x, beta, threshold):
+        return g * logistic(x)
+    return chosen(x * beta > threshold, g, g * logistic(x * beta))
 
 
 def _erf(x: Any) -> Any:
@@ -60,6 +77,21 @@ def _made(fun: Any, input: Any, *params: Any) -> Any:
     """What takes longest in an activation, once for the result and its gradient; of traced values each makes its own."""
     a = getattr(input, "_a", None)
     return fun(a, *params) if type(a) is np.ndarray and a.dtype.kind == "f" else None
+
+
+def _bell(x: Any) -> Any:
+    """The derivative of the logistic function."""
+    s = logistic(x)
+    return s * (1 - s)
+
+
+def _gelu_bend(x: Any, approximate: str) -> Any:
+    square = x * x
+    if approximate != "tanh":
+        return np.exp(-0.5 * square) * (2 - square) / math.sqrt(2 * math.pi)
+    t = np.tanh(_C * (x + 0.044715 * x * square))
+    slope = _C * (1 + 3 * 0.044715 * square)
+    return (1 - t * t) * (slope + x * (3 * 0.044715 * _C * x - t * slope * slope))
 
 
 def _elu(x: Any, alpha: float, scale: float, input_scale: float) -> Any:
@@ -94,12 +126,7 @@ def _unclipped(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
 
 
 _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array function, rule, node of the rule)
-    "softplus": (
-        "Softplus",
-        lambda x, beta, threshold: chosen(x * beta > threshold, x, softplus_of(x * beta) / beta),
-        lambda g, _r, x, beta, threshold: chosen(x * beta > threshold, g, g * logistic(x * beta)),
-        "SoftplusBackward",
-    ),
+    "softplus": ("Softplus", _softplus, _unsoftplus, "SoftplusBackward"),
     "gelu": ("Gelu", _gelu, _ungelu, "GeluBackward"),
     "elu": ("Elu", _elu, _unelu, "EluBackward"),
     "celu": ("Celu", _elu, _unelu, "EluBackward"),
@@ -145,6 +172,25 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     ),
 }
 _ROWS: dict[str, Op] = {name: Op(node, in_blocks(fun), [in_blocks(rule)], second) for name, (node, fun, rule, second) in _OPS.items()}
+_SLOPES: dict[str, Any] = {  # of the factors in the rules; None: zero
+    "softplus": lambda x, beta, threshold: (
+        _bell(x) if _is_line(x, beta, threshold) else chosen(~(x * beta > threshold), _bell(x * beta) * beta)
+    ),
+    "gelu": lambda x, approximate, _made: _gelu_bend(x, approximate),
+    **dict.fromkeys(("elu", "celu"), lambda x, alpha, scale, c: chosen(~(x > 0), _unelu(c, None, x, alpha, scale, c))),
+    "logsigmoid": lambda x: -_bell(x),
+    **dict.fromkeys(("leaky_relu", "hardtanh", "hardsigmoid", "threshold", "hardshrink", "softshrink")),
+}
+for _name, _slope in _SLOPES.items():
+    with_gradient(_ROWS[_name], _slope)
+
+
+def _silu_again(g: Any, _r: Any, x: Any, _made: Any) -> Any:
+    s = FUNCTIONS["sigmoid"](x)
+    return g * s * (1 + x * (1 - s))
+
+
+_ROWS["silu"].again = [_silu_again]  # in steps, as PyTorch does it
 _WRITTEN = {  # the rows of in-place forms
     **_ROWS,
     **{

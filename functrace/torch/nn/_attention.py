@@ -14,28 +14,22 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._checks import of_one_dtype
-from functrace.torch._contact import HALF, buffer, product
+from functrace.torch._contact import HALF, dot_of, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._dtypes import warn
 from functrace.torch._index import cat
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, pull_node
-from functrace.torch._reduce import added, top_of
-from functrace.torch._shape import T
+from functrace.torch._reduce import added, summed, top_of
+from functrace.torch._select import multiplied, turned
+from functrace.torch._shape import VIEW
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
 from functrace.torch.nn._padding import pad
 
 
-def dot(x: Any, y: Any) -> Any:
-    """`x @ y` of two matrices: where one is a column or a row, several times as fast as `matmul`."""
-    if type(x) is np.ndarray and type(y) is np.ndarray and x.dtype is y.dtype:
-        return np.dot(x, y, buffer((x.shape[0], y.shape[1]), x.dtype))
-    return product(x, y)
-
-
 def _affine(b: Any, x: Any, w: Any) -> Any:
-    y = dot(x, w)
+    y = dot_of(x, w)
     if type(y) is np.ndarray and type(b) is np.ndarray:
         y += b
         return y
@@ -47,19 +41,23 @@ _LINEAR = Op(  # `addmm`, whose gradient of the transposed weight lies in memory
     _affine,
     [
         lambda g, _r, _b, _x, _w: np.add.reduce(g, 0) if type(g) is np.ndarray and g.dtype is not HALF else g,
-        lambda g, _r, _b, _x, w: dot(g, w.T),
-        lambda g, _r, _b, x, _w: dot(g.T, x).T,
+        lambda g, _r, _b, _x, w: dot_of(g, w.T),
+        lambda g, _r, _b, x, _w: dot_of(g.T, x).T,
     ],
     ("Mul", "Mm", "Mm"),
     frees=True,
-    algebra=True,
 )
+_LINEAR.again = [
+    lambda g, _r, _b, _x, _w: call(VIEW, (summed(g, (0,), True),), (g._a.shape[1:],)),
+    lambda g, _r, _b, _x, w: multiplied(g, turned(w)),
+    lambda g, _r, _b, x, _w: turned(multiplied(turned(g), x)),
+]
 
 
 def _addmm(bias: Any, x: Any, weight: Any) -> Any:
     a, w, b = x._a, weight._a, bias._a
     if a.dtype == w.dtype == b.dtype and len(w.shape) == 2 and a.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
-        return call(_LINEAR, (bias, x, call(T, (weight,), ((1, 0),))))
+        return call(_LINEAR, (bias, x, turned(weight)))
     return bias.addmm(x, weight.t())
 
 

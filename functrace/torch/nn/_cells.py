@@ -18,13 +18,12 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import buffer, vjp
+from functrace.torch._contact import buffer, dot_of, vjp
 from functrace.torch._curves import logistic
 from functrace.torch._engine import Same, next_number, node_class
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, _of, pull_node
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._attention import dot
 
 Arrays = Sequence[Any]
 
@@ -337,7 +336,7 @@ def _swept(whole: Any, arrays: Arrays, spans: list[slice], which: Sequence[int],
     x, w, u, b, d, p, *start = arrays
     rows = x.reshape(-1, x.shape[-1])
     with np.errstate(all="ignore"):  # PyTorch says nothing where numbers run over
-        a = dot(rows, w.T)
+        a = dot_of(rows, w.T)
         if b is not None:
             a += b
         y, last, before, back = steps(a, u, d, p, start, spans)
@@ -352,9 +351,9 @@ def _swept(whole: Any, arrays: Arrays, spans: list[slice], which: Sequence[int],
             da, db, dp = back(cts[0].reshape(y.shape), *carried)
             ones = np.ones(len(da), da.dtype)
             gradients: list[Callable[[], Any]] = [
-                lambda: dot(da, w).reshape(x.shape),
-                lambda: dot(da.T, rows),
-                lambda: dot(db.T, _joined(before, spans)),
+                lambda: dot_of(da, w).reshape(x.shape),
+                lambda: dot_of(da.T, rows),
+                lambda: dot_of(db.T, _joined(before, spans)),
                 lambda: np.dot(ones, da),  # which rounds less than `sum`, and is faster
                 lambda: np.dot(ones, db),
                 lambda: dp,

@@ -9,11 +9,13 @@ import numpy as np
 
 from functrace.torch._along import counted, key_along, taken
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, chosen, in_floats, index_set, read, value
+from functrace.torch._contact import Tracer, chosen, in_floats, index_add, read, value
 from functrace.torch._curves import bounded, in_blocks, logistic
 from functrace.torch._dtypes import warn
 from functrace.torch._nodes import Like, Op
+from functrace.torch._ops import FUNCTIONS
 from functrace.torch._shape import alike
+from functrace.torch._tensor import wrap
 from functrace.torch._views import mismatch
 from functrace.torch.nn._activations import log_softmax, softplus_of
 
@@ -85,7 +87,15 @@ def _unbce_logits_target(x: Any, _y: Any, pos_weight: Any) -> Any:
     return -x if pos_weight is None else -x + (pos_weight - 1) * softplus_of(-x)
 
 
+def _bce_logits_again(g: Any, _r: Any, x: Any, y: Any, reduction: str, weight: Any, pos_weight: Any) -> Any:
+    s, positive = FUNCTIONS["sigmoid"](x), None if pos_weight is None else wrap(pos_weight.copy()) * y
+    d = s - y if positive is None else (positive + 1 - y) * s - positive
+    d = (d if weight is None else d * wrap(weight.copy())) * g
+    return call(_DIV_BY_COUNT, (d,), (d._a.size,)) if reduction == "mean" else d
+
+
 _BCE_LOGITS = pair_loss("BinaryCrossEntropyWithLogits", _bce_logits, _unbce_logits, _unbce_logits_target, "DivBackward1")
+_BCE_LOGITS.again = [_bce_logits_again, None]  # in steps, as PyTorch does it
 
 
 def binary_cross_entropy_with_logits(
@@ -160,6 +170,20 @@ def _unhuber(d: Any, delta: float) -> Any:
 
 
 _MSE = _apart("MseLoss", lambda d: d * d, lambda d: 2 * d)
+_MSE_SLOPE: Any = _MSE.rules[0]  # type: ignore[index]
+_MSE_BACK = Op(
+    _MSE.second[0],
+    lambda g, x, y, reduction: _MSE_SLOPE(g, None, x, y, reduction),
+    [
+        lambda h, _r, _g, x, y, reduction: _MSE_SLOPE(h, None, x, y, reduction),
+        lambda h, _r, g, _x, _y, reduction: h * (2 * g / (h.size if reduction == "mean" else 1)),
+        lambda h, _r, g, _x, _y, reduction: h * (-2 * g / (h.size if reduction == "mean" else 1)),
+    ],
+)
+_MSE.again = [
+    lambda g, _r, x, y, reduction: call(_MSE_BACK, (g, x, y), (reduction,)),
+    lambda g, _r, x, y, reduction: call(_MSE_BACK, (g, y, x), (reduction,)),
+]
 _SMOOTH = _apart("SmoothL1Loss", _smooth, lambda d, beta: _unhuber(d, beta) / beta if beta else np.sign(d))
 _HUBER = _apart("HuberLoss", _huber, _unhuber)
 
@@ -240,7 +264,7 @@ def placed(g: Any, index: Any, k: int, n: int) -> Any:
     out: Any = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
     index, g = np.expand_dims(index, k), np.expand_dims(g, k)
     if isinstance(g, Tracer) or isinstance(index, Tracer):
-        return index_set(out, g, key_along(index, k))
+        return index_add(out, g, key_along(index, k))  # the places differ, but to see that takes time
     out.reshape(-1)[counted(out.shape, index, k)] = g
     return out
 

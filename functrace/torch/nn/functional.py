@@ -12,8 +12,9 @@ from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._border import trimmed
 from functrace.torch._checks import c_name
+from functrace.torch._index_checks import guarded
 from functrace.torch._layout import as_image, in_order
-from functrace.torch._limits import LIMITS, limited
+from functrace.torch._limits import LIMITS
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
@@ -167,7 +168,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 native_channel_shuffle = channel_shuffle
 
 
-globals().update({name: limited("nn." + name, f) for name, f in list(globals().items()) if "nn." + name in LIMITS})
+globals().update({name: guarded("nn." + name, f) for name, f in list(globals().items()) if "nn." + name in LIMITS})
 globals().update(trimmed(globals()))
 for _name in ("relu", "elu", "celu", "selu", "leaky_relu", "threshold", "hardtanh", "rrelu"):
     globals()[_name + "_"] = functools.partial(globals()[_name], inplace=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from types import FunctionType
 from typing import Any
 
+from functrace.torch._missing import own_init
 from functrace.torch._tensor import Tensor
 from functrace.torch.nn import functional
 from functrace.torch.nn._losses import checked
@@ -22,11 +22,8 @@ TABLE: dict[str, type[Module]] = {}
 
 def titled(name: str, where: str, base: type[Module], attributes: dict[str, Any]) -> None:
     """Enter a class in the table under PyTorch's name and module, which Python's complaints about arguments shall have too."""
-    init: Any = base.__init__
-    mine = FunctionType(init.__code__, init.__globals__, "__init__", init.__defaults__, init.__closure__)
-    mine.__kwdefaults__, mine.__annotations__, mine.__qualname__ = init.__kwdefaults__, init.__annotations__, name + ".__init__"
-    attributes = {"__init__": mine, **attributes}
     TABLE[name] = type(name, (base,), {"__module__": f"torch.nn.modules.{where}", **attributes})
+    own_init(TABLE[name])
 
 
 class _Function(Module):

@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._dtypes import warn
+from functrace.torch._missing import own_init
 from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional, init
 from functrace.torch.nn.containers import ModuleList
@@ -133,6 +134,11 @@ class _Layer(Module):
         if isinstance(activation, str) and activation not in ("relu", "gelu"):
             raise RuntimeError(f"activation should be relu/gelu, not {activation}")
         self.activation = getattr(F, activation) if isinstance(activation, str) else activation
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == __name__:
+            own_init(cls)
 
     def _through_part(self, x: Any, k: int, part: Callable[[Any], Any]) -> Any:
         norm, dropout = self._modules[f"norm{k}"], self._modules[f"dropout{k}"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from functrace.torch._create import ones_like, zeros_like
 from functrace.torch._draws import rand, rand_like
+from functrace.torch._missing import own_init
 from functrace.torch._reduce import norm
 from functrace.torch.nn.utils import parameters_to_vector
 
@@ -327,3 +328,4 @@ def is_pruned(module: Any) -> bool:
 
 for _class in (PruningContainer, Identity, RandomUnstructured, L1Unstructured, RandomStructured, LnStructured, CustomFromMask):
     _class.__module__ = "torch.nn.utils.prune"
+    own_init(_class)
