@@ -314,8 +314,10 @@ X, Y = np.random.default_rng(7).normal(size=(2, 8))
     ],
 )
 def test_tests_refuse_the_keywords_that_they_do_not_honour(stats, test, keyword):
+    """As SciPy itself refuses those that it has not yet."""
+    (name,) = keyword
     assert np.isfinite(ft.grad(lambda x: test(stats, x)[0])(X)).all()
-    with pytest.raises(ft.errors.UnsupportedError, match=f"the keyword {next(iter(keyword))}="):
+    with pytest.raises((ft.errors.UnsupportedError, TypeError), match=f"the keyword {name}=|unexpected keyword argument '{name}'"):
         ft.grad(lambda x: np.sum(test(stats, x, **keyword)[0]))(X)
 
 
