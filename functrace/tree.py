@@ -273,10 +273,7 @@ def _beside(kinds: Sequence[Any]) -> tuple[list[Any], dict[int, Any], list[Any],
 @lru_cache(maxsize=256)
 def _of_call(*kinds: Any) -> TreeDef:
     """The structure of a call with arguments of these kinds, by position."""
-    nodes, orders, _, count = _beside(kinds)
-    nodes.append((tuple, len(kinds), None))
-    orders[len(nodes)] = []
-    return TreeDef((*nodes, (dict, 0, ((), None)), (tuple, 2, None)), count, orders)
+    return _of_kind((tuple, ((tuple, kinds), (dict, 0))))
 
 
 def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:

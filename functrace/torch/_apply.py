@@ -159,16 +159,32 @@ def with_transpose(op: Op) -> Op:
     return op
 
 
+def gradient_row(op: Op, *rules: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the gradient of a row of one argument a row too, with these rules: of `g` and of `a`, the result or the argument, of which it
+    looks into one. It is returned as an operation of tensors, whose `op` it is.
+    """
+    (rule,), ((by_result, _),) = op.rules, op.looks  # type: ignore[misc]
+
+    def fun(g: Any, a: Any, *params: Any) -> Any:
+        return rule(g, a, None, *params) if by_result else rule(g, None, a, *params)  # type: ignore[misc]
+
+    back = Op(op.second[0], fun, rules)
+    quick = binary(op.name, back)
+
+    def apply(g: Any, a: Any, *params: Any) -> Any:
+        return call(back, (g, a), params) if params else quick(g, a)
+
+    op.again = [lambda g, r, x, *params: apply(g, r if by_result else x, *params)]
+    apply.op = back  # type: ignore[attr-defined]
+    return apply
+
+
 def with_gradient(op: Op, slope: Callable[..., Any] | None = None, algebra: bool = False) -> None:
     """Make the gradient of an elementwise row of one argument a row too.
 
     It is `g` times a factor that depends on the result or the argument, `a`; `slope(a, *params)` is the factor's own, None where that is 0.
     With `algebra` the slope is made of operators, and is that of tensors too.
     """
-    (rule,), ((by_result, _),) = op.rules, op.looks  # type: ignore[misc]
-
-    def fun(g: Any, a: Any, *params: Any) -> Any:
-        return rule(g, a, None, *params) if by_result else rule(g, None, a, *params)  # type: ignore[misc]
 
     def bent(h: Any, _r: Any, g: Any, a: Any, *params: Any) -> Any:
         return h * g * slope(a, *params)  # type: ignore[misc]
@@ -176,15 +192,8 @@ def with_gradient(op: Op, slope: Callable[..., Any] | None = None, algebra: bool
     def flat(h: Any, _r: Any, _g: Any, _a: Any, *_params: Any) -> Any:
         return np.zeros(h.shape, h.dtype)
 
-    back = Op(op.second[0], fun, [lambda h, _r, _g, a, *params: fun(h, a, *params), bent if slope else flat])
-
-    quick = binary(op.name, back)
-
-    def apply(g: Any, a: Any, *params: Any) -> Any:
-        return call(back, (g, a), params) if params else quick(g, a)
-
-    op.again = [lambda g, r, x, *params: apply(g, r if by_result else x, *params)]
-    back.again = [
+    apply: Any = gradient_row(op, lambda h, _r, _g, a, *params: apply.op.fun(h, a, *params), bent if slope else flat)
+    apply.op.again = [
         lambda h, _r, _g, a, *params: apply(h, a, *params),
         (bent if algebra else None) if slope else lambda h, _r, _g, _a, *_params: wrap(np.zeros_like(h._a)),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._along import put_in_order, taken, unpick
-from functrace.torch._apply import call, with_transpose
+from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._dtypes import warn
 from functrace.torch._layout import in_order
@@ -373,22 +373,15 @@ _SOFTMAX = Op("Softmax", _softmax, [_unsoftmax], "SoftmaxBackwardDataBackward0",
 _LOG_SOFTMAX = Op("LogSoftmax", _log_softmax, [_unlog_softmax], "LogSoftmaxBackwardDataBackward0", lies=in_order)
 
 
-def _with_gradient(op: Op, *rules: Callable[..., Any]) -> None:
-    """Make the gradient of a softmax, a function of `g` and the result, a row too."""
-    pull: Any = op.rules[0]  # type: ignore[index]
-    back = Op(op.second[0], lambda g, r, k: pull(g, r, None, k), [in_floats(rule, 3) for rule in rules])
-    op.again = [lambda g, r, _x, k: call(back, (g, r), (k,))]
-
-
-_with_gradient(
+gradient_row(
     _SOFTMAX,
     lambda h, _r, _g, r, k: _unsoftmax(h, r, None, k),
-    lambda h, _r, g, r, k: h * (g - np.sum(g * r, axis=k, keepdims=True)) - g * np.sum(h * r, axis=k, keepdims=True),
+    in_floats(lambda h, _r, g, r, k: h * (g - np.sum(g * r, axis=k, keepdims=True)) - g * np.sum(h * r, axis=k, keepdims=True), 3),
 )
-_with_gradient(
+gradient_row(
     _LOG_SOFTMAX,
-    lambda h, _r, _g, r, k: h - np.sum(h * np.exp(r), axis=k, keepdims=True),
-    lambda h, _r, g, r, k: -h * np.exp(r) * np.sum(g, axis=k, keepdims=True),
+    in_floats(lambda h, _r, _g, r, k: h - np.sum(h * np.exp(r), axis=k, keepdims=True), 3),
+    in_floats(lambda h, _r, g, r, k: -h * np.exp(r) * np.sum(g, axis=k, keepdims=True), 3),
 )
 
 

@@ -24,7 +24,6 @@ def _one(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 def _many(fun: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
     def function(input: Any, s: Any = None, dim: Any = default, norm: Any = None) -> Any:
-        s, dim = ((k,) if isinstance(k, int) else k for k in (s, dim))
         axes = range(input.ndim - len(s) if s is not None else 0, input.ndim) if dim is None else dim
         return fun(input, s if s is None else tuple(s), axes=tuple(axes), norm=norm)
 
@@ -72,7 +71,7 @@ def _of_some(name: str, kind: str, default: Any = None) -> Callable[..., Any]:
             if kind not in ("", "i"):
                 raise RuntimeError(f"{kind}fftn must transform at least one axis")
             return input + 0j
-        return whole(input, s, dim, *args, **named)
+        return whole(input, sizes, dims, *args, **named)
 
     function.__name__ = function.__qualname__ = name
     return function

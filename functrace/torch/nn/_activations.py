@@ -111,7 +111,10 @@ def _leaky(x: Any, a: float) -> Any:
 
 
 def _unsilu(g: Any, _r: Any, x: Any, made: Any) -> Any:
-    s = _sigmoid(x, made)
+    return _silu_pull(g, x, _sigmoid(x, made))
+
+
+def _silu_pull(g: Any, x: Any, s: Any) -> Any:
     return g * s * (1 + x * (1 - s))
 
 
@@ -185,12 +188,7 @@ for _name, _slope in _SLOPES.items():
     with_gradient(_ROWS[_name], _slope)
 
 
-def _silu_again(g: Any, _r: Any, x: Any, _made: Any) -> Any:
-    s = FUNCTIONS["sigmoid"](x)
-    return g * s * (1 + x * (1 - s))
-
-
-_ROWS["silu"].again = [_silu_again]  # in steps, as PyTorch does it
+_ROWS["silu"].again = [lambda g, _r, x, _made: _silu_pull(g, x, FUNCTIONS["sigmoid"](x))]  # in steps, as PyTorch does it
 _WRITTEN = {  # the rows of in-place forms
     **_ROWS,
     **{
