@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from numbers import Rational
 from typing import Any, NoReturn
 
@@ -26,7 +27,7 @@ class Lock:
     __slots__ = ("array", "digest")
 
     def __init__(self, array: Any) -> None:
-        self.digest = sampled(array)
+        self.digest = samples(array)()
         with _guard:
             _locks[id(array)] = _locks.get(id(array), 0) + 1
             self.array = array  # counted from here on: an interrupt may come at any call before
@@ -34,7 +35,7 @@ class Lock:
 
     def check(self) -> None:
         """Raise if the array was changed."""
-        if sampled(self.array) != self.digest:
+        if samples(self.array)() != self.digest:
             raise errors.MutatedError(
                 f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative "
                 f"would be of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
@@ -55,9 +56,12 @@ def locked(x: Any) -> bool:
     return id(x) in _locks
 
 
-def sampled(x: Any) -> bytes:
-    """Some elements, which tell whether an array was changed."""
-    return x.flat[:: max(1, x.size // _SAMPLES)].tobytes()  # type: ignore[no-any-return]
+def samples(x: Any) -> Callable[[], bytes]:
+    """What reads some elements, which tell whether an array was changed."""
+    step = max(1, x.size // _SAMPLES)
+    if x.flags.c_contiguous:
+        return x.reshape(-1)[::step].tobytes  # type: ignore[no-any-return]
+    return lambda: x.flat[::step].tobytes()
 
 
 def writeable(x: Any) -> bool:

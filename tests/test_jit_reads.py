@@ -776,6 +776,20 @@ def test_a_global_with_the_name_of_an_attribute_is_not_looked_at():
     assert jitted.cache_info()["recorded"] == 1
 
 
+def test_an_attribute_with_the_name_of_a_global_is_not_looked_at(tmp_path, monkeypatch):
+    (tmp_path / "a_model.py").write_text("def loss(x):\n    return x * 2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    a_model = importlib.import_module("a_model")
+    jitted = ft.jit(lambda x: a_model.loss(x) * FOUND)
+    for k in range(3):
+        a_model.FOUND = float(k)
+        assert np.array_equal(jitted(X), X * 4)
+    assert jitted.cache_info()["recorded"] == 1
+    monkeypatch.setattr(a_model, "loss", lambda x: x * 3.0)
+    assert np.array_equal(jitted(X), X * 6)
+    del sys.modules["a_model"]
+
+
 @pytest.mark.parametrize("text", [np.str_, str])
 def test_a_text_is_a_text_in_a_jitted_function(text):
     f = ft.jit(lambda x, how: x * 2 if isinstance(how, str) and how == "double" else x)

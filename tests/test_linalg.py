@@ -192,6 +192,19 @@ def test_det_at_singular_matrices_to_third_order():
         check_grads(np.linalg.det, a, order=3)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("scale", np.array([1e-200, 1e-160, 1e-100, 1.0, 1e100, 1e160, 1e200]))
+def test_the_slope_of_det_is_the_cofactors_whatever_the_scale(n, scale):
+    x = np.stack([np.eye(n), np.eye(n) + 0.1])  # where all but the scale is harmless
+    with np.errstate(all="ignore"):
+        want = ft.grad(lambda x: np.sum(np.linalg.det(x)))(x) * scale ** (n - 1)
+        got = ft.grad(lambda x: np.sum(np.linalg.det(x)))(x * scale)
+        jitted = ft.jit(ft.grad(lambda x: np.sum(np.linalg.det(x))))(x * scale)
+    if np.isfinite(want).all():
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14 * scale ** (n - 1))
+        np.testing.assert_array_equal(jitted, got)
+
+
 def test_det_at_a_large_singular_matrix():
     u, v = np.linalg.qr(RNG.normal(size=(30, 30)))[0], np.linalg.qr(RNG.normal(size=(30, 30)))[0]
     s = np.append(np.linspace(0.5, 1.5, 29), 0.0)

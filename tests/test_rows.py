@@ -9,6 +9,7 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace import pool
 from functrace.ops import rows
+from functrace.ops.index import add_in
 
 SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (50_000, 15), (9000, 2), (200_000, 2)]
 COMPARED = [(4000, 16), (20_000, 25), (300, 10), (3000, 33), (20_000, 64)]
@@ -84,3 +85,35 @@ def test_compiled_sums(shape):
     for _ in range(2):
         for a, b in zip(g(x), f(x)):
             np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", "fdFDe")
+@pytest.mark.parametrize("shape", [(7, 300), (300, 7), (5, 90, 3), (90, 1, 5), (1, 400), (400, 1)])
+def test_running_sums_are_numpys_to_the_last_bit_however_the_array_lies(shape, dtype):
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    for axis in range(x.ndim):
+        for y in (x, np.asfortranarray(x), np.flip(x, axis), np.flip(x), x.astype(x.dtype.newbyteorder())):
+            out, pullback = ft.vjp(lambda y, axis=axis: np.cumsum(y, axis), y)
+            np.testing.assert_array_equal(out, np.cumsum(y, axis))
+            np.testing.assert_array_equal(pullback(out)[0], np.flip(np.cumsum(np.flip(out, axis), axis), axis))
+            assert out.dtype == np.cumsum(y, axis).dtype
+
+
+@pytest.mark.parametrize("x", [np.full((3, 2), 6e4, np.float16), np.full((2, 3), 1e308).T, np.array([[1e308, 1e308, -1e308]])])
+def test_a_gradient_whose_sum_overflows_is_given_without_a_warning(x):
+    for f in (ft.grad, lambda f: ft.jit(ft.grad(f))):
+        np.testing.assert_array_equal(f(lambda v: np.sum(v * x))(np.zeros_like(x)), x)
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_parts_are_added_alike_to_arrays_in_either_order(order):
+    rng = np.random.default_rng(0)
+    x, g = np.asarray(rng.normal(size=(40, 6)), order=order), rng.normal(size=(500, 6))
+    i, j = rng.integers(-40, 40, 500), rng.integers(-6, 6, 500)
+    for index, part in ((i, g), (i % 40, g), ((i, j), g[:, 0]), ((i % 40, j % 6), g[:, 0]), ((slice(None), j), g[:40, :1])):
+        want, got = x.copy(order), x.copy(order)
+        np.add.at(want, index, part)
+        add_in(got, part, index)
+        np.testing.assert_array_equal(got, want)
+    with pytest.raises(IndexError):
+        add_in(x, g, np.full(500, 40))

@@ -7,6 +7,7 @@ import scipy.stats as theirs
 
 import functrace as ft
 from functrace import errors
+from functrace.scipy import special
 from functrace.testing import check_grads, numerical_jvp
 
 # Special parameters, where a rule could take a branch that is right to first order only
@@ -209,3 +210,23 @@ def test_a_spread_or_a_slope_of_zero_in_an_image_has_the_derivative_zero():
     slope = ft.grad(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0, mode="mirror").sum())
     assert np.array_equal(slope(np.ones((3, 4))), np.zeros((3, 4)))
     assert np.isfinite(slope(image)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logsumexp_of_a_traced_array_is_scipys_to_the_last_bit(dtype):
+    rows = [
+        [0.5, -1.0, 0.25],
+        [2.0, 2.0, 1.0],
+        [3.0, 3.0, 3.0],
+        [np.inf, 1.0, -np.inf],
+        [-np.inf] * 3,
+        [np.nan, 4.0, 4.0],
+        [1e-20, 0.0, -1e-20],
+    ]
+    for x in (np.array(rows, dtype), np.array(rows[:1], dtype), np.array(rows[:3], dtype), np.array(rows[5:], dtype)):
+        for axis in (0, 1, None):
+            with np.errstate(all="ignore"):
+                (out,), _ = ft.vjp(lambda x, axis=axis: [special.logsumexp(x, axis=axis)], x)
+                want = sp.logsumexp(x, axis=axis)
+            np.testing.assert_array_equal(out, want)
+            assert out.dtype == np.asarray(want).dtype

@@ -63,7 +63,7 @@ def test_places_are_counted_through_an_array_as_an_index_names_them(k, dtype):
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize("widths", [(2, 1), (1, 0, 2, 3), (-1, 2, 1, -2), (0, 0, 0, 2)])
 def test_borders_are_those_of_an_index_and_go_back_to_where_they_came_from(mode, widths):
-    x = torch.arange(60.0).reshape(3, 4, 5).requires_grad_()
+    x = torch.arange(60.0, dtype=torch.float64).reshape(3, 4, 5).requires_grad_()
     key = []
     for n, lo, hi in zip(x.shape[::-1], widths[::2], widths[1::2]):
         k = np.arange(-lo, n + hi)
@@ -75,7 +75,7 @@ def test_borders_are_those_of_an_index_and_go_back_to_where_they_came_from(mode,
     out = torch.nn.functional.pad(x, widths, mode)
     want = x[(..., *(torch.from_numpy(i).reshape(-1, *(1,) * (len(key) - 1 - j)) for j, i in enumerate(key)))]
     assert torch.equal(out, want)
-    weights = torch.randn(out.shape).requires_grad_()
+    weights = torch.randn(out.shape, dtype=torch.float64).requires_grad_()
     (found,) = torch.autograd.grad(out, x, weights, create_graph=True)
     assert torch.allclose(found, torch.autograd.grad(want, x, weights)[0])
     (back,) = torch.autograd.grad(found, weights, x.detach())

@@ -30,7 +30,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
-from functrace.locks import COPY, Lock, locked, sampled, writeable
+from functrace.locks import COPY, Lock, locked, samples, writeable
 from functrace.references import IN_LIST, IN_LOCAL
 from functrace.transforms.tracing import ProgramTracer
 
@@ -46,6 +46,8 @@ _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))
 
 
 _ABSENT = object()  # what a name stands for that has no value
+_ERRORS = (LookupError, ValueError, AttributeError)  # of a name that has none
+_cell, _code = attrgetter("cell_contents"), attrgetter("__code__")
 
 
 def _elements(x: Any) -> list[Any]:
@@ -64,6 +66,9 @@ def _keys(x: Any) -> tuple[Any, ...]:
     return tuple(kind.keys(x) if kind else x)  # a subclass may iterate over something else
 
 
+_COPIES = (tuple, _keys, len)  # what gives another object each time
+
+
 class Binding:
     """One name, and what it stood for."""
 
@@ -77,7 +82,7 @@ class Binding:
         """What it stands for."""
         try:
             return self.get(self.key)
-        except (LookupError, ValueError, AttributeError):
+        except _ERRORS:
             return _ABSENT
 
     def changed(self) -> bool:
@@ -85,7 +90,7 @@ class Binding:
         now = self.now()
         if self.get is _elements:  # a copy
             return len(now) != len(self.was) or not all(map(_unchanged, now, self.was))
-        return now != self.was if self.get is _keys else not _unchanged(now, self.was)
+        return now != self.was if self.get in _COPIES else not _unchanged(now, self.was)
 
     def is_that(self, other: Binding) -> bool:
         """Whether both are one name in one place, by whatever way it was found."""
@@ -113,11 +118,12 @@ _ANY = _BY_TEXT.union(  # what may read any attribute of an object
     "__getattribute__ getattr_static methodcaller match dir copy deepcopy replace asdict astuple evolve getmembers dump dumps format "
     "format_map".split()
 )
+_TELLING = _ANY.union(("type", "environ", "getenv", "errstate"))  # globals that matter wherever they come from
 
 
 @lru_cache(1024)
 def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
-    """The globals, the attributes, and the modules that a function and those defined in it may read."""
+    """The globals, the attributes, and the modules that a function, and those defined in it, may read; of `_TELLING` both at once."""
     outer, inner, modules, texts = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
     todo: list[Any] = [code]
     while todo:
@@ -130,20 +136,18 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
                     modules[i.argval] = None
                 elif i.opname == "MATCH_CLASS":
                     inner["match"] = None
-            inner.update(dict.fromkeys(c.co_names))
+                elif i.opcode in dis.hasname:
+                    inner[i.argval] = None
             todo += c.co_consts
         elif isinstance(c, (tuple, frozenset)):
             todo += c
         elif isinstance(c, str):
             texts.update(dict.fromkeys(re.findall(r"[^\W\d]\w*", c)))
+    inner.update(dict.fromkeys(_TELLING.intersection((*outer, *modules))))
     if not _BY_TEXT.isdisjoint(inner):
         for names in (outer, inner, modules):
             names.update(texts)
     return list(outer), list(inner), list(modules)
-
-
-def _cell(cell: types.CellType) -> Any:
-    return cell.cell_contents
 
 
 def _call(x: Any) -> Any:
@@ -255,7 +259,7 @@ class Bindings:
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
         if errors.is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
-            self._bind(f"the code of {name}", attrgetter("__code__"), f)
+            self._bind(f"the code of {name}", _code, f)
             if vars(f):
                 self.spaces[id(f)] = name, f, set()
             outer, inner, modules = _names_of(f.__code__)
@@ -296,7 +300,8 @@ class Bindings:
         self._space(type(x))
         base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
         if base is not None:
-            self._bind(f"len({name})" if base is list else f"the keys of {name}", len if base is list else _keys, x)
+            what = "len" if base is list else "the keys of"
+            self._bind(f"{what}({name})", len if base is list else tuple if type(x) is dict else _keys, x)
             get = base.__getitem__.__get__(x)  # not that of a subclass
             found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _SIMPLE)]
             found += [
@@ -330,7 +335,7 @@ class Bindings:
         for b in self.bindings:
             try:
                 now = b.get(b.key)
-            except (LookupError, ValueError, AttributeError):
+            except _ERRORS:
                 now = _ABSENT
             if now is not b.was and b.changed():
                 return b.name
@@ -373,24 +378,24 @@ def _root(x: np.ndarray[Any, Any]) -> Any:
 
 
 class Watched:
-    """An array that others could write to, and its name. A large one that the program itself reads is locked, or what it is a view of."""
+    """An array that others could write to, and its name. A large one that the program itself reads is locked, or what it is a view of.
 
-    __slots__ = ("array", "digest", "lock", "name")
+    Of one with more than `COPY` bytes 64 elements are compared.
+    """
+
+    __slots__ = ("array", "dtype", "lock", "name", "read", "shape", "was")
 
     def __init__(self, name: str, x: np.ndarray[Any, Any], lock: bool) -> None:
         self.name, self.array, root = name, x, _root(x)
         lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or locked(root))
         self.lock = Lock(root) if lock else None
-        self.digest = digest(x)
+        self.shape, self.dtype, self.read = x.shape, x.dtype, x.tobytes if x.nbytes <= COPY else samples(x)
+        self.was = self.read()
 
     def changed(self) -> bool:
-        """Whether its elements are not what they were."""
-        return digest(self.array) != self.digest
-
-
-def digest(x: Any) -> tuple[Any, ...]:
-    """The shape, dtype and elements of an array that is not locked, 64 elements of a larger one."""
-    return x.shape, x.dtype, x.tobytes() if x.nbytes <= COPY else sampled(x)
+        """Whether its elements, or how they are read, are not what they were."""
+        x = self.array
+        return x.shape != self.shape or x.dtype is not self.dtype and x.dtype != self.dtype or self.read() != self.was
 
 
 def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: bool = False) -> list[Watched]:

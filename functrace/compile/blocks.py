@@ -75,6 +75,7 @@ class Loop:
         block = shared if self.parallel and threads.count() > 1 else BLOCK
         self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
+        self.piece = "[lo:hi]" if self.count > 1 else ""
         self._last_uses()
 
     def row(self, v: int) -> int:
@@ -160,7 +161,7 @@ class Loop:
         if a not in self.cut:
             self.cut[a] = f"a{len(self.cut)}"
             flat = ".reshape(-1)" if self.group.flat and len(kind.shape) != 1 and a < 0 else ""
-            self._write(f"{self.cut[a]} = {whole}{flat}[lo:hi]")
+            self._write(f"{self.cut[a]} = {whole}{flat}{self.piece}")
         return self.cut[a]
 
     def _part(self, i: Instruction, x: str) -> str:
@@ -178,7 +179,7 @@ class Loop:
                 self.opened[home] = self._arg(self.shared[home], 1 if self.group.flat else len(kind.shape))
             elif home not in self.opened:
                 self.opened[home] = f"o{self.outputs.index(home)}"
-                self._write(f"{self.opened[home]} = w{self.outputs.index(home)}[lo:hi]")
+                self._write(f"{self.opened[home]} = w{self.outputs.index(home)}{self.piece}")
             self.names[v] = self.opened[home]
             return self.names[v]
         shape = self._shape(v)
@@ -249,9 +250,9 @@ class Loop:
 
     def _loop(self, block: Callable[..., Any]) -> Callable[..., Any]:
         rows, length, count, scratch_specs = self.rows, self.group.length, self.count, self.scratch
-        inputs_n, flat = len(self.inputs), self.group.flat
+        inputs_n, flat = len(self.inputs), self.group.flat and len(self.group.shape) != 1
         shape = self.group.shape
-        parts = [(() if flat else self.kinds[i.out].shape, self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
+        parts = [(() if self.group.flat else self.kinds[i.out].shape, self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
         parallel = self.parallel
         copied = self.copied
         sets: list[list[Any]] = []
@@ -259,7 +260,7 @@ class Loop:
         def run(*arrays: Any) -> Any:
             ins: Any = [close(x) if k in copied else x for k, x in enumerate(arrays[:inputs_n])] if copied else arrays[:inputs_n]
             outs: Any = arrays[inputs_n:]
-            if flat and len(shape) != 1:
+            if flat:
                 ins = [x.reshape(-1) if isinstance(x, np.ndarray) and x.shape == shape else x for x in ins]
                 outs = [x.reshape(-1) for x in outs]
             pieces: list[Any] = [[None] if count == 1 else np.empty((count, *s), k.dtype) for s, k, _ in parts]
@@ -276,11 +277,15 @@ class Loop:
                 finally:
                     sets.append(scratch)
 
-            if parallel:
+            if count == 1:
+                task(0)
+            elif parallel:
                 threads.run(task, range(count))
             else:
                 for b in range(count):
                     task(b)
+            if not parts:
+                return pieces
             results = []
             for piece, (_, kind, reduce) in zip(pieces, parts):
                 total = piece[0] if count == 1 else reduce(piece, 0)

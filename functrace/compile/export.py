@@ -124,7 +124,7 @@ _SOURCE = {
     "diagonal": "np.diagonal({0}, {p}, -2, -1)",
     "diagonals": "np.einsum({0}, [*{p}], [*dict.fromkeys({p})])",
     "fix": "np.trunc({0})",
-    "are_regular": "(np.linalg.cond({0}, 1) < np.finfo({0}.dtype).eps ** -0.5) & (abs(np.linalg.det({0})) >= np.finfo({0}.dtype).tiny)"
+    "are_regular": "(np.linalg.cond({0}, 'fro') < np.finfo({0}.dtype).eps ** -0.5) & (abs(np.linalg.det({0})) >= np.finfo({0}.dtype).tiny)"
     " & (abs(np.linalg.det({0})) < np.inf)",
     "are_singular": "np.isinf(np.linalg.cond({0}, 1))",
     "isin": "np.isin({0}, {1}, {p}, {q}, kind={r})",

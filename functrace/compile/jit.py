@@ -273,7 +273,8 @@ class Jitted(Wrapped[P, R]):
 
         bindings = Bindings(self.fun, *others)
         if bindings.traced:
-            return self._plainly(args, kwargs)
+            out, structure = tree.flatten(self._plainly(args, kwargs))
+            return tree.unflatten(structure, blank.handles(out))
         if bindings.closed:
             return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
         contents = watched((), bindings.arrays)

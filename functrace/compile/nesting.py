@@ -14,9 +14,9 @@ from functrace.compile.bindings import Bindings, Watched, watched
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import handles, own
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
-from functrace.transforms.control_carry import own
 from functrace.transforms.custom import Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
@@ -117,10 +117,11 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     leaves, treedef = tree.called(args, kwargs)
     fun = jitted.fun
 
-    def call(*given: Any) -> Any:  # what it writes to is not the caller's
+    def call(*given: Any) -> Any:  # what it writes to, or returns, is none of the caller's
         leaves, form = tree.flatten(given)
         args, kwargs = tree.unflatten(form, own(leaves))
-        return fun(*args, **kwargs)
+        out, form = tree.flatten(fun(*args, **kwargs))
+        return tree.unflatten(form, handles(out))
 
     traces = [x.owner for x in leaves if isinstance(x, Tracer)]
     newest = max(traces, key=lambda trace: trace.id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
@@ -117,6 +117,16 @@ def plain(x: Any) -> Any:
 def apart(x: Tracer) -> Tracer:
     """Another handle of the same array: writes to the one do not reach the other."""
     return handle(x.below.copy()) if type(x) is Blank else x.kept()
+
+
+def handles(xs: Iterable[Any]) -> list[Any]:
+    """Values of which the traced ones are handles of their own."""
+    return [apart(x) if isinstance(x, Tracer) else x for x in xs]
+
+
+def own(xs: Iterable[Any]) -> list[Any]:
+    """Arrays that others do not see written to: copies, or other handles of traced arrays."""
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
 
 
 def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ batched, it is an argument of `gather`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
@@ -105,9 +104,9 @@ def _add_into(buffer: Any, g: Any, index: Index) -> None:
         buffer[index] += g
     elif _counted(buffer, g, index):
         pass
-    elif buffer.ndim > 1 and buffer.flags.c_contiguous and g.size >= _SMALL and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
-        places = _places(buffer.shape, index)  # NumPy adds several times as fast at one index
-        np.add.at(buffer.reshape(-1), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
+    elif buffer.ndim > 1 and buffer.flags.forc and g.size >= _SMALL and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
+        places = _places(buffer, index)  # NumPy adds several times as fast at one index
+        np.add.at(buffer.reshape(-1, order="A"), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
     else:
         np.add.at(buffer, index, g)
 
@@ -118,15 +117,18 @@ def _of_rows(index: Index) -> Any:
     return at if isinstance(at, np.ndarray) and at.dtype.kind == "i" else None
 
 
-def _places(shape: tuple[int, ...], index: Index) -> Any:
-    """Where what an index reads lies in the flat array."""
+def _places(buffer: Any, index: Index) -> Any:
+    """Where what an index reads lies in the memory of an array that is one block."""
+    shape, jumps = buffer.shape, [n // buffer.itemsize for n in buffer.strides]
     parts: Any = index if type(index) is tuple else (index,)
     plain = len(parts) <= len(shape) and all(isinstance(p, np.ndarray) and p.dtype.kind == "i" for p in parts)
-    if not plain or len(parts) > 1 and not all(p.size and p.min() >= 0 and p.max() < n for p, n in zip(parts, shape)):
-        return np.arange(math.prod(shape)).reshape(shape)[index]
-    row = shape[len(parts) :]
-    at: Any = sum(p.astype(np.intp) * math.prod(shape[k + 1 :]) for k, p in enumerate(parts))
-    return at.reshape(*at.shape, *(1,) * len(row)) + np.arange(math.prod(row)).reshape(row)
+    if not plain or not all(p.size and p.min() >= 0 and p.max() < n for p, n in zip(parts, shape)):
+        order: Any = "C" if buffer.flags.c_contiguous else "F"
+        return np.arange(buffer.size).reshape(shape, order=order)[index]
+    at: Any = sum(p.astype(np.intp) * n for p, n in zip(parts, jumps))
+    for n, jump in zip(shape[len(parts) :], jumps[len(parts) :]):
+        at = at[..., None] + np.arange(n) * jump
+    return at
 
 
 def _counted(buffer: Any, g: Any, index: Index) -> bool:

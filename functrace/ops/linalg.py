@@ -86,36 +86,40 @@ def inv(a: Any) -> Any:
     return _inv(lift(a))
 
 
-def _inverted(x: Any) -> tuple[Any, Any]:
-    """Which matrices are safely inverted, and the inverses, if there are any."""
+def _inverted(x: Any, det: Any) -> tuple[Any, Any]:
+    """Which matrices, of these determinants, are safely inverted, and the inverses, if there are any."""
     if not x.size:
         return np.ones(x.shape[:-2], bool), x
     try:
         with np.errstate(all="ignore"):
-            inverse = np.linalg.inv(x)
-            condition = np.linalg.norm(x, 1, axis=(-2, -1)) * np.linalg.norm(inverse, 1, axis=(-2, -1))
-            size = np.abs(np.linalg.det(x))
-            condition = np.where((size >= np.finfo(x.dtype).tiny) & (size < np.inf), condition, np.inf)
+            inverse, size = np.linalg.inv(x), np.abs(det)
+            condition = np.sqrt(_squared(x) * _squared(inverse))  # by Frobenius' norms
     except np.linalg.LinAlgError:
         return np.zeros(x.shape[:-2], bool), None
-    return condition < np.finfo(x.dtype).eps ** -0.5, inverse
+    info = np.finfo(x.dtype)
+    return (condition < info.eps**-0.5) & (size >= info.tiny) & (size < np.inf), inverse
+
+
+def _squared(x: Any) -> Any:
+    """The sum of the squares of each matrix."""
+    return np.einsum("...ij,...ij->...", x, np.conj(x)).real
 
 
 # an op, so that a program that `jit` records is guarded by the answer, not by the matrix
-_are_regular = undeclared_constant("are_regular", lambda x: _inverted(x)[0])
+_are_regular = undeclared_constant("are_regular", lambda x: _inverted(x, np.linalg.det(x))[0])
 
 
-def _inverse(x: Any) -> Any:
+def _inverse(x: Any, det: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return np.linalg.inv(x) if np.all(value(_are_regular(x))) else None
-    regular, inverse = _inverted(x)
+    regular, inverse = _inverted(x, value(det))
     return inverse if regular.all() else None
 
 
 def _cofactors(ans: Any, x: Any) -> Any:
     """The derivative of det: ans times the transposed inverse, and for singular matrices the cofactors without division."""
     n = x.shape[-1]
-    inverse = _inverse(x)
+    inverse = _inverse(x, ans)
     if inverse is not None:
         return ans[..., None, None] * transposed(inverse)
     if n <= _MINORS:

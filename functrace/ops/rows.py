@@ -86,7 +86,10 @@ def checksum(x: Any) -> Any:
         squares = np.vdot(x, x)
         if isfinite(squares.real):
             return squares
-    return x.sum() if x.shape else x
+    if not x.shape:
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):  # of the sum alone
+        return x.sum()
 
 
 def summed(x: Any, keepdims: bool, out: Any = None) -> Any:

@@ -29,14 +29,16 @@ def _lse(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     if b is None and a.size and a.dtype in (np.float32, np.float64):  # as SciPy does it, which takes ten times as long on a few numbers
         top = np.maximum.reduce(a, axis=axes, keepdims=True)
         tied = a == top
-        ties = np.add.reduce(tied, axis=axes, keepdims=True, dtype=a.dtype)
-        if np.isfinite(top).all():
-            rest = np.exp(a - top)
-            rest -= tied
+        if finite := np.isfinite(top).all():
+            rest = np.asarray(np.exp(a - top))
+            np.copyto(rest, 0, where=tied)
         else:
             rest = np.exp(np.subtract(a, top, where=~tied, out=np.full(a.shape, -np.inf, a.dtype)))
-            ties = np.maximum(ties, 1)
-        return np.log1p(np.add.reduce(rest, axis=axes, keepdims=True) / ties) + np.log(ties) + top
+        total = np.add.reduce(rest, axis=axes, keepdims=True)
+        if finite and np.count_nonzero(tied) == top.size:  # each once
+            return np.log1p(total) + top
+        ties = np.maximum(np.add.reduce(tied, axis=axes, keepdims=True, dtype=a.dtype), 1)
+        return np.log1p(total / ties) + np.log(ties) + top
     signed = b is not None and a.dtype.kind != "c"
     out = s.logsumexp(a, axis=axes, b=b, keepdims=True, return_sign=signed)
     return np.reshape(out[0] if signed else out, [1 if k - a.ndim in axes else n for k, n in enumerate(a.shape)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, cast
@@ -18,9 +19,20 @@ def grid(shape: Sequence[int]) -> tuple[Any, ...]:
     return tuple(np.arange(n).reshape(-1, *(1,) * (len(shape) - 1 - k)) for k, n in enumerate(shape))
 
 
+_known_grid = functools.lru_cache(1 << 8)(grid)  # of few elements, whose places take longer to make than to read
+
+
+def outside(index: Any, n: int) -> bool:
+    """Whether an array of integers has one that is not in `range(n)`."""
+    return bool(index.size and _most(index.view(index.dtype.char.upper()), axis=None) >= n)  # negative ones are large without their sign
+
+
+_most: Any = np.maximum.reduce
+
+
 def key_along(index: Any, k: int) -> tuple[Any, ...]:
     """The index with which `x[key][i, j] == x[index[i, j], j]` along axis 0, and so on."""
-    places = grid(index.shape)
+    places = _known_grid(index.shape) if index.size < _FEW else grid(index.shape)
     return (*places[:k], index, *places[k + 1 :])
 
 
@@ -101,4 +113,5 @@ def foremost(x: Any, k: int, n: int, largest: bool) -> Any:
             few = np.moveaxis((np.flatnonzero(lines) % size).reshape(*lines.shape[:-1], n), -1, k)
             values, order = put_in_order(taken(x, few, k), k, largest)
             return values, taken(few, order, k)
-    return tuple(np.take(a, np.arange(n), k) for a in put_in_order(x, k, largest))
+    first = (*(slice(None),) * k, slice(n))
+    return tuple(np.copy(a[first]) for a in put_in_order(x, k, largest))

@@ -136,8 +136,11 @@ def bound(
     def function(*args: Any, out: Any = None, **named: Any) -> Any:
         try:
             given = list(args)
-            if named or len(given) != len(names):
+            missing = len(names) - len(given)
+            if named or not 0 <= missing <= len(defaults):
                 given = _filled(name, names, defaults, given, named)
+            elif missing:
+                given += defaults[-missing:]
             spots: list[tuple[int, int]] = []
             inputs: list[Any] = []
             for k, x in enumerate(given):

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from functrace import stop_gradient, tree, value, vjp, vmap
+from functrace import stop_gradient, tree, vjp, vmap
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit as plain_fit
-from functrace.core.tracer import BatchTracer, Tracer
+from functrace.core.tracer import BatchTracer, Tracer, value
 from functrace.ops import cumulative, decompositions, index, linalg, shape
 from functrace.ops import reduce as reduction
 from functrace.ops.arrange import on_diagonal
@@ -59,6 +59,7 @@ CUMSUM, CUMPROD = rules(reduction.cumsum), rules(cumulative._cumprod)
 
 
 HALF = np.dtype(np.float16)
+_FEW = 1 << 12  # elements below which memory costs little to take
 
 
 def floats(a: Any) -> Any:
@@ -87,7 +88,8 @@ def in_floats(fun: Rule, arity: int = 1) -> Rule:
 def dot_of(x: Any, y: Any) -> Any:
     """`x @ y` of two matrices: where one is a column or a row, several times as fast as `matmul`."""
     if type(x) is np.ndarray and type(y) is np.ndarray and x.dtype is y.dtype:
-        return np.dot(x, y, buffer((x.shape[0], y.shape[1]), x.dtype))
+        m, n = x.shape[0], y.shape[1]
+        return np.dot(x, y) if m * n < _FEW else np.dot(x, y, buffer((m, n), x.dtype))
     return product(x, y)
 
 

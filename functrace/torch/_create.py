@@ -382,6 +382,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Tensors expanded to their common shape."""
     shape: tuple[int, ...] = ()
     for t in tensors:
+        if not shape or t._a.shape == shape:
+            shape = t._a.shape
+            continue
         error = mismatch(np.broadcast_to(0, shape), t._a)
         if error is not None:
             raise error

@@ -61,8 +61,9 @@ def randint(low: int = 0, high: Any = None, size: Any = None, *, generator: Any 
     shape = shape_of("randint", (size,))
     d = numpy_dtype(dtype, _dtypes.int64)
     if d.kind in "iu":
+        info = np.iinfo(d)
         for n, what in ((low, "from"), (high - 1, "to - 1")):
-            if not np.iinfo(d).min <= n <= np.iinfo(d).max:
+            if not info.min <= n <= info.max:
                 raise RuntimeError(f"{what} is out of bounds for {c_name(np.empty(0, d))}")
     values = _below(_source(generator), low, high, math.prod(shape)).reshape(shape)
     return values.astype(d)

@@ -205,7 +205,7 @@ def held(number: Any, target: Any) -> Any:
         fits = low <= number <= high or target.kind not in "iu" and not abs(number) < math.inf
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(target.name, target.name)} without overflow")
-    return np.asarray(number).astype(target)
+    return np.array(number, target) if target.kind == "f" else np.asarray(number).astype(target)
 
 
 def cast(a: Any, d: Any) -> Any:

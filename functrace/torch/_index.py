@@ -79,7 +79,6 @@ def _key(x: Any, index: Any) -> tuple[Any, Any]:
             full.append(arrays[j])
         elif not any(i < j < i + a.ndim for i, a in arrays.items() if a.dtype == np.bool_):
             full.append(slice(None))
-    _check_arrays(out, full)
     return out, tuple(full)
 
 
@@ -89,28 +88,29 @@ def _picked_shape(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, 
         return np.broadcast_to(np.empty((), np.bool_), shape)[index].shape  # type: ignore[no-any-return]
     except IndexError as error:
         if "broadcast" not in str(error):
+            _check_arrays(shape, index)
             raise
         parts = [np.nonzero(p) if p.dtype == np.bool_ else (p,) for p in index if not isinstance(p, slice)]
         shapes = ", ".join(str(list(p.shape)) for part in parts for p in part)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
 
 
-def _check_arrays(x: Any, index: Sequence[Any]) -> None:
+def _check_arrays(shape: tuple[int, ...], index: Sequence[Any]) -> None:
     k = place = 0  # the axis, and its number among those with arrays, which PyTorch moves to the front
     for p in index:
         if isinstance(p, slice):
             k += 1
         elif p.dtype == np.bool_:
-            shape = x._a.shape[k : k + p.ndim]
-            if p.shape != shape:
-                j = next((j for j, n in enumerate(shape) if n != p.shape[j]), len(shape))
+            masked = shape[k : k + p.ndim]
+            if p.shape != masked:
+                j = next((j for j, n in enumerate(masked) if n != p.shape[j]), len(masked))
                 raise IndexError(
                     f"The shape of the mask {list(p.shape)} at index {j} does not match the shape of the indexed tensor "
-                    f"{list(x._a.shape)} at index {k + j}"
+                    f"{list(shape)} at index {k + j}"
                 )
             k, place = k + p.ndim, place + p.ndim
         else:
-            n = x._a.shape[k]
+            n = shape[k]
             bad: Any = p[(p < -n) | (p >= n)] if isinstance(p, np.ndarray) else ()
             if len(bad):
                 raise IndexError(f"index {bad[0]} is out of bounds for dimension {place} with size {n}")
@@ -144,7 +144,7 @@ def _as_index(p: Any) -> Any:
 
 
 def _is_plain(p: Any) -> builtins.bool:
-    return type(p) is int or (type(p) is slice and p.step is None and type(p.start) in _BOUND and type(p.stop) in _BOUND)
+    return type(p) is int or p is None or (type(p) is slice and p.step is None and type(p.start) in _BOUND and type(p.stop) in _BOUND)
 
 
 def _taken(p: Any) -> int:
@@ -156,14 +156,15 @@ def _taken(p: Any) -> int:
 def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
     if not x._a.ndim:
         raise IndexError(_NO_SLICE)
-    if s.step is not None and int(s.step) <= 0:
-        raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
-    try:
-        s = slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
-    except TypeError as error:
-        if "tensors" in str(error):
-            raise
-        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+    if not _is_plain(s):
+        if s.step is not None and int(s.step) <= 0:
+            raise ValueError("step must be greater than zero" if s.step else "slice step cannot be zero")
+        try:
+            s = slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
+        except TypeError as error:
+            if "tensors" in str(error):
+                raise
+            raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     n = x._a.shape[k]
     start, stop, step = s.indices(n)
     if not single and (start, stop, step) == (0, n, 1):
@@ -184,6 +185,8 @@ def getitem(self: Any, index: Any) -> Any:
     part, arrays = _key(self, index)
     if arrays is None:
         return part
+    if part._a.__class__ is not np.ndarray:
+        _check_arrays(part._a.shape, arrays)
     try:
         return call(INDEX, (part,), (arrays,), _sources(index))
     except IndexError:
@@ -195,6 +198,8 @@ def getitem(self: Any, index: Any) -> Any:
 def setitem(self: Any, index: Any, value: Any) -> None:
     """`x[index] = value`, which becomes part of `x`'s history."""
     part, arrays = _key(self, index)
+    if arrays is not None:
+        _check_arrays(part._a.shape, arrays)
     if part._a.shape == self._a.shape:  # all of it, which is no view
         part = self
     if not isinstance(value, Tensor):
@@ -275,13 +280,22 @@ def _stack_part(k: int, *rest: Any) -> Any:
     return (*(slice(None),) * rest[-1], k, ...)
 
 
+def _piled(arrays: Sequence[Any], axis: int) -> Any:
+    """`np.stack` of arrays known to be of one shape."""
+    for a in arrays:
+        if a.__class__ is not np.ndarray:
+            return np.stack(arrays, axis)
+    new = (*(slice(None),) * axis, None)
+    return np.concatenate([a[new] for a in arrays], axis)
+
+
 _joins: dict[tuple[str, int], Op] = {}
 
 
 def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
     found = _joins.get((node, len(tensors)))
     if found is None:
-        fun, part, view = (np.concatenate, _cat_part, SLICE) if node == "Cat" else (np.stack, _stack_part, SELECT)
+        fun, part, view = (np.concatenate, _cat_part, SLICE) if node == "Cat" else (_piled, _stack_part, SELECT)
         found = _joins[node, len(tensors)] = _variadic(node, fun, part, view, len(tensors))
     return call(found, alike(tensors), (d,))
 

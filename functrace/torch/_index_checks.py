@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._along import outside
 from functrace.torch._checks import ALIKE, CHECKS, alike, c_name, check_of, fits, out_of_range, place_of, wrong
 from functrace.torch._limits import LIMITS, refuse
 
@@ -42,15 +43,9 @@ def _index(name: str, index: Any, what: str = "int32/int64") -> None:
         wrong(f"{name}(): Expected dtype {what} for index")
 
 
-_most: Any = np.maximum.reduce
-
-
 def _in_range(index: Any, k: int, n: int, kind: type[Exception] = RuntimeError, prefix: str = "", low: int = 0) -> None:
     a = index._a
-    if not isinstance(a, np.ndarray) or not a.size:
-        return
-    most = _most(a if low else a.view(a.dtype.char.upper()), axis=None)  # negative numbers are large ones without their sign
-    if most >= n or low and a.min() < low:
+    if isinstance(a, np.ndarray) and (a.size and (a.max() >= n or a.min() < low) if low else outside(a, n)):
         bad = a[(a < low) | (a >= n)][0]
         wrong(f"{prefix}index {bad} is out of bounds for dimension {k} with size {n}", kind)
 
@@ -87,7 +82,7 @@ def _index_select(input: Any, dim: int, index: Any) -> None:
     if not a.ndim and i.size != 1:
         wrong(f"index_select(): Index to scalar can have only 1 value, got {i.size} value(s)")
     n = 1 if not a.ndim else a.shape[k] if k < a.ndim else 1
-    if isinstance(i, np.ndarray) and ((i < 0) | (i >= n)).any():
+    if isinstance(i, np.ndarray) and outside(i, n):
         if a.ndim == 2 and k and not input._rg:
             wrong(f"INDICES element is out of DATA bounds, id={i[(i < 0) | (i >= n)][0]} axis_dim={n}")
         wrong("index out of range in self", IndexError)

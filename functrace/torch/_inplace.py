@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
+from functrace.torch import _einsum, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
 from functrace.torch._nodes import RuleNode
 from functrace.torch._operators import augmented
 from functrace.torch._ops import FUNCTIONS, as_method, public
@@ -115,4 +115,4 @@ def attach() -> None:
         FUNCTIONS[name + "_"] = getattr(Tensor, name + "_")
 
 
-TABLES = _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg  # what makes those operations
+TABLES = _einsum, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg  # what makes those operations

@@ -429,19 +429,13 @@ def pull_node(
 _GRAFT = Op("Graft", lambda x: x)
 
 
-def record(
-    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
-) -> Any:
-    """The node of an application of a row with rules."""
-    node, saved = prepared(op, inputs, arrays, ans, params, cell, sources)
-    node.saved = saved
-    return node
-
-
 def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node, and what it is to save. `sources`: the tensors, or None, whose elements are parameters, which must not be written."""
+    """The node of an application of a row with rules, and what is to be its `saved`.
+
+    `sources`: the tensors, or None, whose elements are parameters, which must not be written.
+    """
     checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
@@ -465,7 +459,10 @@ def prepared(
             edges.append(None)
     seen = op.seen.get(wanted) or op.seen_by(wanted)
     many = ans.__class__ is tuple
-    holds_complex = any(a.dtype.kind == "c" for a in ans) if many else ans.dtype.kind == "c"
+    holds_complex = False
+    for a in ans if many else (ans,):
+        if a.dtype.kind == "c":
+            holds_complex = True
     kept: list[Any] = []
     for k, a in enumerate(arrays):
         plain = a.__class__ is np.ndarray

@@ -35,6 +35,7 @@ from functrace.torch._ops import (
     refusing,
     zero,
 )
+from functrace.torch._shape import in_dtype
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, written_to
 
@@ -89,10 +90,6 @@ public(_scaled("add", ADD_SCALED), "add")
 public(refusing(_scaled("sub", SUB_SCALED)), "sub", "subtract")
 
 
-def _cast(x: Any, d: _dtypes.dtype) -> Any:
-    return x if x._a.dtype is d.np else x.to(d)
-
-
 @refusing
 def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
     """`other - alpha * input`."""
@@ -102,7 +99,7 @@ def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
         raise bad_argument("rsub", "other", 2, other)
     d = _dtypes.result_type(input, other)
     number = _dtypes.wrapped(other, d.np) if d.np.kind in "iu" else other
-    return call(RSUB, (_cast(input, d),), (number,))
+    return call(RSUB, (in_dtype(input, d),), (number,))
 
 
 public(rsub, "rsub")
@@ -125,7 +122,7 @@ def _pow(self: Any, exponent: Any) -> Any:
     if d is _dtypes.bool_:
         return call(TRUE_POWER, (self,), (exponent,))
     _check_exponent(d, number)
-    return call(POW0, (_cast(self, d),), (exponent,))
+    return call(POW0, (in_dtype(self, d),), (exponent,))
 
 
 @public
@@ -146,7 +143,7 @@ def _rpow(self: Any, base: Any) -> Any:
         return NotImplemented
     d = _dtypes.result_type(self, base)
     refuse("pow", d.np)
-    return call(POW2, (_cast(self, d),), (base,))
+    return call(POW2, (in_dtype(self, d),), (base,))
 
 
 @public
@@ -177,7 +174,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     d = _dtypes.result_type(input, other)
     refuse("floor_divide" if rounding_mode == "floor" else "_div_trunc", d.np)
-    given = [_cast(x, d) if isinstance(x, Tensor) else np.asarray(_dtypes.wrapped(x, d.np)) for x in (input, other)]
+    given = [in_dtype(x, d) if isinstance(x, Tensor) else np.asarray(_dtypes.wrapped(x, d.np)) for x in (input, other)]
     result = call(_ROUNDED, given, (rounding_mode,))
     return result if out is None else written_to("div", out, result)
 
@@ -216,7 +213,7 @@ def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
         if isinstance(other, SCALARS) and isinstance(input, Tensor):
             d = _dtypes.result_type(input, other)
             refuse(name, d.np)
-            return call(by_number, (_cast(input, d),), (other,))
+            return call(by_number, (in_dtype(input, d),), (other,))
         return by_tensor(input, other)
 
     return function

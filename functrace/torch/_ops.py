@@ -356,6 +356,8 @@ def comparison(name: str, fun: Any) -> Callable[[Any, Any], Any]:
             if a.dtype is not b.dtype:
                 d = _dtypes.result_type(self, other).np
                 a, b = a.astype(d), b.astype(d)
+        elif other.__class__ in (float, int) and self._a.dtype.kind == "f":
+            a, b = self._a, other
         elif isinstance(other, SCALARS):
             a, b = self._a, other
             d = _dtypes.result_type(self, other).np
@@ -412,13 +414,17 @@ def _binary_inplace(name: str, scaled: Op | None) -> Callable[..., Any]:
     return method
 
 
+def _is_bool(x: Any) -> bool:
+    return x._a.dtype is B if isinstance(x, Tensor) else x.__class__ is bool
+
+
 def refusing(fast: Callable[..., Any]) -> Callable[..., Any]:
     """A subtraction that refuses bools."""
 
     @refusing_itself
     @functools.wraps(fast)
     def method(self: Any, other: Any, *last: Any, **named: Any) -> Any:
-        first, second = (x.__class__ is bool or isinstance(x, Tensor) and x._a.dtype is B for x in (self, other))
+        first, second = _is_bool(self), _is_bool(other)
         if first and second:
             raise RuntimeError(
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."

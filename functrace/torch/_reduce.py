@@ -39,7 +39,7 @@ def _mean(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _count(x: Any, axes: tuple[int, ...]) -> Any:
-    return math.prod(x.shape[k] for k in axes) or math.nan
+    return math.prod(x.shape if len(axes) == x.ndim else [x.shape[k] for k in axes]) or math.nan
 
 
 @in_floats
@@ -66,7 +66,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
         return np.where(chosen, g / np.sum(chosen), np.zeros((), x.dtype))
 
     def along(x: Any, k: int, keepdim: bool) -> Any:
-        indices = (np.argmax if name == "Max" else np.argmin)(x, axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
+        indices = (x.argmax if name == "Max" else x.argmin)(axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
         values = taken(x, indices, k) if x.ndim else x
         return (values, indices) if keepdim or not x.ndim else (values.squeeze(k), indices.squeeze(k))
 
@@ -99,7 +99,7 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
                 f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, torch.dtype dtype "
                 "= None)\n * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
             )
-        if floating and (dtype or x.dtype).category < _dtypes.FLOAT:
+        if floating and (dtype.np if dtype else x._a.dtype).kind in "biu":
             raise RuntimeError(
                 f"{name}(): could not infer output dtype. {'Optional' if dtype else 'Input'} dtype must be either a floating point or "
                 f"complex dtype. Got: {(dtype or x.dtype).scalar}"
@@ -137,7 +137,11 @@ public(lambda input, dim=(), keepdim=False: call(_AMAX, (input,), (axes_of(dim, 
 public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, input._a.ndim), keepdim)), "amin")
 
 
-def _plain_reduction(name: str, fun: Any) -> None:
+def _plain_reduction(name: str) -> None:
+    def fun(a: Any, **how: Any) -> Any:
+        found = getattr(a, name)(**how)
+        return found.astype(a.dtype) if a.dtype == np.uint8 and found.dtype == np.bool_ else found  # of bytes, bytes
+
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         a = input._a
         if dim is not None and not a.ndim:
@@ -151,13 +155,8 @@ def _plain_reduction(name: str, fun: Any) -> None:
     public(function, name)
 
 
-def _truth(fun: Any) -> Any:
-    """`any` and `all` of bytes are bytes."""
-    return lambda a, **how: fun(a, **how).astype(a.dtype) if a.dtype == np.uint8 else fun(a, **how)
-
-
-for _name, _fun in {"argmax": np.argmax, "argmin": np.argmin, "any": _truth(np.any), "all": _truth(np.all)}.items():
-    _plain_reduction(_name, _fun)
+for _name in ("argmax", "argmin", "any", "all"):
+    _plain_reduction(_name)
 public(lambda input, dim=None: wrap(in_order(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim)))), "count_nonzero")
 
 
@@ -174,7 +173,7 @@ def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -
 
 
 def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
-    return max(math.prod(x.shape[k] for k in axes) - correction, 0) or math.nan
+    return max(math.prod([x.shape[k] for k in axes]) - correction, 0) or math.nan
 
 
 @in_floats
@@ -228,6 +227,8 @@ _spread("std_mean", _with_mean("StdMean", _deviation, _unstd))
 @in_floats
 def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The p-norm of an array over some axes."""
+    if p == 2 and x.dtype.kind != "c":
+        return np.sqrt((x * x).sum(axis=axes, keepdims=keepdim))
     size = np.abs(x)
     if p == math.inf:
         return np.max(size, axis=axes, keepdims=keepdim)
@@ -243,7 +244,8 @@ def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 
 @in_floats
-def _unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+def unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The gradient of `array_norm`."""
     g, r = restored(g, x.ndim, axes, keepdim), restored(r, x.ndim, axes, keepdim)
     if p == 0:
         return np.zeros(x.shape, g.dtype) * x
@@ -276,7 +278,7 @@ def _unnorm_again(g: Any, r: Any, x: Any, _p: float, axes: tuple[int, ...], keep
     return g * (x / r.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
-_NORM, _NORM2 = (Op("LinalgVectorNorm", array_norm, [_unnorm], lies=in_order) for _ in range(2))
+_NORM, _NORM2 = (Op("LinalgVectorNorm", array_norm, [unnorm], lies=in_order) for _ in range(2))
 _NORM2.again = [_unnorm_again]  # in steps, as PyTorch does it
 
 

@@ -13,7 +13,7 @@ from functrace.torch._along import foremost, taken, unpick, untaken
 from functrace.torch._apply import binary, call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, in_floats, index_set, planned, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, index_set, read, unread
 from functrace.torch._curves import bounded
 from functrace.torch._dtypes import B
 from functrace.torch._layout import in_order
@@ -22,12 +22,26 @@ from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import as_method, public
 from functrace.torch._results import result_class
-from functrace.torch._shape import UNSAFE_VIEW, T, alike, along, axis, expand, need, reshape, squeeze, to, transpose, unsqueeze, view
+from functrace.torch._shape import (
+    EXPAND,
+    UNSAFE_VIEW,
+    T,
+    alike,
+    along,
+    axis,
+    in_dtype,
+    need,
+    reshape,
+    reshaped,
+    squeeze,
+    transpose,
+    unsqueeze,
+    view,
+)
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, follow, mismatch, way, written_to
 
 Dim = Any
-_MANY = 1 << 12  # elements from which on it pays to plan a sum's order of products
 
 
 def _shapes(x: Any) -> str:
@@ -143,13 +157,24 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         return call(UNSAFE_VIEW, (mv(reshape(x, math.prod(x._a.shape[:-1]), x._a.shape[-1]), y),), (x._a.shape[:-1],))
     if m == 1:
         x = unsqueeze(x, 0)
-    try:
-        lead = np.broadcast_shapes(x._a.shape[:-2], y._a.shape[:-2])
-    except ValueError:
-        raise (mismatch(np.empty(x._a.shape[:-2]), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
-    x3, y3 = (reshape(expand(z, *lead, *z._a.shape[-2:]), math.prod(lead), *z._a.shape[-2:]) for z in (x, y))
-    out = call(UNSAFE_VIEW, (bmm(x3, y3),), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
+    lead = x._a.shape[:-2]
+    if lead != y._a.shape[:-2]:
+        try:
+            lead = np.broadcast_shapes(lead, y._a.shape[:-2])
+        except ValueError:
+            raise (mismatch(np.empty(lead), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
+    out = bmm(_stacked(x, lead), _stacked(y, lead))
+    if out._rg or len(lead) != 1:
+        out = call(UNSAFE_VIEW, (out,), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
     return squeeze(out, -2) if m == 1 else out
+
+
+def _stacked(x: Any, lead: tuple[int, ...]) -> Any:
+    """Matrices for each place of the leading axes, along one axis."""
+    size = x._a.shape[-2:]
+    if x._a.shape == (*lead, *size) and len(lead) == 1 and not x._rg:  # no view of it will be seen
+        return x
+    return reshaped(call(EXPAND, (x,), ((*lead, *size),)), (math.prod(lead), *size))
 
 
 def _matmul_operator(self: Any, other: Any) -> Any:
@@ -190,40 +215,6 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     """`beta * input + alpha * (mat1 @ mat2)`."""
     _check_mm(mat1, mat2)
     return call(_ADDMM, (input, mat1, mat2), (beta, alpha))
-
-
-@public
-def einsum(equation: Any, *operands: Any) -> Any:
-    """Einstein's summation: of subscripts, or of operands each with a list of numbers and such a list for the result."""
-    if isinstance(equation, Tensor):
-        return einsum(*_lettered((equation, *operands)))
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = tuple(operands[0])
-    return call(_EINSUM, alike(operands), (equation,))
-
-
-@in_floats
-def _summed(*given: Any) -> Any:
-    """NumPy's sum, of large arrays by matrix products; and over the axes of "...", where the result does not have them."""
-    *arrays, equation = given
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    total = planned if len(arrays) > 1 and max(a.size for a in arrays) > _MANY else np.einsum
-    if not arrow or "..." in right or "..." not in left:
-        return total(equation, *arrays)
-    whole = total(f"{left}->...{right}", *arrays)
-    return np.sum(whole, axis=tuple(range(whole.ndim - len(right))))
-
-
-_EINSUM = Op("View", _summed, lies=in_order)
-
-
-def _lettered(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    def letters(numbers: Any) -> str:
-        return "".join("..." if k is Ellipsis else chr(ord("A") + k if k < 26 else ord("a") + k - 26) for k in numbers)
-
-    pairs, last = divmod(len(given), 2)
-    left = ",".join(letters(given[2 * k + 1]) for k in range(pairs))
-    return (left + (f"->{letters(given[-1])}" if last else ""), *(given[2 * k] for k in range(pairs)))
 
 
 # choosing
@@ -272,7 +263,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         if not isinstance(x, (Tensor, *SCALARS)):
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
     d = _dtypes.result_type(input, other)
-    arrays = [to(x, d) if isinstance(x, Tensor) else wrap(_dtypes.held(x, d.np)) for x in (input, other)]
+    arrays = [in_dtype(x, d) if isinstance(x, Tensor) else wrap(_dtypes.held(x, d.np)) for x in (input, other)]
     result = call(_WHERE, arrays, (condition._a,), (condition,))
     return result if out is None else written_to("where", out, result)
 
@@ -301,15 +292,15 @@ for _op in _CLAMPS.values():
 
 
 def _common(*given: Any) -> Any:
-    d = _dtypes.result_type(*(x for x in given if x is not None))
+    d = _dtypes.result_type(*[x for x in given if x is not None])
     refuse("clamp", d.np)
     return d
 
 
 def _between(x: Any, low: Any, high: Any) -> Any:
     d = _common(x, low, high)
-    bounds = [to(b, d) if isinstance(b, Tensor) else wrap(_dtypes.held(b, d.np)) for b in (low, high) if b is not None]
-    return call(_BETWEEN[low is not None, high is not None], (to(x, d), *bounds))
+    bounds = [in_dtype(b, d) if isinstance(b, Tensor) else wrap(_dtypes.held(b, d.np)) for b in (low, high) if b is not None]
+    return call(_BETWEEN[low is not None, high is not None], (in_dtype(x, d), *bounds))
 
 
 def _kept(x: Any, *bounds: Any) -> Any:
@@ -337,7 +328,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
 
 
 def _clamped(name: str, x: Any, low: Any, high: Any) -> Any:
-    return call(_CLAMPS[name], (to(x, _common(x, low, high)),), (low, high))
+    return call(_CLAMPS[name], (in_dtype(x, _common(x, low, high)),), (low, high))
 
 
 public(clamp, "clip")

@@ -15,7 +15,7 @@ from functrace.torch._apply import call, with_transpose
 from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
-from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order
+from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order, stretched
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
@@ -45,7 +45,9 @@ SELECT, SLICE, ALIAS = _part_view("Select", "SelectBackward"), _part_view("Slice
 
 
 def _expanded(a: Any, shape: tuple[int, ...]) -> Any:
-    out = a[...] if type(a) is np.ndarray and a.shape == shape else BROADCAST.fun(a, shape)
+    if type(a) is np.ndarray and a.shape == shape:
+        return a[...]
+    out = stretched(a, shape) if type(a) is np.ndarray and a.flags.c_contiguous else BROADCAST.fun(a, shape)
     if type(out) is np.ndarray and out.size == a.size:  # no element is there twice
         out.flags.writeable = a.flags.writeable
     return out
@@ -62,9 +64,7 @@ CLONE = Op("Clone", lambda a: _laid(a, np.copy(a)), [same], "Clone")
 _FORMATTED = Op("Clone", formatted, [same], "Clone")
 COPIED = Op("CopyBackwards", np.copy, [same], "Clone")
 TO = Op("ToCopy", lambda a, d, *form: formatted(_laid(a, cast(a, d)), *form) if form else _laid(a, cast(a, d)), [same], "ToCopy")
-COPY = Op(
-    "CopyBackwards", lambda a, v: cast(v if v.shape == a.shape else np.broadcast_to(v, a.shape), a.dtype), [zero, same], ("Zero", "Copy")
-)
+COPY = Op("CopyBackwards", lambda a, v: cast(v if v.shape == a.shape else _expanded(v, a.shape), a.dtype), [zero, same], ("Zero", "Copy"))
 FILL = {k: Op(f"FillBackward{k}", lambda a, v: np.full(a.shape, v, a.dtype), [zero], "Zero") for k in (0, 2)}  # of numbers
 FILL |= {k: Op(f"FillBackward{k}", COPY.fun, [zero, same], ("Zero", "Copy")) for k in (1, 3)}
 ZERO = Op("Zero", lambda a: np.zeros(a.shape, a.dtype), [zero], "Zero")
@@ -153,22 +153,22 @@ def sized(name: str, sizes: tuple[Any, ...], what: str = "size") -> tuple[int, .
 def _sized(x: Any, sizes: tuple[Any, ...], name: str = "reshape", what: str = "shape") -> tuple[int, ...]:
     shape = sized(name, sizes, what)
     n = x._a.size
+    if math.prod(shape) == n and min(shape, default=0) >= 0:
+        return shape
     if shape.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     if min(shape, default=0) < -1:
         raise RuntimeError(f"invalid shape dimension {min(shape)}")
     if -1 in shape:
-        rest = math.prod(s for s in shape if s != -1)
+        rest = -math.prod(shape)
         if rest == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value "
                 "and is ambiguous"
             )
         if n % rest == 0:
-            shape = tuple(n // rest if s == -1 else s for s in shape)
-    if math.prod(shape) != n or -1 in shape:
-        raise RuntimeError(f"shape '{list(to_shape(sizes))}' is invalid for input of size {n}")
-    return shape
+            return tuple([n // rest if s == -1 else s for s in shape])
+    raise RuntimeError(f"shape '{list(to_shape(sizes))}' is invalid for input of size {n}")
 
 
 def _is_view(x: Any, shape: tuple[int, ...]) -> bool:
@@ -452,6 +452,11 @@ public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
 public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
 public(lambda self, *_: self, "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
+
+
+def in_dtype(x: Any, d: _dtypes.dtype) -> Any:
+    """A tensor with another dtype; itself if that is its own."""
+    return x if x._a.dtype is d.np else to(x, d)
 
 
 def alike(tensors: Sequence[Any]) -> Sequence[Any]:

@@ -14,7 +14,7 @@ from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._reduce import restored
+from functrace.torch._reduce import restored, unnorm
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, written_to
 
@@ -133,7 +133,16 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     for k, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
-    return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+    return vector_norm(_apart(x1, x2), p, -1)
+
+
+def _apart(x1: Any, x2: Any) -> Any:
+    return x1[..., :, None, :] - x2[..., None, :, :]
+
+
+def _uncdist(g: Any, r: Any, x1: Any, x2: Any, p: float, _mode: Any) -> Any:
+    d = _apart(x1, x2)
+    return unnorm(g, r, d, p, (d.ndim - 1,), False)
 
 
 def _pdist(input: Any, p: float = 2.0) -> Any:
@@ -276,7 +285,7 @@ bind(
 bind(
     {
         "dist": ("Dist", lambda input, other, p=2: vector_norm(np.ravel(input - other), p)),
-        "cdist": ("Cdist", _cdist),
+        "cdist": ("Cdist", _cdist, lambda *of: _uncdist(*of).sum(-2) + 0, lambda *of: 0 - _uncdist(*of).sum(-3)),
     },
     operands=2,
     lies=in_order,

@@ -55,32 +55,33 @@ _ITEM = (
 )
 
 
-class _Inherited:
-    """An attribute that a tensor may not have of its own: then `find(tensor)` says what it is."""
-
-    def __init__(self, find: Callable[[Any], Any]) -> None:
-        self.find = find
+class _FoundEdge:
+    """The `_edge` of a tensor that has none of its own."""
 
     def __get__(self, t: Any, cls: Any = None) -> Any:
-        return self if t is None else self.find(t)
+        if t is None:
+            return self
+        base = t._base
+        if base is None:
+            if not t._rg:
+                return None
+            t._edge = edge = accumulator(t)
+            return edge
+        if base._rg and t._seen != t._ver[0]:
+            t._made, t._seen = t._regenerate(), t._ver[0]
+        if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
+            return accumulator(t)
+        return t._made
 
 
-def _find_edge(t: Any) -> Edge | None:
-    base = t._base
-    if base is None:
-        if not t._rg:
-            return None
-        t._edge = edge = accumulator(t)
-        return edge
-    if base._rg and t._seen != t._ver[0]:
-        t._made, t._seen = t._regenerate(), t._ver[0]
-    if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
-        return accumulator(t)
-    return t._made  # type: ignore[no-any-return]
+class _FoundRequiresGrad:
+    """The `_rg` of a tensor that has none of its own."""
 
-
-def _find_requires_grad(t: Any) -> bool:
-    return t._base is not None and (t._own_rg or t._made is not None or t._base._rg)
+    def __get__(self, t: Any, cls: Any = None) -> Any:
+        if t is None:
+            return self
+        base = t._base
+        return base is not None and (t._own_rg or t._made is not None or base._rg)
 
 
 _DETACHED = View(  # what is written to it leaves the derivative that there was
@@ -99,8 +100,8 @@ class Tensor(Methods):
     __module__ = "torch"
     __array_priority__ = 1000
 
-    _rg: Any = _Inherited(_find_requires_grad)
-    _edge: Any = _Inherited(_find_edge)
+    _rg: Any = _FoundRequiresGrad()
+    _edge: Any = _FoundEdge()
     _base: Any = None
     _chain: tuple[Callable[[Any], Any], ...] = ()
     _origin = ""  # why writing through the view is refused: "no_grad", "multi" or "custom"

@@ -10,6 +10,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, bare
 from functrace.locks import is_tensor
+from functrace.ops.blank import apart
 
 Key = int | str
 Argnums = int | Sequence[int] | None
@@ -173,7 +174,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, treedef: tree.TreeDef
     kind = type(leaf)
     if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
         if leaf.dtype.kind in "fc":
-            return leaf
+            return apart(leaf) if isinstance(leaf, Tracer) else leaf
         if isinstance(leaf, Tracer) and type(leaf.below) is int:
             return leaf * 1.0  # type: ignore[operator]
         if leaf.dtype.kind not in "bui":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
+
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.core.tracer import value as plain_value
@@ -25,10 +27,9 @@ def stop_gradient(x: T) -> T:
 
 
 def _constant(leaf: Any) -> Any:
-    if isinstance(leaf, Tracer):
-        return stopped(leaf)
     refuse_tensors("stop_gradient", [leaf], "Write x.detach().")
-    return leaf
+    leaf = stopped(leaf) if isinstance(leaf, Tracer) else leaf
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf  # a tape may need the array, and the caller may write to what it gets
 
 
 @errors.boundary

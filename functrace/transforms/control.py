@@ -16,12 +16,14 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import handles, own
 from functrace.ops.create import as_numpy
+from functrace.pool import owned
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.checkpointing import under_checkpoint
 from functrace.transforms.control_branches import cond, every_way, switch
-from functrace.transforms.control_carry import Carry, arrays, own, traced
+from functrace.transforms.control_carry import Carry, arrays, traced
 from functrace.transforms.control_loops import loop
 from functrace.transforms.control_program import Program, by_python, flagged, hoping, quietly, reading, same, unflagged, varies
 from functrace.transforms.control_while import while_loop
@@ -124,7 +126,7 @@ def _scan(
             none = tree.unflatten(xs_def, [np.zeros(x.shape[1:], x.dtype) for x in seqs])
             carry.settle(lambda c: _pair(what, f, f(c, none))[0])
             y = _pair(what, f, f(carry.tree(carry.fresh()), none))[1]
-        return carry.tree(carry.leaves), tree.map(
+        return carry.tree(carry.fresh()), tree.map(
             lambda y: np.zeros((0, *np.shape(y)), y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype), y
         )
     done: list[Any] = []  # results of the first steps: each run of `f` is one, in case that it does not repeat itself
@@ -177,8 +179,8 @@ def _scan(
         return _by_python(carry, step, order, done, weak)
     with quietly(body):
         out = unflagged(body, loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once))
-    results = [np.array(x) if type(x) is np.ndarray and not x.flags.writeable else x for x in out[count:]]
-    return carry.tree(out[:count]), tree.unflatten(y_defs[-1], results)
+    out = handles(owned(out, seqs))
+    return carry.tree(out[:count]), tree.unflatten(y_defs[-1], out[count:])
 
 
 def _check_repeatable(what: str, run: Program) -> None:
@@ -205,7 +207,7 @@ def _by_python(carry: Carry, step: Any, order: Sequence[int], done: Sequence[Any
         rows[k] = own(leaves)  # a later step may write to it
     if weak:
         rows[order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(rows[order[0]], rows[order[1]])]
-    return carry.tree(state), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
+    return carry.tree(own(state)), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
 
 
 def _stack(column: Sequence[Any]) -> Any:
@@ -318,6 +320,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val:
     first, last = _whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)
     steps = np.arange(first, max(first, last))
     if not len(steps):
-        return init_val
+        leaves, treedef = tree.flatten(init_val)
+        return tree.unflatten(treedef, own(leaves))  # type: ignore[no-any-return]
     step = lambda c, i: (body_fun(i, c), None)
     return _scan("fori_loop", step, init_val, steps, None, False, unroll is True, None, counts=True)[0]  # type: ignore[no-any-return]

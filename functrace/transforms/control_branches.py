@@ -15,6 +15,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
+from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
 from functrace.transforms.control_carry import arrays
@@ -107,7 +108,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
                 for x, y in zip(closed, xs[count:]):
                     become(x, y)  # meanwhile: so what the branch computes of what it closes over is a part of its recording
                 ys, structure = tree.flatten(branches[k](*tree.unflatten(treedef, list(full.values()))))
-                ys, now = [owned(y) for y in ys], [*xs[:count], *map(owned, closed)]
+                ys, now = [*map(_fixed, ys)], [*xs[:count], *map(_fixed, closed)]
             if structures.setdefault(k, structure) != structure:
                 raise errors.ControlFlowError(f"{what}: {name_of(branches[k])} returns {structures[k]!r} one way, {structure!r} another.")
             out = ys + [now[k] for k in written]
@@ -158,7 +159,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
 
 
-def owned(x: Any) -> Any:
+def _fixed(x: Any) -> Any:
     """A result that stays what it is."""
     x = as_numpy(x)
     return x.kept() if isinstance(x, Tracer) else x
@@ -235,7 +236,7 @@ class SwitchCall(Call):
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
         k = self.taken(leaves[0])
-        return self.programs[k].call(*self.of(k, settled(leaves)))
+        return owned(self.programs[k].call(*self.of(k, settled(leaves))), (*leaves, *self.programs[k].template))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         return super().forward(leaves, mine)[0], mine

@@ -10,7 +10,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.locks import is_tensor
-from functrace.ops.blank import apart
+from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.transforms.control_program import NUMBERS, number
 
@@ -25,11 +25,6 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
             remedy = "Take its numbers, x.numpy()" if is_tensor(x) else "Close over it, or register its class with functrace.tree.register"
             raise errors.InputTypeError(f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  {remedy}.")
     return [as_numpy(x) for x in leaves], treedef, [number(x) is not None for x in leaves]
-
-
-def own(xs: Sequence[Any]) -> list[Any]:
-    """Arrays that others do not see written to: copies, or other handles of traced arrays."""
-    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
 
 
 def traced(xs: Sequence[Any]) -> bool:

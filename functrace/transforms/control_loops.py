@@ -171,7 +171,8 @@ class ScanCall(Call):
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
         if self.length >= MANY and self.what in COMPILERS:
-            return owned(COMPILERS[self.what](self)(settled(leaves)), leaves)
+            run = COMPILERS[self.what](self)
+            return owned(run(settled(leaves)), (*leaves, *run.program.consts))
         constants, carry, xs = self.split(settled(leaves))
         body = self.body
         env = body.environment([*constants, *carry])
@@ -191,7 +192,7 @@ class ScanCall(Call):
             new = [env[i] for i in carry_out]
             for i, c in zip(ins, new):
                 env[i] = c
-        return [*(env[i] for i in ins), *(stacks[i] for i in results)]
+        return owned([*(env[i] for i in ins), *(stacks[i] for i in results)], (*leaves, *body.template))
 
     def unrolled(self, *leaves: Any) -> list[Any]:
         """The loop as single operations, for bodies whose rules look at numbers."""

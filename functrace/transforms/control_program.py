@@ -381,7 +381,7 @@ def varies(xs: Sequence[Any]) -> bool:
 
 
 MANY = 512  # steps of a loop on plain arrays from which on it is compiled, which takes the time of one or two hundred
-COMPILERS: dict[str, Callable[[Any], Callable[[list[Any]], list[Any]]]] = {}  # for each kind of loop, by its name; from above
+COMPILERS: dict[str, Callable[[Any], Any]] = {}  # for each kind of loop, by its name; from above
 
 
 def settled(leaves: Sequence[Any]) -> list[Any]:

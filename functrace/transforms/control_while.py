@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import BatchTracer, Tracer
+from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
 from functrace.transforms.control_branches import every_way
@@ -67,13 +68,13 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
     if not traced(carry.leaves):
         more = holds(init_val)
         if not isinstance(more, Tracer) and not more:
-            return carry.tree(carry.leaves)  # type: ignore[no-any-return]
+            return carry.tree(carry.fresh())  # type: ignore[no-any-return]
     carry.settle(body_fun)
     state = carry.fresh()
     if not traced(state):
         while not isinstance(more := holds(carry.tree(state)), Tracer):
             if not more:
-                return carry.tree(state)  # type: ignore[no-any-return]
+                return carry.tree(own(state))  # type: ignore[no-any-return]
             state = carry.check(body_fun(carry.tree(state)))
             if traced(state):
                 break
@@ -91,7 +92,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
     if body.looked or test.looked or by_python.get():
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
-        return carry.tree(state)  # type: ignore[no-any-return]
+        return carry.tree(own(state))  # type: ignore[no-any-return]
     if flagged([test, body]):
         return carry.tree(_hopeful(body_fun, test, body, state))  # type: ignore[no-any-return]
     counts = len(test.lifted), len(body.lifted)
@@ -153,7 +154,8 @@ class WhileCall(Call):
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
         for k in range(most):
             if k == MANY and most == sys.maxsize and self.what in COMPILERS:
-                return owned(COMPILERS[self.what](self)([*a, *b, *state]), leaves)
+                run = COMPILERS[self.what](self)
+                return owned(run([*a, *b, *state]), (*leaves, *run.program.consts))
             for i, x in zip(t_in, state):
                 t_env[i] = x
             asks(t_env)
@@ -163,7 +165,7 @@ class WhileCall(Call):
                 b_env[i] = x
             goes(b_env)
             state = [b_env[i] for i in body.outputs]
-        return list(state)
+        return owned(state, (*leaves, *body.template))
 
     def sample(self, leaves: Sequence[Any]) -> list[Any]:
         """The value after some steps."""

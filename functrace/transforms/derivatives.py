@@ -16,6 +16,7 @@ from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
+from functrace.ops.blank import handles, own
 from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
@@ -37,7 +38,7 @@ class Run:
         self.aux_def: tree.TreeDef | None = None
         self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, name, copy=copy)
         results = self.tape.outputs
-        outputs = [np.array(x) if isinstance(x, np.ndarray) else x for x in results]  # the caller's own: the tape may need the array
+        outputs = own(results)  # the caller's: the tape may need the arrays
         count = self.treedef.num_leaves
         self.out = outputs[:count]
         if self.aux_def is not None:
@@ -64,11 +65,11 @@ class Run:
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
-        return replayed(pull, self.tape, cts, self.again, consume)
+        return handles(replayed(pull, self.tape, cts, self.again, consume))
 
     def push(self, ts: Sequence[Any]) -> list[Any]:
         """Tangents of the outputs (None: zero) for those of the inputs."""
-        return replayed(pushforward, self.tape, ts, self.again)
+        return handles(replayed(pushforward, self.tape, ts, self.again))
 
     def result(self) -> Any:
         """The result, as the function returned it."""

@@ -21,8 +21,8 @@ from functrace.torch._index import cat
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, pull_node
 from functrace.torch._reduce import added, summed, top_of
-from functrace.torch._select import multiplied, turned
-from functrace.torch._shape import VIEW
+from functrace.torch._select import matmul, multiplied, turned
+from functrace.torch._shape import VIEW, reshaped, t
 from functrace.torch._tensor import wrap
 from functrace.torch.nn._norms import dropout
 from functrace.torch.nn._padding import pad
@@ -56,7 +56,7 @@ _LINEAR.again = [
 
 def _addmm(bias: Any, x: Any, weight: Any) -> Any:
     a, w, b = x._a, weight._a, bias._a
-    if a.dtype == w.dtype == b.dtype and len(w.shape) == 2 and a.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
+    if w.ndim == 2 and a.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
         return call(_LINEAR, (bias, x, turned(weight)))
     return bias.addmm(x, weight.t())
 
@@ -65,14 +65,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`."""
     shape = input._a.shape
     if bias is None:
-        return input.matmul(weight.t())
+        return matmul(input, t(weight))
     of_one_dtype(bias, input, weight)
     if len(shape) == 2:
         return _addmm(bias, input, weight)
-    if not all(t._a.flags.c_contiguous for t in (input, bias) if isinstance(t._a, np.ndarray)):
-        return input.matmul(weight.t()) + bias
-    rows = input.reshape(math.prod(shape[:-1]), shape[-1])
-    return _addmm(bias, rows, weight).view(*shape[:-1], weight._a.shape[0])
+    if not all(z._a.flags.c_contiguous for z in (input, bias) if isinstance(z._a, np.ndarray)):
+        return matmul(input, t(weight)) + bias
+    rows = reshaped(input, (math.prod(shape[:-1]), shape[-1]))
+    return call(VIEW, (_addmm(bias, rows, weight),), ((*shape[:-1], weight._a.shape[0]),))
 
 
 def _additive(mask: Any, dtype: Any) -> Any:

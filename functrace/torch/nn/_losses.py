@@ -7,23 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._along import counted, key_along, taken
+from functrace.torch._along import counted, key_along, outside, taken
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, chosen, in_floats, index_add, read, value
 from functrace.torch._curves import bounded, in_blocks, logistic
 from functrace.torch._dtypes import warn
 from functrace.torch._nodes import Like, Op
 from functrace.torch._ops import FUNCTIONS
+from functrace.torch._reduce import log_softmax
 from functrace.torch._shape import alike
 from functrace.torch._tensor import wrap
 from functrace.torch._views import mismatch
-from functrace.torch.nn._activations import log_softmax, softplus_of
+from functrace.torch.nn._activations import softplus_of
 
 _REDUCTIONS = ("none", "mean", "sum")
 
 
 def _reduced(x: Any, reduction: str) -> Any:
-    return x if reduction == "none" else np.sum(x) if reduction == "sum" else np.sum(x) / x.size
+    return x if reduction == "none" else x.sum() if reduction == "sum" else x.sum() / x.size
 
 
 def pair_loss(node: str, each: Any, slope: Any, other: Any = None, again: str = "") -> Op:
@@ -141,7 +142,8 @@ def binary_cross_entropy(
     if target._a.dtype != input._a.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.scalar} but expected {input.dtype.scalar}")
     for t, what in ((input, "input"), (target, "target")):
-        if np.any((value(t._a) < 0) | (value(t._a) > 1)):
+        a = value(t._a)
+        if a.size and not (a.min() >= 0 and a.max() <= 1):
             raise RuntimeError(f"all elements of {what} should be between 0 and 1")
     options = checked(reduction, size_average, reduce), _plain(weight, "binary_cross_entropy", input)
     return call(_BCE, (input, target), options, (weight,))
@@ -313,14 +315,14 @@ def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
 
     def function(x: Any, others: Sequence[Any], params: tuple[Any, ...]) -> Any:
         arrays = [None if t is None else t._a for t in others]
-        if any(isinstance(a, Tracer) for a in arrays):
-            return call(all_of, (x, *others), params)
+        for a in arrays:
+            if isinstance(a, Tracer):
+                return call(all_of, (x, *others), params)
         return call(alone, (x,), (*arrays, *params), others)
 
     return function
 
 
-_most = np.maximum.reduce
 _NLL = {k: indexed(f"NllLoss{k}", _nll, _unnll, 2) for k in ("", "2D")}
 
 
@@ -350,7 +352,7 @@ def nll_loss(
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
     plain, ignored = value(y), ignore_index if 0 <= ignore_index < classes else None
-    if plain.size and _most(plain.view(np.uint64) if plain.dtype == np.int64 else plain, axis=None) >= classes:  # or negative
+    if outside(plain, classes):
         wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
         if wrong.size:
             raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")

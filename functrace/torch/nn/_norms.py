@@ -51,7 +51,8 @@ def _standardised(x: Any, view: Any, axes: Any, eps: float, made: Any) -> tuple[
 
 def _normal(x: Any, w: Any, b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
     y, _ = _standardised(x, view, axes, eps, made)
-    return _affine(y.copy() if made and w is None else y, w, b, across).reshape(x.shape)  # what was made is not given away
+    y = _affine(y.copy() if made and w is None else y, w, b, across)  # what was made is not given away
+    return y if y.shape == x.shape else y.reshape(x.shape)
 
 
 def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
@@ -126,10 +127,11 @@ def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(norm)
     def checked(input: Any, *args: Any, **kwargs: Any) -> Any:
-        d = input.dtype
-        others = [t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.dtype is not d]
+        given = input._a.dtype
+        others = [t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t._a.dtype != given]
         if not others:
             return norm(input, *args, **kwargs)
+        d = input.dtype
         if d.scalar != "Half" or any(other is not float32 for other in others):
             raise RuntimeError(f"mixed dtype (CPU): all inputs must share same datatype; got {d} and {others[0]}")
         return checked(input.float(), *args, **kwargs).to(d)

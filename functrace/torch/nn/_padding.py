@@ -16,6 +16,8 @@ from functrace.torch.nn._windows import Pads, Sizes, filled
 
 
 def _constant_pad(x: Any, pads: Any, value: Any) -> Any:
+    if min(map(min, pads), default=0) >= 0 < max(map(max, pads), default=0):
+        return filled(x, pads, value)
     grown = tuple((max(a, 0), max(b, 0)) for a, b in pads)
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads))
     return filled(x[cut], grown, value) if any(map(any, grown)) else x[cut] * x.dtype.type(1)
@@ -107,7 +109,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
                            f"{len(widths)} and input of dimension {len(shape)}")  # fmt: skip
     pairs = tuple((widths[2 * k], widths[2 * k + 1]) for k in range(d - 1, -1, -1))
     if mode == "constant":
-        if any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(shape[-d:], pairs)):
+        if min(widths, default=0) < 0 and any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(shape[-d:], pairs)):
             raise RuntimeError("narrow(): length must be non-negative.")
         return call(_CONSTANT_PAD, (input,), (((0, 0),) * (len(shape) - d) + pairs, value or 0))
     if value:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._along import outside
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import alike, in_floats, index_add, read, unread, value
@@ -59,7 +60,7 @@ def embedding(
     rows, plain = weight._a.shape[0], value(input._a)
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    if plain.size and (plain.min() < 0 or plain.max() >= rows):
+    if outside(plain, rows):
         raise IndexError("index out of range in self")
     if max_norm is not None:
         _shorten(weight, plain, max_norm, norm_type)

@@ -30,8 +30,10 @@ def filled(x: Any, pads: Pads, value: float = 0) -> Any:
     lead = x.ndim - len(pads)
     if not isinstance(x, np.ndarray):
         return np.pad(x, ((0, 0),) * lead + pads, constant_values=value)
-    out: Any = np.full((*x.shape[:lead], *(n + a + b for n, (a, b) in zip(x.shape[lead:], pads))), value, x.dtype)
-    out[(..., *(slice(a, a + n) for n, (a, _) in zip(x.shape[lead:], pads)))] = x
+    out: Any = np.zeros((*x.shape[:lead], *[n + a + b for n, (a, b) in zip(x.shape[lead:], pads)]), x.dtype)
+    if value:
+        out[...] = value
+    out[(..., *[slice(a, a + n) for n, (a, _) in zip(x.shape[lead:], pads)])] = x
     return out
 
 
