@@ -137,3 +137,18 @@ def test_what_is_narrow():
     assert not any(map(narrow, [(300,), (300, 1), (SHORT, 3), (300, SHORT + 1), (0, 3), (300, 0), ()]))
     x = close(np.arange(12.0).reshape(2, 3, 2))
     assert x.strides == (48, 8, 24) and x.ravel().tolist() == list(range(12))
+
+
+def test_a_program_that_mostly_picks_rows_keeps_them_together(rng):
+    factors, i, j = rng.normal(size=(LONG, 4)), rng.integers(0, LONG, 2 * LONG), rng.integers(0, LONG, 2 * LONG)
+
+    def gradient(u):
+        return ft.grad(lambda u: fnp.sum(fnp.sum(u[i] * u[j], axis=1) ** 2))(u)
+
+    f = ft.jit(gradient)
+    f(factors)
+    np.testing.assert_allclose(f(factors), gradient(factors), rtol=1e-12)
+    assert "laid" not in f.show()
+    g = ft.jit(lambda u: u / fnp.sum(u * u, axis=1, keepdims=True))
+    g(factors)
+    assert "laid" in g.show()

@@ -20,9 +20,11 @@ import numpy as np
 from functrace.compile.fuse import REDUCTIONS, axes_of
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import Instruction, Program
+from functrace.ops.index import is_basic
 
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
+_BY_INDEX = frozenset(("getitem", "gather", "index_set", "index_add"))
 
 
 def tall(shape: Sequence[int]) -> bool:
@@ -79,16 +81,22 @@ def laid(x: Any) -> Any:
 
 
 def uneven(program: Program) -> bool:
-    """Whether a program has an operation on tall arrays that starts a loop for each example."""
-    kinds = program.kinds
-    for i in program.instructions:
-        out = kinds.get(i.out)
-        shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
-        if i.primitive.name in REDUCTIONS:
-            if shapes and tall(shapes[0]) and 0 not in axes_of(i.params[0], len(shapes[0])):
-                return True
-        elif out is not None and tall(out.shape) and (is_elementwise(i.primitive) or i.primitive.name == "where"):
-            repeated = [len(s) == len(out.shape) and s[0] == out.shape[0] and s != out.shape for s in shapes]
-            if any(repeated):
-                return True
-    return False
+    """Whether a program's operations on tall arrays that start a loop for each example are more than those that pick or place rows,
+    which take longer where a row is scattered.
+    """
+    return sum(_starts(i, program.kinds) - _picks(i, program.kinds) for i in program.instructions) > 0
+
+
+def _starts(i: Instruction, kinds: dict[int, Any]) -> bool:
+    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
+    if i.primitive.name in REDUCTIONS:
+        return bool(shapes) and tall(shapes[0]) and 0 not in axes_of(i.params[0], len(shapes[0]))
+    out = kinds.get(i.out)
+    if out is None or not tall(out.shape) or not (is_elementwise(i.primitive) or i.primitive.name == "where"):
+        return False
+    return any(len(s) == len(out.shape) and s[0] == out.shape[0] and s != out.shape for s in shapes)
+
+
+def _picks(i: Instruction, kinds: dict[int, Any]) -> bool:
+    kind = kinds.get(i.out)
+    return i.primitive.name in _BY_INDEX and kind is not None and tall(kind.shape) and not is_basic(i.params[0])
