@@ -316,3 +316,32 @@ def test_a_part_of_a_complex_array_leaves_the_other_alone(dtype, f, mode):
     with np.errstate(invalid="ignore"):
         same_in(f, np.array([complex(1, np.inf), complex(1, -0.0), complex(-0.0, np.nan)], dtype), mode)
         ft.check_grads(f, np.array([1 + 2j, -1 + 0.5j, 2 - 1j]))
+
+
+def write_through_ravel(x):
+    y = x + 3.0
+    y.ravel()[0] = 0.0
+    return y
+
+
+def write_through_reshape(x):
+    y = x * 2.0
+    z = y.reshape(-1)
+    z[1] = 7.0
+    return y
+
+
+@pytest.mark.parametrize("f", [write_through_ravel, write_through_reshape])
+def test_a_view_that_numpy_makes_of_one_order_only_is_a_guard(f, rng):
+    jitted, whole = ft.jit(f), rng.normal(size=(4, 6, 2))
+    lying = [
+        whole[..., 0].copy(),
+        np.asfortranarray(whole[..., 0]),
+        whole[..., 0],
+        whole[..., 0].T.copy().T,
+        rng.normal(size=(12, 4)).T[:, ::2],
+    ]
+    for _ in range(2):
+        for x in lying:
+            assert np.array_equal(jitted(x), f(x))
+    assert jitted.cache_info()["recorded"] == 4 and "order(x) found" in jitted.explain()

@@ -30,6 +30,11 @@ def form(x: Any) -> tuple[Any, ...]:
     return np.shape(x), x.dtype.str
 
 
+def order(x: Any) -> tuple[Any, ...]:
+    """How an array lies in memory, as far as the results of operations lie so too."""
+    return x.flags.c_contiguous, x.flags.f_contiguous, tuple(sorted(range(x.ndim), key=lambda k: -abs(x.strides[k])))
+
+
 class NumberTracer(ProgramTracer):
     """A tracer for a Python number, which is weak: it takes the dtype of the arrays that it meets, and Python's own arithmetic
     with other numbers.
@@ -120,7 +125,7 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = tuple("asked caught consts context foreign handling instructions kinds modes numbers sources told".split())
+    __slots__ = tuple("asked caught consts context foreign handling instructions kinds modes numbers orders sources told".split())
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -130,6 +135,7 @@ class Capture(ProgramTrace):
         self.sources: list[Any] = []  # arrays that a constant was copied from, or is, and that could be written to
         self.kinds: dict[int, Any] = {}
         self.asked: list[Any] = []  # the user's line of each guard
+        self.orders: dict[int, Any] = {}  # of the arguments with several axes, until it is asked how a value lies
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
         self.caught: str | None = None  # an error, which other values would not have raised
         self.told: list[str] = []  # values that became text, without a guard
@@ -145,7 +151,16 @@ class Capture(ProgramTrace):
         """A tracer for an argument."""
         slot = self.next_slot()
         self.kinds[slot] = kind_of(x)
+        if isinstance(x, np.ndarray) and x.ndim > 1:
+            self.orders[slot] = order(x)
         return self.tracer(recycled(x), slot)
+
+    def lies(self) -> None:
+        """It is asked how a value lies in memory, which is for the arguments to say."""
+        for slot, found in self.orders.items():
+            self.instructions.append(Instruction(GUARD, NOTHING, (slot,), (order, found, len(self.asked))))
+            self.asked.append(errors.user_place(1))
+        self.orders = {}
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, as an instruction of the program."""

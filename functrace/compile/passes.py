@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.compile.capture import capture
+from functrace.compile.capture import capture, order
 from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
@@ -432,13 +432,16 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
             inner = capture(run, [values[k] for k in moving], i.primitive.name).program
         except (errors.FunctraceError, TypeError):
             return None
-        if inner is None or inner.outputs[0] < inner.ninputs or any(j.primitive in (GUARD, i.primitive) for j in inner.instructions):
+        if inner is None or inner.outputs[0] < inner.ninputs:
+            return None
+        steps = [j for j in inner.instructions if j.primitive is not GUARD or j.params[0] is not order]  # ops do not depend on it
+        if any(j.primitive in (GUARD, i.primitive) for j in steps):
             return None
         numbers: dict[int, int] = {k: i.args[m] for k, m in enumerate(moving)}
         for n, x in enumerate(inner.consts):
             numbers[-1 - n] = next((i.args[m] for m, v in enumerate(values) if v is x), 0) or program.const(x)
-        for j in inner.instructions:
+        for j in steps:
             numbers[j.out] = i.out if j.out == inner.outputs[0] else program.value(inner.kinds[j.out])
-        return tuple(Instruction(j.primitive, numbers[j.out], tuple(numbers[a] for a in j.args), j.params) for j in inner.instructions)
+        return tuple(Instruction(j.primitive, numbers[j.out], tuple(numbers[a] for a in j.args), j.params) for j in steps)
 
     return rewritten(program, rule)

@@ -161,6 +161,11 @@ def _repeats(x: np.ndarray[Any, Any]) -> bool:
 
 def lying(x: Tracer) -> Any:
     """An array that lies in memory as NumPy's would."""
+    level: Any = x
+    while isinstance(level, Tracer):
+        if hasattr(level.owner, "lies"):  # what is recorded holds for arguments that lie as these do
+            level.owner.lies()
+        level = level.below
     parent = getattr(x, "parent", None)
     if parent is None and type(x.below) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.below):
         return x.below

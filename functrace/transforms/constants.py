@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @errors.boundary
 def stop_gradient(x: T) -> T:
-    """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is.
+    """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is. Arrays are copied.
 
     >>> import functrace as ft
     >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
