@@ -395,7 +395,7 @@ class Watched:
     def changed(self) -> bool:
         """Whether its elements, or how they are read, are not what they were."""
         x = self.array
-        return x.shape != self.shape or x.dtype is not self.dtype and x.dtype != self.dtype or self.read() != self.was
+        return x.shape != self.shape or x.dtype != self.dtype or self.read() != self.was
 
 
 def watched(sources: Sequence[Any], known: dict[int, tuple[str, Any]], lock: bool = False) -> list[Watched]:

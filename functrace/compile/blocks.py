@@ -284,8 +284,6 @@ class Loop:
             else:
                 for b in range(count):
                     task(b)
-            if not parts:
-                return pieces
             results = []
             for piece, (_, kind, reduce) in zip(pieces, parts):
                 total = piece[0] if count == 1 else reduce(piece, 0)

@@ -273,8 +273,7 @@ class Jitted(Wrapped[P, R]):
 
         bindings = Bindings(self.fun, *others)
         if bindings.traced:
-            out, structure = tree.flatten(self._plainly(args, kwargs))
-            return tree.unflatten(structure, blank.handles(out))
+            return tree.map(blank.apart, self._plainly(args, kwargs))
         if bindings.closed:
             return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
         contents = watched((), bindings.arrays)

@@ -14,7 +14,7 @@ from functrace.compile.bindings import Bindings, Watched, watched
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import TapeTrace
 from functrace.core.tracer import Tracer
-from functrace.ops.blank import handles, own
+from functrace.ops.blank import apart, own
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
 from functrace.transforms.custom import Call, floats
@@ -120,8 +120,7 @@ def call_traced(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     def call(*given: Any) -> Any:  # what it writes to, or returns, is none of the caller's
         leaves, form = tree.flatten(given)
         args, kwargs = tree.unflatten(form, own(leaves))
-        out, form = tree.flatten(fun(*args, **kwargs))
-        return tree.unflatten(form, handles(out))
+        return tree.map(apart, fun(*args, **kwargs))
 
     traces = [x.owner for x in leaves if isinstance(x, Tracer)]
     newest = max(traces, key=lambda trace: trace.id)

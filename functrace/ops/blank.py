@@ -114,19 +114,16 @@ def plain(x: Any) -> Any:
     return x.below if type(x) is Blank else x
 
 
-def apart(x: Tracer) -> Tracer:
-    """Another handle of the same array: writes to the one do not reach the other."""
+def apart(x: Any) -> Any:
+    """Another handle of the same array, if it is a traced one: writes to the one do not reach the other."""
+    if not isinstance(x, Tracer):
+        return x
     return handle(x.below.copy()) if type(x) is Blank else x.kept()
-
-
-def handles(xs: Iterable[Any]) -> list[Any]:
-    """Values of which the traced ones are handles of their own."""
-    return [apart(x) if isinstance(x, Tracer) else x for x in xs]
 
 
 def own(xs: Iterable[Any]) -> list[Any]:
     """Arrays that others do not see written to: copies, or other handles of traced arrays."""
-    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) for x in xs]
 
 
 def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:

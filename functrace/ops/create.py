@@ -84,7 +84,7 @@ def array(
     """
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-    out: Any = lift(apart(object) if isinstance(object, Tracer) and copy else object)
+    out: Any = lift(apart(object) if copy else object)
     out = typed(out, dtype)
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
 

@@ -19,7 +19,7 @@ from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
 from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
-from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, prepared, pull_node
+from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
 from functrace.torch._tensor import Tensor, new, owned, settled, wrap
 from functrace.torch._views import bad_argument, beside, mismatch, view_of, viewed, written_to
 
@@ -70,9 +70,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: S
     t._ver = [0]
     t._rg = False
     if grad and ans.dtype.kind in "fc":
-        node, saved = prepared(op, inputs, arrays, ans, params, t._ver, sources)
-        node.saved = saved
-        t._rg, t._edge = True, (node, 0)
+        t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver, sources), 0)
     elif _modes.depth:
         _modes.mark(t)
     return t
@@ -136,8 +134,7 @@ def _several(
     if floating:
         answers = tuple(t._a for t in tensors)
         indices = next((t for t in tensors if t._a.dtype.kind not in "fc"), None)  # what rules look into, where there are any
-        node, saved = prepared(op, inputs, arrays, answers, params, cell if indices is None else indices._ver)
-        node.saved = saved
+        node = record(op, inputs, arrays, answers, params, cell if indices is None else indices._ver)
         if len(answers) > 1:
             node.outputs = len(answers)
         for k in floating:
@@ -292,9 +289,7 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "", par
         raise (mismatch(*arrays) or RuntimeError(f"{op.name}: shapes do not fit")) from None
     t = wrap(ans)
     if recording() and (getattr(x, "_rg", False) or getattr(y, "_rg", False)) and ans.dtype.kind in "fc":
-        node, saved = prepared(op, (x, y), arrays, ans, params, t._ver)
-        node.saved = saved
-        t._rg, t._edge = True, (node, 0)
+        t._rg, t._edge = True, (record(op, (x, y), arrays, ans, params, t._ver), 0)
     return t
 
 
@@ -357,8 +352,7 @@ def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
                     node.edges, (save_x, save_y, save_r) = (None, other._edge), wants[2]
                 node.number = next_number()
                 if r.size > LARGE or save_r or (save_x and save_y and b is other):
-                    node, saved = prepared(op, (input, other), (a, b), r, (), cell)
-                    node.saved = saved
+                    node = record(op, (input, other), (a, b), r, (), cell)
                 elif save_x and save_y:
                     u, v = input._ver, other._ver
                     node.saved = (a, b), r, (), ((u, u[0], 0), (v, v[0], 1))

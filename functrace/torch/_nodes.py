@@ -432,10 +432,7 @@ _GRAFT = Op("Graft", lambda x: x)
 def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node of an application of a row with rules, and what is to be its `saved`.
-
-    `sources`: the tensors, or None, whose elements are parameters, which must not be written.
-    """
+    """The node, and what it is to save. `sources`: the tensors, or None, whose elements are parameters, which must not be written."""
     checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
@@ -483,6 +480,15 @@ def prepared(
     else:
         ans = tuple(map(_unseen, ans)) if many else _unseen(ans)
     return node, (kept, ans, params, checks)
+
+
+def record(
+    op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
+) -> Any:
+    """The node of an application of a row with rules."""
+    node, saved = prepared(op, inputs, arrays, ans, params, cell, sources)
+    node.saved = saved
+    return node
 
 
 def _unseen(a: Any) -> Any:

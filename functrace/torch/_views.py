@@ -18,7 +18,7 @@ from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of
 from functrace.torch._dtypes import warn
 from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
-from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared
+from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
 from functrace.torch._results import result_class
 from functrace.torch._tensor import Tensor, new, settled
 
@@ -64,11 +64,7 @@ def _traced_view(t: Any) -> View:
 
 
 def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], grad: bool) -> Any:
-    edge = None
-    if grad:
-        node, saved = prepared(op, (x,), arrays, ans, params, x._ver)
-        node.saved = saved
-        edge = node, 0
+    edge = (record(op, (x,), arrays, ans, params, x._ver), 0) if grad else None
     return view_of(x, ans, edge, (*x._chain, lambda a: op.fun(a, *params)))
 
 
@@ -153,8 +149,7 @@ def _regenerate(t: Any) -> Edge | None:
     base = t._base
     if t._origin and recording():
         raise _forbidden(t, "its base or another view of its base has been")
-    node, saved = prepared(AS_STRIDED, (base,), [base._a], t._a, (way(t),), t._ver)
-    node.saved = saved
+    node = record(AS_STRIDED, (base,), [base._a], t._a, (way(t),), t._ver)
     _keep(t, t._made, node, 0)
     return node, 0
 

@@ -174,7 +174,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, treedef: tree.TreeDef
     kind = type(leaf)
     if kind is np.ndarray or isinstance(leaf, (Tracer, np.generic, np.ndarray)):
         if leaf.dtype.kind in "fc":
-            return apart(leaf) if isinstance(leaf, Tracer) else leaf
+            return apart(leaf)
         if isinstance(leaf, Tracer) and type(leaf.below) is int:
             return leaf * 1.0  # type: ignore[operator]
         if leaf.dtype.kind not in "bui":

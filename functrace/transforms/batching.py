@@ -12,7 +12,7 @@ from functrace import errors, tree
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import plain
-from functrace.ops.blank import handles
+from functrace.ops.blank import apart
 from functrace.ops.create import lift
 from functrace.pool import owned
 from functrace.transforms.arguments import label, name_of
@@ -217,7 +217,7 @@ def vmap(
             return out
 
         results = _batched(asked, run, values, flags, size, what)
-        outputs = handles(owned([x for x, _ in results], leaves))
+        outputs = [*map(apart, owned([x for x, _ in results], leaves))]
         out_def = returns[0][0]
         if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
             return tree.unflatten(out_def, outputs)

@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
-from functrace.ops.blank import handles, own
+from functrace.ops.blank import apart, own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of
@@ -179,7 +179,7 @@ def _scan(
         return _by_python(carry, step, order, done, weak)
     with quietly(body):
         out = unflagged(body, loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once))
-    out = handles(owned(out, seqs))
+    out = [apart(x) for x in owned(out, seqs)]
     return carry.tree(out[:count]), tree.unflatten(y_defs[-1], out[count:])
 
 

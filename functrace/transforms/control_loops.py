@@ -22,7 +22,19 @@ from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
 from functrace.transforms.control_products import regrouped
-from functrace.transforms.control_program import COMPILERS, MANY, Instruction, Program, mapped, numbered, pulled, recorded, run, settled
+from functrace.transforms.control_program import (
+    COMPILERS,
+    MANY,
+    Instruction,
+    Program,
+    compiled,
+    mapped,
+    numbered,
+    pulled,
+    recorded,
+    run,
+    settled,
+)
 from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
@@ -171,8 +183,7 @@ class ScanCall(Call):
 
     def plain(self, leaves: Sequence[Any]) -> list[Any]:
         if self.length >= MANY and self.what in COMPILERS:
-            run = COMPILERS[self.what](self)
-            return owned(run(settled(leaves)), (*leaves, *run.program.consts))
+            return compiled(self, settled(leaves), leaves)
         constants, carry, xs = self.split(settled(leaves))
         body = self.body
         env = body.environment([*constants, *carry])

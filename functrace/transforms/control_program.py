@@ -28,6 +28,7 @@ from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become, relatives
+from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros
 from functrace.transforms.masks import met
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer, identity
@@ -382,6 +383,12 @@ def varies(xs: Sequence[Any]) -> bool:
 
 MANY = 512  # steps of a loop on plain arrays from which on it is compiled, which takes the time of one or two hundred
 COMPILERS: dict[str, Callable[[Any], Any]] = {}  # for each kind of loop, by its name; from above
+
+
+def compiled(call: Any, inputs: list[Any], leaves: Sequence[Any]) -> list[Any]:
+    """The results of a loop as a program, none of which is one of its constants or of the arguments."""
+    run = COMPILERS[call.what](call)
+    return owned(run(inputs), (*leaves, *run.program.consts))
 
 
 def settled(leaves: Sequence[Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from functrace.transforms.control_program import (
     NUMBERS,
     Program,
     by_python,
+    compiled,
     flagged,
     hoping,
     mapped,
@@ -154,8 +155,7 @@ class WhileCall(Call):
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
         for k in range(most):
             if k == MANY and most == sys.maxsize and self.what in COMPILERS:
-                run = COMPILERS[self.what](self)
-                return owned(run([*a, *b, *state]), (*leaves, *run.program.consts))
+                return compiled(self, [*a, *b, *state], leaves)
             for i, x in zip(t_in, state):
                 t_env[i] = x
             asks(t_env)

@@ -38,7 +38,7 @@ def _lend(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
-    return apart(x) if isinstance(x, Tracer) else x
+    return apart(x)
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:

@@ -16,7 +16,7 @@ from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
-from functrace.ops.blank import handles, own
+from functrace.ops.blank import apart, own
 from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
@@ -65,11 +65,11 @@ class Run:
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""
-        return handles(replayed(pull, self.tape, cts, self.again, consume))
+        return [*map(apart, replayed(pull, self.tape, cts, self.again, consume))]
 
     def push(self, ts: Sequence[Any]) -> list[Any]:
         """Tangents of the outputs (None: zero) for those of the inputs."""
-        return handles(replayed(pushforward, self.tape, ts, self.again))
+        return [*map(apart, replayed(pushforward, self.tape, ts, self.again))]
 
     def result(self) -> Any:
         """The result, as the function returned it."""
