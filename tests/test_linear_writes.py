@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ops import index, inplace
+from functrace.ops import index, inplace, positions
 
 
 class _Counted:
@@ -91,11 +91,34 @@ def test_sums_of_rows_are_those_of_numpy_to_the_last_bit(name):
     wanted = start.copy()
     np.add.at(wanted, places, g)
     x = start.copy()
-    index._add_into(x, g, places)
+    positions.add_into(x, g, places)
     assert x.tobytes() == wanted.tobytes()
-    assert index._counted(start.copy(), g, places) == (how in "CF" and places.min() >= 0)
+    assert positions._counted(start.copy(), g, places) == (how in "CF" and places.min() >= 0)
 
 
 def test_a_place_that_is_not_there_is_refused_in_sums_of_rows():
     with pytest.raises(IndexError, match="out of bounds"):
-        index._add_into(np.zeros((49, 2)), np.ones((1500, 2)), PLACES[:, 0])
+        positions.add_into(np.zeros((49, 2)), np.ones((1500, 2)), PLACES[:, 0])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(3000,), (40, 50), (50, 40, 2)])
+@pytest.mark.parametrize("mode", ["eager", "jit", "jvp", "jit of jvp"])
+def test_large_masks_read_and_write_as_numpy_does(mode, shape, order):
+    rng = np.random.default_rng(0)
+    mask = rng.uniform(size=shape) < 0.5
+    x, w, v = (np.asarray(rng.normal(size=shape), order=order) for _ in range(3))
+
+    def f(x):
+        y = x * 2.0
+        y[mask] = x[mask] ** 2
+        y[~mask] *= w[~mask]
+        return np.sum(y[mask] * v[mask]) + np.sum(w * y)
+
+    expected = np.where(mask, (v + w) * 2 * x, 2 * w * w)
+    compiled = ft.jit if mode.startswith("jit") else lambda g: g
+    for _ in range(2):
+        if mode.endswith("jvp"):
+            np.testing.assert_allclose(compiled(lambda x: ft.jvp(f, (x,), (v,)))(x)[1], np.sum(expected * v))
+        else:
+            np.testing.assert_allclose(compiled(ft.grad(f))(x), expected)

@@ -9,7 +9,7 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace import pool
 from functrace.ops import rows
-from functrace.ops.index import add_in
+from functrace.ops.positions import add_in
 
 SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (50_000, 15), (9000, 2), (200_000, 2)]
 COMPARED = [(4000, 16), (20_000, 25), (300, 10), (3000, 33), (20_000, 64)]

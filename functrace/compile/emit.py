@@ -21,7 +21,7 @@ from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
-from functrace.ops.index import axis_taken, distinct, is_basic, set_in
+from functrace.ops.positions import distinct, is_basic, set_in, taken
 from functrace.ops.rows import checksum, short, summed
 from functrace.pool import total, zeros
 
@@ -398,10 +398,10 @@ class Executable:
         name, params = i.primitive.name, i.params
         if name == "getitem":
             kind = self.program.kinds[i.args[0]]
-            axis = None if kind is None else axis_taken(kind.shape, params[0])
-            if axis is None:
+            found = None if kind is None else taken(kind.shape, params[0])
+            if found is None:
                 return f"{args[0]}[{self.source.name(params[0])}]"
-            return f"{args[0]}.take({self.source.name(params[0][-1] if axis else params[0])}, {axis})"
+            return f"{args[0]}.take({self.source.name(found[0])}, {found[1]})"
         if name == "placed" and out is not None and out.size <= COUNTED and not is_basic(params[0]) and distinct(params[1], params[0]):
             made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
             return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"

@@ -22,7 +22,8 @@ from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instructio
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import Tracer, value
-from functrace.ops.index import HOLE, is_basic
+from functrace.ops.index import HOLE
+from functrace.ops.positions import is_basic
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program as Body
@@ -169,7 +170,7 @@ class _Lifting(Lifting):
     einsum, dot = _called("einsum"), _called("dot")
 
 
-_PARTS = EXPANDED.union(("are_hermitian", "length", "recurrence"))  # what is written as the operations that it does
+_PARTS = EXPANDED.union(("are_hermitian", "recurrence"))  # what is written as the operations that it does
 # NumPy's own functions, of the arguments and then the parameters.
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero
 hypot.accumulate imag isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv
@@ -270,7 +271,7 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         rest = iter(args[name != "numpy" :])
         inside = ", ".join([next(rest) if p is HOLE else literal(p) for p in i.params[name == "numpy"]])
         if name == "scatter":
-            return f"{out} = np.zeros({i.params[1]}, {args[0]}.dtype); np.add.at({out}, ({inside},), {args[0]})"
+            return f"{out} = np.zeros({literal(i.params[1])}, {args[0]}.dtype); np.add.at({out}, ({inside},), {args[0]})"
         return f"{out} = {args[0]}[{inside},]" if name == "gather" else f"{out} = np.{i.params[0]}({inside})"
     if name in _PLAIN:
         return f"{out} = np.{name}({', '.join([*args, *params])})"

@@ -20,7 +20,7 @@ import numpy as np
 from functrace.compile.fuse import REDUCTIONS, axes_of
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import Instruction, Program
-from functrace.ops.index import is_basic
+from functrace.ops.positions import is_basic
 
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which

@@ -14,7 +14,8 @@ from functrace.compile import layout
 from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
-from functrace.ops.index import add_in, index_add, is_basic, set_in
+from functrace.ops.index import index_add
+from functrace.ops.positions import add_in, is_basic, set_in
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum

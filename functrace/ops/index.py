@@ -20,20 +20,10 @@ from functrace.core.tracer import Tracer
 from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
+from functrace.ops.positions import Index, add_in, add_into, is_basic, is_mask, read, set_in
 from functrace.ops.protocol import as_one
 from functrace.pool import empty, zeros
 from functrace.references import IN_LOCAL
-
-Index = Any
-PLAIN = frozenset((int, slice, type(None), type(...)))  # parts of an index
-
-
-def is_basic(index: Index) -> bool:
-    """Whether an index makes a view: no arrays, lists or masks in it. Such an index reads no element twice."""
-    for p in index if isinstance(index, tuple) else (index,):
-        if type(p) not in PLAIN and (isinstance(p, bool) or not isinstance(p, (int, np.integer))):
-            return False
-    return True
 
 
 def _ndim_taken(p: Any) -> int:
@@ -69,89 +59,10 @@ def batch_in_front(index: Index) -> tuple[Index, int]:
     return inside, len(np.broadcast_shapes(*shapes))
 
 
-def axis_taken(shape: tuple[int, ...], index: Index) -> int | None:
-    """The axis along which NumPy's `take` reads for an index, where that is faster, or leaves in C order what the index leaves turned."""
-    whole = type(index) is tuple and len(index) > 1 and all(type(p) is slice and p == slice(None) for p in index[:-1])
-    if whole and _of_rows(index[-1]) is not None:
-        return len(index) - 1 if index[-1].ndim > 1 else None
-    return 0 if whole_rows(shape, index) else None
-
-
-def distinct(shape: tuple[int, ...], index: Index) -> bool:
-    """Whether an index reads no element twice."""
-    counts = np.zeros(shape, np.intp)
-    np.add.at(counts, index, 1)
-    return bool(counts.max(initial=0) <= 1)
-
-
-def whole_rows(shape: tuple[int, ...], index: Index) -> bool:
-    """Whether so many rows of a matrix are read that NumPy's `take`, which copies a row at once, is several times as fast."""
-    return type(index) is np.ndarray and len(shape) == 2 and index.dtype.kind == "i" and index.size >= max(_SMALL, shape[0])
-
-
-def _read(x: Any, index: Index) -> Any:
-    return x.take(index, 0) if type(index) is np.ndarray and whole_rows(x.shape, index) else x[index]
-
-
 def _batch_read(_size: int, x: Any, key: Index) -> Any:
     inside, axis = batch_in_front(key)
     out = index(x, inside)  # the key may hold traced values of another run
     return np.moveaxis(out, axis, 0) if axis else out
-
-
-def _add_into(buffer: Any, g: Any, index: Index) -> None:
-    if is_basic(index) or _is_mask(index):
-        buffer[index] += g
-    elif _counted(buffer, g, index):
-        pass
-    elif buffer.ndim > 1 and buffer.flags.forc and g.size >= _SMALL and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
-        places = _places(buffer, index)  # NumPy adds several times as fast at one index
-        np.add.at(buffer.reshape(-1, order="A"), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
-    else:
-        np.add.at(buffer, index, g)
-
-
-def _of_rows(index: Index) -> Any:
-    """The numbers of the rows that an index names; None if it is of another kind."""
-    at: Any = index[0] if type(index) is tuple and len(index) == 1 else index
-    return at if isinstance(at, np.ndarray) and at.dtype.kind == "i" else None
-
-
-def _places(buffer: Any, index: Index) -> Any:
-    """Where what an index reads lies in the memory of an array that is one block."""
-    shape, jumps = buffer.shape, [n // buffer.itemsize for n in buffer.strides]
-    parts: Any = index if type(index) is tuple else (index,)
-    plain = len(parts) <= len(shape) and all(isinstance(p, np.ndarray) and p.dtype.kind == "i" for p in parts)
-    if not plain or not all(p.size and p.min() >= 0 and p.max() < n for p, n in zip(parts, shape)):
-        order: Any = "C" if buffer.flags.c_contiguous else "F"
-        return np.arange(buffer.size).reshape(shape, order=order)[index]
-    at: Any = sum(p.astype(np.intp) * n for p, n in zip(parts, jumps))
-    for n, jump in zip(shape[len(parts) :], jumps[len(parts) :]):
-        at = at[..., None] + np.arange(n) * jump
-    return at
-
-
-def _counted(buffer: Any, g: Any, index: Index) -> bool:
-    """Add rows to zeros, one column after the other: `np.bincount` takes a third of the time, for the same bits. False if it can't."""
-    at = _of_rows(index)
-    if buffer.ndim != 2 or at is None or not at.size >= max(_MANY, len(buffer) // 2):
-        return False
-    n, width = buffer.shape
-    values = np.broadcast_to(g, (*at.shape, width))
-    if not width or not (width <= 4 or values.strides[-2] == g.itemsize) or buffer.dtype.char != "d" or g.dtype.char != "d":
-        return False
-    if at.min() < 0 or at.max() >= n or buffer.view(np.int64).any():
-        return False
-    for column, v in zip(buffer.T, values.reshape(-1, width).T):
-        column[:] = np.bincount(at.reshape(-1), v, n)
-    return True
-
-
-_SMALL, _MANY = 256, 1 << 10
-
-
-def _is_mask(index: Index) -> bool:
-    return isinstance(index, np.ndarray) and index.dtype == bool
 
 
 def _put(g: Any, index: Index, shape: tuple[int, ...]) -> Any:
@@ -159,7 +70,7 @@ def _put(g: Any, index: Index, shape: tuple[int, ...]) -> Any:
     if is_basic(index):
         out[index] = g
     else:
-        _add_into(out, g, index)
+        add_into(out, g, index)
     return out
 
 
@@ -179,7 +90,7 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
         c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
-    _add_into(c, g, index)
+    add_into(c, g, index)
     return True
 
 
@@ -187,7 +98,8 @@ def _push_read(ts: list[Any], mine: set[int], entry: Any) -> bool:
     _, out, (i,), _, _, (index,) = entry
     if i not in mine or not isinstance(ts[i], np.ndarray):
         return False
-    ts[out] = ts[i][index].copy()  # the buffer may be written to
+    t = read(ts[i], index)
+    ts[out] = t.copy() if is_basic(index) else t  # the buffer may be written to
     return True
 
 
@@ -201,7 +113,7 @@ def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int
         cts[j] = d if cts[j] is None else cts[j] + d
     if i >= 0:
         cts[i] = g = g if out in mine else np.array(g)  # no later entry reads what was written to
-        g[index] = 0
+        set_in(g, 0, index)
         mine.add(i)
     return True
 
@@ -219,7 +131,7 @@ def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
     else:  # views of the buffer show in its reference count
         ts[i] = None
         t = before if i in mine and getrefcount(before) == IN_LOCAL else np.array(before)
-    t[index] = 0 if written is None else written
+    set_in(t, 0 if written is None else written, index)
     ts[out] = t
     mine.add(out)
     return True
@@ -227,24 +139,12 @@ def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
 
 getitem = linear(
     "getitem",
-    _read,
+    read,
     lambda g, _ans, _x, index: placed(g, index, _x.shape),
     batch=_batch_read,
     inplace=(_pull_read, _push_read),
 )
 placed: Any = linear("placed", _put, lambda g, _ans, _x, index, _shape: getitem(g, index), batch=_batch_put)  # in an array of zeros
-
-
-def set_in(x: Any, v: Any, index: Index) -> Any:
-    """`x`, written to."""
-    x[index] = v
-    return x
-
-
-def add_in(x: Any, v: Any, index: Index) -> Any:
-    """`x`, added to; to an element that is named twice, twice."""
-    _add_into(x, v, index)
-    return x
 
 
 def _write(x: Any, v: Any, index: Index) -> Any:
@@ -280,7 +180,7 @@ def _batch_write(which: str) -> Any:
 def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     # Of positions written twice the last write counts, as in NumPy; the earlier ones get no cotangent.
     chosen = g[index]
-    if is_basic(index) or _is_mask(index):
+    if is_basic(index) or is_mask(index):
         return chosen
     turn, last = np.arange(chosen.size).reshape(chosen.shape), np.empty(_x.shape, dtype=np.intp)
     last[index] = turn
@@ -311,11 +211,11 @@ where: Op = general(
     by_bits,
     None,
     lambda g, _ans, condition, _x, _y: selected(_truth(condition), g),
-    lambda g, _ans, condition, _x, _y: selected(condition == 0, g),
+    lambda g, _ans, condition, _x, _y: selected(np.logical_not(condition), g),
     jvps=(
         None,
         lambda t, _ans, c, _x, _y: spread(selected(_truth(c), t), _ans),
-        lambda t, _ans, c, _x, _y: spread(selected(c == 0, t), _ans),
+        lambda t, _ans, c, _x, _y: spread(selected(np.logical_not(c), t), _ans),
     ),
     stacks=0,
     linear=True,
@@ -326,13 +226,16 @@ def _truth(condition: Any) -> Any:
     return condition if condition.dtype == bool else condition != 0
 
 
+_LARGE = 1 << 10  # elements
+
+
 def selected(chosen: Any, t: Any) -> Any:
     """`t` where it is chosen, and zero elsewhere, for rules; `chosen` may hold shares of it. Multiplying is ten times as fast as
     selecting; what it makes of infinities is found in the result, and the replay done again with masks, which see the selection.
     """
     if _masked(t):
         return number(np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)))
-    if chosen.size > _MANY and chosen.dtype.kind == "b":  # which ufuncs would convert piece by piece
+    if chosen.size > _LARGE and chosen.dtype.kind == "b":  # which ufuncs would convert piece by piece
         if isinstance(chosen, Tracer) or not chosen.flags.c_contiguous:
             chosen = chosen.astype(t.dtype)
         else:
@@ -408,7 +311,7 @@ gather: Op = Primitive(
 def _scatter(g: Any, *rest: Any) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, g.dtype)
-    _add_into(out, g, filled(template, arrays))
+    add_into(out, g, filled(template, arrays))
     return out
 
 

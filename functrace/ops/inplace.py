@@ -24,7 +24,6 @@ from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, handle, plain
 from functrace.ops.create import lift
 from functrace.ops.index import (
-    PLAIN,
     decided,
     getitem,
     holes,
@@ -32,13 +31,13 @@ from functrace.ops.index import (
     index_add,
     index_set,
     index_write,
-    is_basic,
     joined,
     kept,
     last,
     scatter,
 )
 from functrace.ops.kinds import same, undeclared
+from functrace.ops.positions import PLAIN, is_basic
 from functrace.ops.protocol import as_one
 from functrace.ops.shape import astype
 from functrace.references import IN_SLOT

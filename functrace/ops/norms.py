@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
-from functrace.ops import rows
 from functrace.ops.create import number
 from functrace.ops.decompositions import svdvals
 from functrace.ops.functions import reduced_axes
 from functrace.ops.gauge import conj, real
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, negative_axes
-from functrace.ops.reduce import expand
+from functrace.ops.reduce import expand, sum_
 from functrace.ops.registry import Sample, implements
 from functrace.ops.statistics import as_float
 
@@ -25,7 +24,7 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
         flat = x.ravel()
         return np.sqrt(flat.dot(flat) if x.dtype.kind != "c" else flat.real.dot(flat.real) + flat.imag.dot(flat.imag))
     squares = x * x if x.dtype.kind != "c" else x.real**2 + x.imag**2
-    return np.sqrt(rows.added(squares, keepdims) if rows.short(squares, axis) else np.sum(squares, axis=axis, keepdims=keepdims))
+    return np.sqrt(sum_(squares, axis, keepdims))
 
 
 def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
