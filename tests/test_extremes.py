@@ -91,6 +91,24 @@ def test_slopes_of_powers_are_right_from_the_least_to_the_largest_numbers(n, dty
     assert np.all(np.abs(got[~inside & (np.abs(want) < 1)]) <= np.finfo(dtype).tiny * 20)
 
 
+@pytest.mark.parametrize("n", [3, 4.0, 5, 11, -2, -3.0, 10])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whole_powers_of_many_numbers_are_as_precise_as_numpys(n, dtype):
+    x = np.concatenate([[0.0, -0.0, np.inf, -np.inf, np.nan], np.random.default_rng(0).normal(size=1000)]).astype(dtype)
+    found, pull = ft.vjp(lambda x: x**n, x)
+    want = x.astype(np.longdouble) ** n
+    np.testing.assert_array_equal(found[:5], x[:5] ** n)
+    assert np.array_equal(np.signbit(found), np.signbit(x**n)) and found.dtype == dtype
+    np.testing.assert_array_less(np.abs(found - want)[5:], np.spacing(np.abs(found[5:])))
+    np.testing.assert_allclose(pull(np.ones_like(x))[0], n * x ** (n - 1), rtol=8 * np.finfo(dtype).eps)
+    compiled, over = ft.jit(lambda x: x**n), ft.vmap(lambda x: x**n)
+    np.testing.assert_array_equal(compiled(x), found)
+    np.testing.assert_array_equal(compiled(x), found)
+    np.testing.assert_array_equal(over(x), found)
+    second = ft.jvp(lambda x: ft.vjp(lambda x: x**n, x)[1](np.ones_like(x))[0], (x[5:],), (x[5:],))[1]
+    np.testing.assert_allclose(second, n * (n - 1) * want[5:] / x[5:], rtol=1e2 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e-100, 1.0, 1e100, 1e200])
 @pytest.mark.parametrize("order", [-3, -1, 0.5, 1.5, 3, 10])
 def test_norms_of_vectors_whose_powers_over_or_underflow(order, unit):

@@ -403,7 +403,7 @@ class Lifting:
 
 
 NUMPY = Lifting()
-EXPANDED = COMPOSED.union(("contraction", "logaddexp_weight", "coroot", "cosine", "length", "one_minus_square"))
+EXPANDED = COMPOSED.union(("contraction", "logaddexp_weight", "coroot", "cosine", "length", "one_minus_square", "whole_power"))
 
 
 def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMPY) -> Program:

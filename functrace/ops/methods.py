@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace import errors
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.locks import refuse_objects
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
@@ -100,6 +100,9 @@ for _name, _op in (_COMPARISONS | _UNARY).items():
     setattr(Tracer, f"__{_name}__", _op)
 
 
+_MANY = 64  # elements
+
+
 def _pow(x: Any, y: Any) -> Any:
     # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
     if type(y) is int and isinstance(x, Tracer):
@@ -112,6 +115,14 @@ def _pow(x: Any, y: Any) -> Any:
             return e.reciprocal(x)
     if type(y) is float and y == 0.5 and isinstance(x, Tracer) and x.dtype.kind == "c":
         return e.sqrt(x)
+    if (
+        type(y) in (int, float)
+        and not (-2 < y <= 2 or y % 1)
+        and isinstance(x, Tracer)
+        and x.dtype.kind == "f"
+        and np.size(bare(x)) >= _MANY
+    ):
+        return e.whole_power(x, y)
     return e.power(x, y)
 
 

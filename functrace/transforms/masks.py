@@ -22,6 +22,7 @@ from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
+from functrace.ops.choice import chosen
 from functrace.ops.create import number
 from functrace.ops.rows import checksum
 from functrace.pool import owned
@@ -65,7 +66,7 @@ class MaskTrace(Trace):
             for m in lives:
                 live = live if m is None else live | m
             live = live if np.shape(live) == ans.shape else np.broadcast_to(live, ans.shape)
-            return self.tracer(number(np.where(live, ans, np.zeros((), ans.dtype))), live)
+            return self.tracer(number(chosen(live, ans)), live)
         if primitive.linear:
             others: Any = np.ones_like if primitive.linear == "each" else lambda a: a  # any numbers, or zero
             marks = [others(a) if m is None else _marks(m) for a, m in zip(args, lives)]
@@ -77,7 +78,8 @@ class MaskTrace(Trace):
 
 def _marks(live: Any) -> Any:
     """Positive numbers where live, such that no linear op takes a few of them to zero by chance."""
-    return live * (1 + (np.arange(live.size) * _GOLDEN % 1).reshape(live.shape))
+    steps = np.arange(live.size) * _GOLDEN
+    return live * (1 + (steps - np.floor(steps)).reshape(live.shape))
 
 
 def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
