@@ -14,7 +14,22 @@ from typing import Any
 from benchmarks import footprint, page
 from benchmarks.harness import OURS, Workload, measure, ratios, table
 
-MODULES = ("chain", "small", "mlp", "gmm", "lstm", "bundle", "hessian", "jacobian", "pairs", "training", "elementwise", "jit", "ode")
+MODULES = (
+    "chain",
+    "small",
+    "mlp",
+    "gmm",
+    "lstm",
+    "bundle",
+    "hessian",
+    "jacobian",
+    "pairs",
+    "training",
+    "elementwise",
+    "jit",
+    "reverse",
+    "ode",
+)
 
 
 def facts() -> dict[str, Any]:

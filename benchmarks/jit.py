@@ -60,20 +60,17 @@ def on_threads(count: int, build: Build) -> Build:
     return counted
 
 
-def _chain(ft: Any, fnp: Any, _p: Any) -> Any:
-    def f(x: Any) -> Any:
-        for _ in range(chain.STEPS):
-            x = fnp.sin(x) * x + x
-        return fnp.sum(x)
-
-    return ft.grad(f)
+def chained(np: Any, x: Any) -> Any:
+    for _ in range(chain.STEPS):
+        x = np.sin(x) * x + x
+    return np.sum(x)
 
 
 jit_chain = again(
     chain.chain,
     ("4 float64",),
     [Target("NumPy by hand", 1.0), Target("functrace, eager", 0.25)],
-    jitted(_chain, lambda p: (p.x,)),
+    jitted(lambda ft, fnp, _p: ft.grad(lambda x: chained(fnp, x)), lambda p: (p.x,)),
 )
 jit_chain.contestant(EAGER, "functrace, eager")(chain.functrace)
 
@@ -414,6 +411,26 @@ def ready_jax(p: Any) -> Any:
         raise ImportError("its time grows with the square of the length")
     j = jax()
     return lambda: j.jit(_loop(j.numpy, p.ops))(j.numpy.asarray(p.x)).block_until_ready()
+
+
+@ready.contestant(JIT, "torch.compile")
+def ready_torch(p: Any) -> Any:
+    if p.ops > 1000:
+        raise ImportError("a few hundred operations take it seconds")
+    import torch
+
+    x = torch.tensor(p.x)
+    torch.compiler.config.force_disable_caches = True
+
+    def run() -> Any:
+        torch.compiler.reset()
+        return torch.compile(_loop(torch, p.ops))(x)
+
+    try:
+        run()
+    except Exception as error:  # no C++ compiler, for one
+        raise ImportError(f"torch.compile: {type(error).__name__}") from None
+    return run
 
 
 @ready.contestant(HAND, "1 s")

@@ -45,7 +45,7 @@ def _rows(cases: list[dict[str, Any]], families: tuple[str, ...], ours: str) -> 
 
 def eager(record: dict[str, Any]) -> str:
     """Time of functrace, and the others' as multiples of it."""
-    return _rows([c for c in record["cases"] if not c["workload"].startswith("jit, ")], EAGER, "functrace")
+    return _rows([c for c in record["cases"] if not c["workload"].startswith(("jit, ", "reverse, "))], EAGER, "functrace")
 
 
 def compiled(record: dict[str, Any]) -> str:
@@ -56,11 +56,23 @@ def compiled(record: dict[str, Any]) -> str:
 
 def ready(record: dict[str, Any]) -> str:
     """Time until a compiled function has run for the first time."""
-    out = "| to record, compile and run for the first time | functrace.jit | of its gradient | JAX jit |\n|---|---|---|---|\n"
+    out = "| to record, compile and run for the first time | functrace.jit | of its gradient | JAX jit | torch.compile |\n"
+    out += "|---|---|---|---|---|\n"
     for case in record["cases"]:
         if case["workload"] == "jit, ready":
-            cells = [case["seconds"].get(label) for label in ("functrace", "functrace, gradient", "JAX jit")]
+            cells = [case["seconds"].get(label) for label in ("functrace", "functrace, gradient", "JAX jit", "torch.compile")]
             out += f"| a loop of {case['size']} | {' | '.join('–' if s is None else _time(s) for s in cells)} |\n"
+    return out
+
+
+def reverse(record: dict[str, Any]) -> str:
+    """Time of a compiled value and gradient beside that of the value."""
+    out = "| workload | value | value and gradient | ratio |\n|---|---|---|---|\n"
+    for case in record["cases"]:
+        if case["workload"].startswith("reverse, "):
+            value, both = (case["seconds"][label] for label in ("functrace, value", "functrace, value and gradient"))
+            name = case["workload"].removeprefix("reverse, ").removeprefix("jit, ")
+            out += f"| {name}, {case['size']} | {_time(value)} | {_time(both)} | {_ratio(both / value)} |\n"
     return out
 
 
@@ -134,7 +146,7 @@ def machine(record: dict[str, Any]) -> str:
     )
 
 
-TABLES = {f.__name__: f for f in (machine, eager, compiled, ready, footprint, summary, summary_compiled)}
+TABLES = {f.__name__: f for f in (machine, eager, compiled, reverse, ready, footprint, summary, summary_compiled)}
 
 
 def page(text: str) -> str:

@@ -101,13 +101,14 @@ def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
 power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
 
 
-def _by_magnitude(x: Any, n: Any) -> Any:
+def by_magnitude(x: Any, n: Any) -> Any:
+    """`x**n` for real numbers and a whole n."""
     size = np.power(np.absolute(x), n)
     return np.copysign(size, x) if n % 2 else size
 
 
 # `power` of many real numbers and a whole number. NumPy hands negative bases to C one by one, which takes thirty times as long.
-whole_power = undeclared("whole_power", _by_magnitude, lambda t, _ans, x, n: t * (n * _product(x, n - 1)), None)
+whole_power = undeclared("whole_power", by_magnitude, lambda t, _ans, x, n: t * (n * _product(x, n - 1)), None)
 
 float_power = elementwise("float_power", np.float_power, _power_x, _power_y, domain=(_POSITIVE, _WIDE))
 

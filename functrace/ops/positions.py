@@ -30,6 +30,8 @@ def taken(shape: tuple[int, ...], index: Index) -> tuple[Any, int | None] | None
         return index, 0
     if type(index) is np.ndarray and _whole_mask(shape, index):
         return index.reshape(-1).nonzero()[0], None
+    if type(index) is np.ndarray and index.dtype == np.bool_ and len(shape) == 2 and index.shape == shape[:1] and len(index) >= _SMALL:
+        return index.nonzero()[0], 0
     return None
 
 
