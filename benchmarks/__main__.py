@@ -14,22 +14,7 @@ from typing import Any
 from benchmarks import footprint, page
 from benchmarks.harness import OURS, Workload, measure, ratios, table
 
-MODULES = (
-    "chain",
-    "small",
-    "mlp",
-    "gmm",
-    "lstm",
-    "bundle",
-    "hessian",
-    "jacobian",
-    "pairs",
-    "training",
-    "elementwise",
-    "jit",
-    "reverse",
-    "ode",
-)
+MODULES = "chain small mlp gmm lstm bundle hessian jacobian pairs training elementwise jit reverse ode".split()
 
 
 def facts() -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+import functrace.torch as torch
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -101,6 +102,7 @@ def test_whole_powers_of_many_numbers_are_as_precise_as_numpys(n, dtype):
     assert np.array_equal(np.signbit(found), np.signbit(x**n)) and found.dtype == dtype
     np.testing.assert_array_less(np.abs(found - want)[5:], np.spacing(np.abs(found[5:])))
     np.testing.assert_allclose(pull(np.ones_like(x))[0], n * x ** (n - 1), rtol=8 * np.finfo(dtype).eps)
+    np.testing.assert_array_less(np.abs((torch.tensor(x) ** n).numpy() - want)[5:], 4 * np.spacing(np.abs(found[5:])))
     compiled, over = ft.jit(lambda x: x**n), ft.vmap(lambda x: x**n)
     np.testing.assert_array_equal(compiled(x), found)
     np.testing.assert_array_equal(compiled(x), found)
