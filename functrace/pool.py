@@ -228,7 +228,7 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
         first, last = min(axes), max(axes) + 1
         columns = math.prod(x.shape[last:]) if last else 1
         rows = math.prod(x.shape[first : last or None])
-        if 1 < (columns if last else rows) <= (_COLUMNS if last else _SHORT) and last - first == len(axes):
+        if 1 < (columns if last else rows) <= (COLUMNS if last else _SHORT) and last - first == len(axes):
             shape, flat = x.shape[:first] + (x.shape[last:] if last else ()), np.asarray(x)
             vector = ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
             sums = np.matmul(vector, flat.reshape(-1, rows, columns)) if last else np.matmul(flat.reshape(-1, rows), vector)
@@ -236,7 +236,7 @@ def total(x: Any, axes: tuple[int, ...]) -> Any:
     return np.add.reduce(x, axes)
 
 
-MANY, _COLUMNS, _KEPT = 2048, 512, 1024
+MANY, COLUMNS, _KEPT = 2048, 512, 1024
 
 
 @lru_cache(maxsize=256)

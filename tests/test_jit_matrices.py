@@ -150,3 +150,31 @@ def test_whether_a_gradient_is_finite_is_asked_of_what_is_smaller_and_says_so():
             np.testing.assert_allclose(got, expected, rtol=1e-12)
             assert np.all(np.isfinite(got)) == (k < 2)
         b[k] = [1.0, np.inf, 1.0][k]
+
+
+@pytest.mark.parametrize("batch", [(), (4,)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_sum_over_the_rows_of_a_product_is_the_product_of_their_sum(batch, keepdims, shared):
+    x, w = RNG.normal(size=(*batch, 50, 6)), RNG.normal(size=(6, 5) if shared else (*batch, 6, 5))
+    sums = [lambda x, w: np.sum(np.sin(x) @ w, axis=-2, keepdims=keepdims)]
+    if batch:
+        sums += [lambda x, w: np.sum(np.transpose(np.sin(x) @ w, (1, 0, 2)), axis=0, keepdims=keepdims)]
+    if batch and shared:
+        sums += [lambda x, w: np.sum(np.sin(x) @ w, axis=(0, 1), keepdims=keepdims)]
+    for f in sums:
+        program = replays(f, x, w)
+        products = [program.kinds[i.out] for i in program.instructions if i.primitive.name == "matmul"]
+        assert [k.size for k in products] == [w.shape[-1] * (1 if f is sums[-1] and batch and shared else len(x) if batch else 1)]
+    for f in (lambda x, w: np.sum(x @ w, axis=-1), lambda x, w: [y := np.sin(x) @ w, np.sum(y, axis=-2)]):
+        program = replays(f, x, w)
+        products = [program.kinds[i.out] for i in program.instructions if i.primitive.name == "matmul"]
+        assert [k.shape for k in products] == [(*batch, 50, 5)]
+
+
+@pytest.mark.parametrize("columns", [2, 10, 300, 600])
+def test_sums_over_axes_between_in_a_loop(columns):
+    x = RNG.normal(size=(30, 40, 3, columns))
+    for axes in (1, (1, 2), 2, (0, 2)):
+        for keepdims in (False, True):
+            replays(lambda x, a=axes, k=keepdims: np.sum(np.exp(np.sin(x)) * 0.5, axis=a, keepdims=k) + 1.0, x)

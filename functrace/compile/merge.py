@@ -6,11 +6,13 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from functrace.compile import layout
+from functrace.compile.fuse import axes_of
 from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
@@ -170,6 +172,40 @@ def stacked(program: Program) -> Program:
         return *steps, Instruction(GETITEM, i.out, (done[i.out],), (rows[i.out],))
 
     return rewritten(program, rule) if joined else program
+
+
+def early_sums(program: Program) -> Program:
+    """With a sum over the rows of a matrix product, which nothing else reads, as the product of the sum: it is right to rounding."""
+    kinds = program.kinds
+    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        by = made.get(i.args[0]) if i.primitive.name == "sum" else None
+        moved = by if by is not None and by.primitive is TRANSPOSE else None
+        product = made.get(moved.args[0]) if moved is not None else by
+        if by is None or product is None or product.primitive.name != "matmul" or uses[by.out] != 1 or uses[product.out] != 1:
+            return None
+        x, y, whole, out = (kinds[k] for k in (*product.args, product.out, i.out))
+        if x is None or y is None or whole is None or out is None or whole.dtype.itemsize < 4:
+            return None
+        n = len(whole.shape)
+        if not len(x.shape) == n >= 2 <= len(y.shape):
+            return None
+        axes = tuple([moved.params[0][a] if moved is not None else a for a in axes_of(i.params[0], n)])
+        if n - 2 not in axes or n - 1 in axes or len(y.shape) > 2 and len(axes) > 1:
+            return None
+        total = program.value(Kind(tuple([1 if k in axes else d for k, d in enumerate(x.shape)]), x.dtype))
+        row = program.value(Kind(tuple([1 if k in axes else d for k, d in enumerate(whole.shape)]), whole.dtype))
+        steps = [
+            Instruction(i.primitive, total, (product.args[0],), (axes, True)),
+            Instruction(product.primitive, row, (total, product.args[1]), ()),
+        ]
+        if moved is not None:
+            back = program.value(Kind(tuple([kinds[row].shape[a] for a in moved.params[0]]), whole.dtype))
+            steps.append(Instruction(TRANSPOSE, back, (row,), moved.params))
+        return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
+
+    return rewritten(program, rule)
 
 
 def gathered(program: Program) -> Program:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from functrace.pool import empty, ones
+from functrace.pool import COLUMNS, empty, ones
 
 _add: Any = np.add.reduce
 _ADDED, _COMPARED = 16, 65  # NumPy takes longer to compare the elements of a row than to add them
+_FEW = 248  # elements below which no rows are so many: see `short`
 _FOLDED = 33  # length of rows from which on their halves are compared first
 _BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
@@ -22,9 +24,11 @@ def short(x: Any, axis: Any, compared: bool = False) -> bool:
     """Whether `axis` is the last of an array, or of what is known of one, with so many rows, and so short, that going through its
     columns is faster; those that are compared may be longer than those that are added.
     """
+    if axis is None or x.size < _FEW:
+        return False
     shape, char = x.shape, x.dtype.char
     ndim = len(shape)
-    if axis is None or ndim < 2 or char not in "fd" or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
+    if ndim < 2 or char not in "fd" or axis not in (-1, (-1,), ndim - 1, (ndim - 1,)):
         return False
     n, worth = shape[-1], 1 if compared else 2
     if isinstance(x, np.ndarray) and x.strides[-1] not in (0, x.itemsize):  # NumPy goes along the other axes
@@ -106,4 +110,14 @@ def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
         np.matmul(x[:whole].reshape(-1, count, n), vector, flat[:whole].reshape(-1, count))
     if whole < len(x):
         np.dot(x[whole:], vector, flat[whole:])
+    return out
+
+
+def rows_summed(x: Any, axes: tuple[int, ...], keepdims: bool, out: Any) -> Any:
+    """The sum over axes before the last; short rows next to each other as products of a vector of ones with matrices, equal to rounding."""
+    rows, columns = math.prod(x.shape[axes[0] : axes[-1] + 1]), math.prod(x.shape[axes[-1] + 1 :])
+    block = x.flags.c_contiguous and out.flags.c_contiguous and axes[-1] - axes[0] + 1 == len(axes)
+    if not (block and x.size and 1 < columns <= COLUMNS):
+        return _add(x, axes, None, out, keepdims)
+    np.matmul(ones(rows, x.dtype), x.reshape(-1, rows, columns), out.reshape(-1, columns))
     return out
