@@ -412,9 +412,10 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
         return program
     kinds = program.kinds
 
-    def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
-        if i.primitive.name not in names or any(kinds[a] is None for a in i.args):
-            return None
+    known: dict[Any, Any] = {}
+
+    def inside(i: Instruction) -> tuple[list[Instruction], Program, list[Any], list[int]] | None:
+        """The steps of an instruction in a program of their own, that program, its arguments, and which of them it does not hold."""
         fun = i.primitive.fun
         assert isinstance(fun, types.FunctionType)
         seen = {**fun.__globals__, "np": numpy}
@@ -435,8 +436,21 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
         if inner is None or inner.outputs[0] < inner.ninputs:
             return None
         steps = [j for j in inner.instructions if j.primitive is not GUARD or j.params[0] is not order]  # ops do not depend on it
-        if any(j.primitive in (GUARD, i.primitive) for j in steps):
+        return None if any(j.primitive in (GUARD, i.primitive) for j in steps) else (steps, inner, values, moving)
+
+    def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
+        if i.primitive.name not in names or any(kinds[a] is None for a in i.args):
             return None
+        key = (i.primitive, i.params, *map(type, i.params), *[kinds[a] if a >= 0 else a for a in i.args])
+        try:
+            if key not in known:
+                known[key] = inside(i)
+            found = known[key]
+        except TypeError:  # of a parameter that has no hash
+            found = inside(i)
+        if found is None:
+            return None
+        steps, inner, values, moving = found
         numbers: dict[int, int] = {k: i.args[m] for k, m in enumerate(moving)}
         for n, x in enumerate(inner.consts):
             numbers[-1 - n] = next((i.args[m] for m, v in enumerate(values) if v is x), 0) or program.const(x)
