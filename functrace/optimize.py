@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import Tracer, bare
 from functrace.ops.create import lift, typed
 from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
@@ -23,6 +23,7 @@ from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.constants import stop_gradient
 from functrace.transforms.custom import custom_vjp
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
+from functrace.transforms.sketches import alike, sketch
 
 T = TypeVar("T")
 Unravel = Callable[[Any], Any]
@@ -72,7 +73,7 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
     leaves, treedef = tree.flatten(tree_)
     arrays = [_array(leaf, k) for k, leaf in enumerate(leaves)]
     common = np.result_type(*(x.dtype for x in arrays)) if arrays else np.dtype(float)
-    kinds = [(x.shape, x.dtype, not isinstance(x, np.ndarray)) for x in arrays]
+    kinds = [(x.shape, x.dtype, not isinstance(bare(x), np.ndarray)) for x in arrays]
     ends = np.cumsum([0, *(x.size for x in arrays)]).tolist()
     flat = _join(arrays, common)
 
@@ -103,7 +104,7 @@ def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, sca
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
     if isinstance(x, Tracer):  # the ops themselves: what they give is no view of the vector, so it can be written to
-        part = reshape(index(x, slice(start, stop)), shape)
+        part = index(x, start) if scalar else reshape(index(x, slice(start, stop)), shape)
         return part if part.dtype == dtype else part.astype(dtype) if dtype.kind not in "fc" else astype(part, dtype)
     part = x[start:stop].reshape(shape).astype(dtype)
     return part[()] if scalar else part
@@ -191,15 +192,25 @@ def _linear(forward: Any, backward: Any, params: Any, b: Any, solver: Any) -> An
 
     def fwd(params: Any, b: Any) -> Any:
         x = _linear(forward, backward, params, b, solver)  # not `solve`, which would hold itself alive
-        return x, (params, x)
+        return x, (params, x, forward(x, params))
 
     def bwd(saved: Any, g: Any) -> Any:
-        params, x = saved
+        params, x, before = saved
+        now, pull = vjp(lambda p: forward(x, p), params)
+        _check_unchanged(before, now)
         u = _linear(backward, forward, params, g, solver)
-        return _minus(vjp(lambda p: forward(x, p), params)[1](u)[0]), u
+        return _minus(pull(u)[0]), u
 
     solve.defvjp(fwd, bwd)
     return solve(params, b)
+
+
+def _check_unchanged(before: Any, now: Any) -> None:
+    if not alike([sketch(before)], [now]):
+        raise errors.MutatedError(
+            "the equation gives another result than when it was solved, so the derivative would be of another.\n"
+            f"  At {errors.user_line()}.\n  What its function reads has changed since: pass that as an argument."
+        )
 
 
 def _transposed(matvec: Any, example: Any) -> Any:
@@ -215,16 +226,18 @@ def implicit(residual: Any, solve: Any, x0: Any, params: Any, linear_solver: Any
 
     def fwd(x0: Any, params: Any) -> Any:
         x = implicit(residual, solve, x0, params, linear_solver)  # not `root`, which would hold itself alive
-        return x, (x, params)
+        return x, (x, params, x + residual(x, params))
 
     def bwd(saved: Any, g: Any) -> Any:
-        x, params = saved
+        x, params, before = saved
+        now, pull = vjp(lambda p: residual(x, p), params)
+        _check_unchanged(before, x + now)
         if linear_solver is None:
             u = np.linalg.solve(np.swapaxes(jacobian(lambda y: residual(y, params))(x), -1, -2), g)
         else:
             forward: Any = lambda v, p: jvp(lambda y: residual(y, p[1]), (p[0],), (v,))[1]
             u = _linear(_transposed(forward, x), forward, (x, params), g, linear_solver)
-        return None, _minus(vjp(lambda p: residual(x, p), params)[1](u)[0])
+        return None, _minus(pull(u)[0])
 
     root.defvjp(fwd, bwd)
     return root(stop_gradient(x0), params)
@@ -284,12 +297,12 @@ def _largest(x: Any) -> Any:
 
 
 def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
-    change = np.inf
+    change, noise = np.inf, max([8 * np.finfo(y.dtype).eps for y in map(np.asarray, tree.leaves(x)) if y.dtype.kind in "fc"], default=0.0)
     for _ in range(maxiter):
         new = g(x)
         refuse_tensors("fixed_point", tree.leaves(new), "Return x.numpy().")
-        change = _largest(tree.map(np.subtract, new, x))
-        if change <= tol * (1 + _largest(new)) < np.inf:
+        last, change = change, _largest(tree.map(np.subtract, new, x))
+        if change <= (max(tol, noise) if last <= change else tol) * (1 + _largest(new)) < np.inf:  # rounding may go to and fro
             return new
         x = new
     raise errors.ConvergenceError(
@@ -310,8 +323,8 @@ def fixed_point(
 ) -> T:
     """The solution of `x == f(x, *args)`, differentiated through the equation: for the arguments see `implicit_root`.
 
-    Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`, or
-    `maxiter` times.
+    Without `solver(f, x0)` the function is applied again and again, until x changes by no more than `tol`, relative to `1 + max|x|`,
+    or by rounding alone, or `maxiter` times.
 
     Raises:
         ConvergenceError: x did not settle in `maxiter` steps.

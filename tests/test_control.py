@@ -669,3 +669,40 @@ def test_a_checkpoint_within_a_step_is_differentiated_once():
     last = lambda c: np.sum(ft.scan(lambda s, z: (ft.checkpoint(grow)(s, c) + z, None), c, np.zeros(50))[0])
     ft.grad(last)(c)
     assert next(calls) < 60  # once in each step of the forward run
+
+
+@pytest.mark.parametrize("call", [ft.checkpoint, lambda f: ft.jit(ft.checkpoint(f)), "rule"], ids=["checkpoint", "jit", "rule"])
+def test_what_a_call_in_a_body_reads_may_not_change_before_the_derivative(call):
+    p, x = np.array([0.5, 0.6]), np.array([0.3, 0.4])
+    sine = lambda c: np.sin(c * p)
+    if call == "rule":
+        step = ft.custom_vjp(sine)
+        step.defvjp(lambda c: (sine(c), np.cos(c * p) * p), lambda slope, g: (g * slope,))
+    else:
+        step = call(sine)
+    for f in (
+        lambda x: ft.scan(lambda c, t: (step(c) + t, None), x, np.ones((6, 2)))[0],
+        lambda x: ft.map(lambda t: step(t * x), np.ones((3, 2))).sum(0),
+        lambda x: ft.while_loop(lambda s: s.sum() < 5, lambda s: s + step(s) + 0.3, x),
+    ):
+        p[:] = 0.5, 0.6
+        _, pull = ft.vjp(f, x)
+        _, push = ft.linearize(f, x)
+        assert np.allclose(pull(np.ones(2))[0], ft.grad(lambda x: f(x).sum())(x))
+        p[:] = 0.7
+        for derivative in (pull, push):
+            with pytest.raises((ft.errors.MutatedError, ft.errors.CheckpointError)):
+                derivative(np.ones(2))
+
+
+def test_a_checkpoint_in_a_body_may_keep_what_it_computed_for_itself():
+    table = {}
+
+    def step(c):
+        if len(c) not in table:
+            table[len(c)] = np.tri(len(c))
+        return np.sin(table[len(c)] @ c)
+
+    f = lambda g: lambda x: ft.scan(lambda c, t: (g(c) + t, None), x, np.ones((6, 2)))[0].sum()
+    found = ft.grad(f(ft.checkpoint(step)))(np.ones(2))
+    assert np.allclose(found, ft.grad(f(step))(np.ones(2)))

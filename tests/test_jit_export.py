@@ -168,7 +168,7 @@ def test_a_file_holds_no_code_and_is_checked():
     evil = io.BytesIO()
     np.savez(evil, program=np.array([print], object))  # a pickle
     evil.seek(0)
-    with pytest.raises(ValueError, match="allow_pickle=False"):
+    with pytest.raises(ft.errors.UnsupportedError, match="allow_pickle=False"):
         load(evil)
     for word in (b'["__reduce__"]', b'["item", "x"]'):
         evil = io.BytesIO()
@@ -178,6 +178,30 @@ def test_a_file_holds_no_code_and_is_checked():
         evil.seek(0)
         with pytest.raises(ft.errors.UnsupportedError, match="the file reads a value by"):
             load(evil)
+
+
+def test_a_file_can_not_call_a_function_of_numpy_by_name():
+    file = io.BytesIO()
+    ft.trace(np.sin)(1.0).to_python()  # which has an operation that can
+    save(file, ft.trace(np.sin)(1.0))
+    with np.load(io.BytesIO(file.getvalue())) as archive:
+        text = archive["program"].tobytes()
+    call = b'["numpy", 1, [0], {"tuple": ["load", {"tuple": ["pickle", null, true]}]}]'
+    evil = io.BytesIO()
+    np.savez(evil, program=np.frombuffer(text.replace(b'["sin", 1, [0], {"tuple": []}]', call), np.uint8))
+    evil.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="'numpy', which is not a declared operation"):
+        load(evil)
+
+
+def test_a_file_that_is_none_of_ours_is_refused_by_name(tmp_path):
+    other = io.BytesIO()
+    np.savez(other, x=X)
+    for file in (io.BytesIO(b"hello"), io.BytesIO(), io.BytesIO(other.getvalue())):
+        with pytest.raises(ft.errors.UnsupportedError, match="load: the file was not written by functrace.save, or is broken"):
+            load(file)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("constant", [np.array(["a"]), np.array([None]), np.array(["2020-01-01"], "M8[D]")])
@@ -495,3 +519,22 @@ def test_every_declaration_is_written_and_saved(transform):
             exact(names["f"](*ft.tree.leaves(tuple(xs))) if tape.outputs else [], tape.outputs)
         count += 1
     assert count > 400 and set(refused) <= UNWRITTEN and unsaved <= UNSAVED
+
+
+def test_a_program_that_draws_from_a_key_is_saved():
+    f = lambda key, x: x * ft.random.normal(ft.random.split(key)[0], 3)
+    program = reloaded(ft.trace(f)(ft.random.key(1), 2.0))
+    for k in (1, 7):
+        assert np.array_equal(program(ft.random.key(k), 3.0)[0], f(ft.random.key(k), 3.0))
+
+
+def test_a_file_of_operations_of_a_module_that_is_not_imported_says_so():
+    file = io.BytesIO()
+    save(file, ft.trace(np.sin)(1.0))
+    with np.load(io.BytesIO(file.getvalue())) as archive:
+        text = archive["program"].tobytes().replace(b'"sin"', b'"scipy.special.other"')
+    file = io.BytesIO()
+    np.savez(file, program=np.frombuffer(text, np.uint8))
+    file.seek(0)
+    with pytest.raises(ft.errors.UnsupportedError, match="Import what declares it first: functrace.scipy.special, say"):
+        load(file)

@@ -237,3 +237,38 @@ def test_products_with_other_numbers_keep_apart_what_was_selected():
     got = ft.grad(lambda x: np.where(rows_ok[:, None], np.sqrt(x) @ A, 0).sum())(x)
     np.testing.assert_allclose(got, [A.sum(1) / (2 * np.sqrt(x[0])), [0.0, 0.0]])
     assert np.isnan(ft.grad(lambda x: (np.sqrt(x) @ np.array([0.0, 1.0])).sum())(np.zeros(2))[0])  # 0 * inf
+
+
+def slope_of(x):
+    return ft.grad(lambda y: np.where(y > 0, y**1.5, 0.0).sum())(x)
+
+
+def test_a_second_pull_is_at_the_first_point():
+    x = np.array([0.0, 1.0, 4.0])
+    out, pull = ft.vjp(slope_of, x)
+    _, push = ft.linearize(lambda p: slope_of(p["x"]), {"x": x})
+    for values in (x, [0.0, 9.0, 16.0], np.nan):
+        x[:] = values
+        out[:] = 7
+        assert np.allclose(pull(np.ones(3))[0], [0, 0.75, 0.375])
+        assert np.allclose(push({"x": np.ones(3)}), [0, 0.75, 0.375])
+
+
+def test_a_function_that_gives_something_else_when_run_for_its_masks_raises():
+    rng, w, x = np.random.default_rng(0), np.ones(3), np.array([0.0, 1.0, 4.0])
+
+    def writes(x, s):
+        s += 1.0
+        return (s * np.where(x > 0, np.sqrt(x), 0)).sum()
+
+    _, pull = ft.vjp(lambda x: w * slope_of(x), x)
+    w[:] = 2
+    again = pytest.raises(ft.errors.MutatedError, match=r"(?s)gave another result.*test_masks.py.*draws random numbers")
+    with again:
+        pull(np.ones(3))
+    with again:
+        ft.grad(lambda x: (rng.normal(size=3) * np.where(x > 0, np.sqrt(x), 0)).sum())(x)
+    with again:
+        ft.value_and_grad(writes)(x, np.zeros(3))
+    nan = ft.grad(lambda x: rng.normal() * np.sqrt(x).sum() * np.nan)(x)  # not finite both times
+    assert np.isnan(nan).all()

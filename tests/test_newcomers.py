@@ -70,6 +70,22 @@ def test_an_array_that_computes_otherwise_is_refused(run, other):
         run(other)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: ft.vjp(np.sin, X)[1](MASKED),
+        lambda: ft.jvp(np.sin, (X,), (MASKED,)),
+        lambda: ft.hvp(lambda x: (x**3).sum(), (X,), (MASKED,)),
+        lambda: ft.scan(lambda c, x: (c + x, x), 0.0, MASKED),
+        lambda: ft.fori_loop(0, 2, lambda i, x: x * 2, MASKED),
+        lambda: ft.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, MASKED),
+    ],
+)
+def test_one_as_cotangent_tangent_or_state_is_refused(given):
+    with pytest.raises(ft.errors.UnsupportedError, match="MaskedArray"):
+        given()
+
+
 def test_a_jitted_function_of_one_runs_as_numpy_does():
     f = ft.jit(lambda x: (x * MASKED).sum())
     with pytest.warns(ft.errors.JitWarning, match="MaskedArray"):

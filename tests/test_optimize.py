@@ -204,3 +204,47 @@ def test_scipy_is_not_imported():
 def test_linear_solve_of_a_tree_names_the_vector_of_it():
     with pytest.raises(ft.errors.InputTypeError, match="ravel_pytree"):
         ft.linear_solve(lambda x: x, (np.ones(2), np.ones(3)))
+
+
+def test_the_equation_is_the_one_that_was_solved():
+    p, x = np.array([0.5, 0.6]), np.array([0.3, 0.4])
+    dense = lambda matvec, b: np.linalg.solve(np.stack([matvec(e) for e in np.eye(2)], 1), b)
+    for f in (
+        lambda a: ft.fixed_point(lambda x: p * np.cos(x) * a, np.zeros(2)),
+        lambda a: ft.fixed_point(lambda x: p * np.cos(x) * a, np.zeros(2), linear_solver=dense),
+        lambda a: ft.linear_solve(lambda x: a * x + p * x, np.ones(2), solver=dense),
+    ):
+        p[:] = 0.5, 0.6
+        _, pull = ft.vjp(f, x)
+        _, push = ft.linearize(f, x)
+        assert np.array_equal(pull(x)[0], pull(x)[0])
+        p[:] = 9
+        for derivative in (pull, push):
+            with pytest.raises(ft.errors.MutatedError, match=r"another result than when it was solved.*\n.*test_optimize.py"):
+                derivative(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_fixed_point_whose_rounding_goes_to_and_fro_is_found(dtype):
+    rng = np.random.default_rng(8)
+    A, b = rng.normal(size=(5, 5)).astype("f4").astype(dtype) * dtype(0.15), rng.normal(size=5).astype("f4").astype(dtype)
+    x = ft.fixed_point(lambda x: np.tanh(A @ x + b), np.zeros(5, dtype))
+    y = ft.fixed_point(lambda y: dtype(1.1) - dtype(0.9) * y, dtype(1))
+    eps = np.finfo(dtype).eps
+    assert np.abs(np.tanh(A @ x + b) - x).max() <= max(8 * eps, 2e-14) and abs(y - 1.1 / 1.9) <= max(50 * eps, 2e-14)
+
+
+def test_a_traced_start_is_an_array_or_a_number_as_it_is():
+    f = lambda a: ft.fixed_point(lambda x, a: 0.5 * np.cos(x) + 0.3 * a, a * 0.0, a)
+    for a in (np.array([0.3, 0.9, -0.5]), np.array(0.5), 0.5):
+        wanted = f(a)
+        for found in (ft.jit(f)(a), ft.vjp(f, a)[0], ft.jit(ft.vmap(f))(np.stack([a, a]))[1]):
+            assert np.shape(found) == np.shape(a) and np.array_equal(found, wanted)
+
+
+def test_a_number_of_a_tree_is_a_number_under_jit():
+    f = lambda a: (ft.ravel_pytree({"u": a, "v": np.ones(2)})[1](np.arange(3.0) + a), ft.fixed_point(lambda x: a * np.cos(x), 1.0))
+    compiled = ft.jit(f)
+    for a in (0.3, 0.4):
+        (tree_, x), (wanted, y) = compiled(a), f(a)
+        assert type(tree_["u"]) is type(wanted["u"]) is type(x) is type(y) is np.float64 and (tree_["u"], x) == (wanted["u"], y)

@@ -353,3 +353,17 @@ def test_a_tangent_has_no_tangent_in_forward_mode():
         assert t.grad_fn.name() == "MulBackward0"
         (g,) = torch.autograd.grad(t.sum(), x)
     assert torch.allclose(g, -x.sin() * v)
+
+
+def test_copies_and_products_that_were_made_in_steps_are_written_alone():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    square = x * x
+    turned = x.t().reshape(4)  # a copy
+    turned.mul_(2)
+    w = torch.ones(2, 2)
+    product = torch.stack([x, x]) @ w
+    product.add_(1)
+    assert not turned._is_view() and not product._is_view()
+    assert turned.grad_fn.next_functions[0][0].name() == "UnsafeViewBackward0"
+    (square.sum() + turned.sum() + product.sum()).backward()
+    assert x.grad.tolist() == [[8.0, 10.0], [12.0, 14.0]] and x.tolist() == [[1.0, 2.0], [3.0, 4.0]]

@@ -310,3 +310,9 @@ def test_the_row_of_padding_has_tangents_and_no_gradient():
 
 def test_lgamma_is_infinite_at_minus_infinity():
     assert torch.lgamma(torch.tensor([-math.inf, -1.0, 3.0])).tolist() == pytest.approx([math.inf, math.inf, math.log(2)])
+
+
+def test_cat_names_the_tensor_that_has_no_axis():
+    for shapes, k in ((((), (2,)), 0), (((2,), ()), 1), (((0,), ()), 1)):
+        with pytest.raises(RuntimeError, match=rf"^zero-dimensional tensor \(at position {k}\) cannot be concatenated$"):
+            torch.cat([torch.zeros(s) for s in shapes])

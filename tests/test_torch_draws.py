@@ -100,3 +100,33 @@ def test_uniform_numbers_lie_below_the_upper_bound_where_they_are_rounded_up_to_
     shim.manual_seed(0)
     x = shim.empty(20000, dtype=shim.float16).uniform_(1, 2)
     assert x.max() < 2 and x.min() == 1
+
+
+def test_normal_numbers_made_ahead_are_those_of_the_stream():
+    shim.manual_seed(0)
+    small = shim.cat([shim.randn(2, 8) for _ in range(100)]).flatten()
+    shim.manual_seed(0)
+    assert shim.equal(shim.randn(1600), small)
+    state = shim.get_rng_state()
+    then = shim.randn(3, 16), shim.rand(5), shim.randn(32)
+    shim.set_rng_state(state)
+    assert all(map(shim.equal, (shim.randn(3, 16), shim.rand(5), shim.randn(32)), then))
+
+
+@with_oracle
+@pytest.mark.parametrize("seed", range(4))
+def test_draws_of_all_kinds_in_turn_are_pytorchs(seed):
+    def run(torch):
+        rng, found = np.random.default_rng(seed), []
+        torch.manual_seed(seed)
+        for _ in range(120):
+            n = int(rng.choice([1, 5, 16, 17, 32, 64, 624, 640, 1248]))
+            draw = rng.choice(["randn"] * 6 + ["rand", "randperm", "double", "state"])
+            if draw == "state":
+                found.append(torch.get_rng_state().numpy())
+            else:
+                found.append((torch.randn(n, dtype=torch.float64) if draw == "double" else getattr(torch, draw)(n)).numpy())
+        return found
+
+    for mine, theirs in zip(run(shim), run(oracle)):
+        np.testing.assert_array_equal(mine, theirs)

@@ -1055,6 +1055,12 @@ def test_checkpoint_in_a_compiled_function_is_compiled_with_it(derivative):
     assert compiled.cache_info()["recorded"] == 1 and compiled.cache_info()["hits"] == 2
 
 
+def test_checkpoint_in_a_loop_of_what_differs_between_the_examples_alone():
+    x = np.arange(6.0).reshape(2, 3)
+    f = lambda x: ft.map(lambda s: s + ft.grad(ft.checkpoint(lambda _: (x * x).sum()))(s), x)
+    assert np.array_equal(ft.vmap(f)(x), x)
+
+
 def test_checkpoint_of_a_function_with_a_name_that_is_not_yet_bound():
     def loss(x):
         y = ft.checkpoint(lambda y: y * x + (0 if y > 0 else len(unbound)))(x)
@@ -1319,3 +1325,56 @@ def test_the_hessian_of_many_outputs_has_their_axes_in_front():
     assert np.allclose(found["sum"], ft.hessian(lambda x: np.sum(x[0] * x))(X), rtol=0, atol=1e-12)
     assert np.allclose(values, ft.jacfwd(ft.jacfwd(lambda x: np.outer(x, x)))(X), rtol=0, atol=1e-12)
     assert (values.shape, aux) == ((3, 3, 3, 3), "aux")
+
+
+def test_a_custom_rule_may_use_its_arrays_again():
+    x, slopes = np.linspace(0, 1, 3), np.empty(3)
+    f = ft.custom_vjp(np.sin)
+    f.defvjp(lambda x: (np.sin(x), np.cos(x, out=slopes)), lambda slopes, g: (g * slopes,))
+    _, pull = ft.vjp(f, x)
+    slopes[:] = 9
+    assert np.array_equal(pull(np.ones(3))[0], np.cos(x))
+    assert np.allclose(ft.grad(lambda x: f(f(x)).sum())(x), np.cos(np.sin(x)) * np.cos(x))
+
+
+def test_a_custom_function_may_use_its_result_again():
+    x, result = np.array([0.3, 0.9]), np.empty(2)
+
+    def sine(x):
+        result[:] = np.sin(x)
+        return result
+
+    by_vjp, by_jvp = ft.custom_vjp(sine), ft.custom_jvp(sine)
+    by_vjp.defvjp(lambda x: (sine(x), x), lambda x, g: (g * np.cos(x),))
+    by_jvp.defjvp(lambda primals, tangents: (sine(*primals), tangents[0] * np.cos(*primals)))
+    twice = lambda f: lambda x: (f(f(x) ** 2) * f(x)).sum()
+    for f in (by_vjp, by_jvp):
+        assert np.allclose(ft.grad(twice(f))(x), ft.grad(twice(np.sin))(x))
+        assert np.allclose(ft.jvp(twice(f), (x,), (x,))[1], ft.jvp(twice(np.sin), (x,), (x,))[1])
+
+
+def test_a_large_array_of_a_custom_rule_is_locked_while_the_derivative_needs_it():
+    x, slopes = np.linspace(0, 1, 40000), np.empty(40000)
+
+    def fwd(x):
+        slopes[:] = np.cos(x)
+        return np.sin(x), slopes
+
+    f = ft.custom_vjp(np.sin)
+    f.defvjp(fwd, lambda slopes, g: (g * slopes,))
+    with pytest.raises(ft.errors.MutatedError, match="read-only"):
+        ft.grad(lambda x: f(f(x)).sum())(x)
+    assert np.array_equal(ft.grad(lambda x: f(x).sum())(x), np.cos(x)) and slopes.flags.writeable
+
+
+def test_a_tangent_by_hand_has_the_dtype_of_its_value():
+    x = np.array([1.0, 2.0], np.float32)
+    for wide in (np.array([2.0, 2.0]), np.array([2, 2])):
+        double = ft.custom_jvp(lambda x: x * 2)
+        double.defjvp(lambda primals, tangents, wide=wide: (double(*primals), tangents[0] * wide))
+        for found in (ft.jvp(double, (x,), (x,))[1], ft.jacfwd(double)(x), ft.jit(lambda x: ft.jvp(double, (x,), (x,))[1])(x)):
+            assert found.dtype == np.float32
+    turned = ft.custom_jvp(lambda x: x * 2)
+    turned.defjvp(lambda primals, tangents: (turned(*primals), tangents[0] * 2j))
+    with pytest.raises(ft.errors.CustomRuleError, match="the tangent of the output is complex64.2., but the output is float32.2."):
+        ft.jvp(turned, (x,), (x,))

@@ -65,7 +65,7 @@ class NumberTracer(ProgramTracer):
 NUMBERS = (int, float, complex, bool)
 
 
-PYTHON: dict[str, Primitive] = {}  # Python's own arithmetic, by name
+PYTHON: dict[str, Primitive] = {}  # Python's own arithmetic, and what makes NumPy's numbers of its, by name
 
 
 def _python(name: str, arity: int, function: Callable[..., Any] | None = None) -> Primitive:
@@ -116,7 +116,7 @@ for _name, _method in {
     "__rdivmod__": lambda self, other: (other // self, other % self),
 }.items():
     setattr(NumberTracer, _name, _method)
-_STRONG = Primitive("strong", as_numpy, arity=1, constant=True, batch=lambda *_: None)
+_STRONG = PYTHON.setdefault("strong", Primitive("strong", as_numpy, arity=1, constant=True, batch=lambda *_: None))
 
 
 _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls whose operations join the program
@@ -271,7 +271,7 @@ class Capture(ProgramTrace):
         self.instructions, self.consts, self.numbers, self.kinds, self.sources = [], [], {}, {}, []
 
 
-_WEAK = frozenset((*PYTHON, "where", "strong", "stop_gradient"))
+_WEAK = frozenset((*PYTHON, "where", "stop_gradient"))
 
 
 class Captured:

@@ -38,7 +38,8 @@ _LOOPS: dict[str, tuple[Any, str]] = {  # how a call is made again: of its funct
     "switch": (SwitchCall, "programs counts what names"),
 }
 _KINDS = {made: kind for kind, (made, _) in _LOOPS.items()}
-_DECLARING = tuple([f"functrace.{layer}" for layer in ("ops", "scipy", "compile", "transforms")])
+# Not what passes and exports make for themselves: one of that calls any function of NumPy's by name.
+_DECLARING = tuple([f"functrace.{layer}" for layer in ("ops", "random", "scipy", "transforms")])
 
 
 def _primitives() -> dict[str, Primitive]:
@@ -68,7 +69,10 @@ def _row(row: tuple[Primitive, int, Sequence[int], Any], arrays: list[Any], know
 def _read_row(row: list[Any], arrays: list[Any], known: dict[str, Primitive]) -> tuple[Primitive, int, tuple[int, ...], Any]:
     name, out, args, params = row
     if name not in known:
-        raise errors.UnsupportedError(f"load: the file uses {name!r}, which is not a declared operation")
+        raise errors.UnsupportedError(
+            f"load: the file uses {name!r}, which is not a declared operation.\n"
+            "  Import what declares it first: functrace.scipy.special, say, or functrace.random."
+        )
     return known[name], out, tuple(args), _unpack(params, arrays, known)
 
 
@@ -189,7 +193,7 @@ def load(file: Any) -> Program:
     traced function looked at a value, it raises if it finds another.
 
     Raises:
-        UnsupportedError: the file is of another version, or names an operation that there is not.
+        UnsupportedError: the file is of another version, broken, or names an operation that there is not.
         CallError: the function is given another shape than was recorded, or a dtype that is of another kind.
 
     >>> import functrace as ft, numpy as np, io
@@ -199,12 +203,20 @@ def load(file: Any) -> Program:
     >>> ft.load(file)(0.0)
     [np.float64(1.0)]
     """
-    with np.load(file, allow_pickle=False) as archive:
-        text = json.loads(archive["program"].tobytes().decode())
-        arrays = [archive[f"a{k}"] for k in range(len(archive.files) - 1)]
-    if text.get("functrace") != VERSION:
-        raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")
-    known = _primitives()
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            text = json.loads(archive["program"].tobytes().decode())
+            arrays = [archive[f"a{k}"] for k in range(len(archive.files) - 1)]
+        if text.get("functrace") == VERSION:
+            return _program(text, arrays, _primitives())
+    except (OSError, errors.FunctraceError):
+        raise
+    except Exception as error:
+        raise errors.UnsupportedError(f"load: the file was not written by functrace.save, or is broken ({error})") from error
+    raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")
+
+
+def _program(text: dict[str, Any], arrays: list[Any], known: dict[str, Primitive]) -> Program:
     rows = [Instruction(*_read_row(row, arrays, known)) for row in text["instructions"]]
     kinds = {int(k): None if v is None else Kind(tuple(v[0]), np.dtype(v[1]), v[2]) for k, v in text["kinds"].items()}
     consts = [_unpack(x, arrays, known) for x in text["constants"]]

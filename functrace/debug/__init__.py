@@ -24,9 +24,9 @@ from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
 from functrace.transforms.arguments import Flat, name_of, refuse_tensors
-from functrace.transforms.checkpointing import digest
 from functrace.transforms.custom import is_float
 from functrace.transforms.derivatives import Run
+from functrace.transforms.sketches import digest
 from functrace.transforms.tracing import replaced
 
 __all__ = ["Explanation", "Profile", "checks", "debug_infs", "debug_nans", "explain", "profile"]

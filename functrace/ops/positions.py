@@ -75,9 +75,10 @@ def add_into(buffer: Any, g: Any, index: Index) -> None:
         buffer[index] += g
     elif _counted(buffer, g, index):
         pass
-    elif buffer.ndim > 1 and buffer.flags.forc and g.size >= _SMALL and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
+    elif buffer.ndim > 1 and buffer.flags.forc and g.size >= _MANY and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
         places = _places(buffer, index)  # NumPy adds several times as fast at one index
-        np.add.at(buffer.reshape(-1, order="A"), places.reshape(-1), np.broadcast_to(g, places.shape).reshape(-1))
+        g = g if g.shape == places.shape else np.broadcast_to(g, places.shape)
+        np.add.at(buffer.reshape(-1, order="A"), places.reshape(-1), g.reshape(-1))
     else:
         np.add.at(buffer, index, g)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,15 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
     return (slice(None),) * axis + (part,)
 
 
+@functools.lru_cache(1 << 8)
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    back = [0] * len(axes)
+    for k, a in enumerate(axes):
+        back[a] = k
+    return tuple(back)
+
+
 reshape = linear(
     "reshape",
     lambda x, shape: x.reshape(shape),  # which is concrete: no -1
@@ -32,14 +42,6 @@ transpose: Op = linear(
     lambda g, _ans, _x, axes: transpose(g, inverse(axes)),
     batch=lambda _size, x, axes: np.transpose(x, (0, *(a + 1 for a in axes))),
 )
-
-
-def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes another."""
-    back = [0] * len(axes)
-    for k, a in enumerate(axes):
-        back[a] = k
-    return tuple(back)
 
 
 def _fitted(g: Any, _ans: Any, _x: Any, _param: Any) -> Any:

@@ -80,6 +80,7 @@ _LAZY = _names(
     linalg="",
     fft="",
     special="",
+    types="",
     utils="",
     storage="is_storage",
     amp="autocast is_autocast_enabled",

@@ -55,6 +55,14 @@ def taken(x: Any, index: Any, k: int) -> Any:
     return read(x, key_along(index, k))
 
 
+def picked(x: Any, index: Any, k: int) -> Any:
+    """`x` at `index` along axis k, which the index does not have."""
+    if type(x) is type(index) is np.ndarray and index.size < _FEW:
+        places = _known_grid(index.shape)
+        return x[(*places[:k], index, *places[k:])]
+    return np.squeeze(taken(x, np.expand_dims(index, k), k), k)
+
+
 def untaken(g: Any, _ans: Any, _x: Any, index: Any, k: int) -> Any:
     """The cotangent of what `taken` takes from; of half numbers in float32."""
     g = floats(g)
@@ -104,6 +112,9 @@ def put_in_order(x: Any, k: int, descending: bool) -> Any:
 def foremost(x: Any, k: int, n: int, largest: bool) -> Any:
     """The n first elements of an order. Of long lines only those are put in order, unless others equal the last of them."""
     size = x.shape[k]
+    if n == 1 and largest and type(x) is np.ndarray and x.size:  # NaN is the largest here too
+        order = x.argmax(axis=k, keepdims=True)
+        return taken(x, order, k), order
     if type(x) is np.ndarray and 0 < n < size // 8 and x.size >= MANY:
         place = size - n if largest else n - 1
         last = np.partition(x, place, axis=k)[(*(slice(None),) * k, slice(place, place + 1))]

@@ -43,7 +43,7 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: S
             grad = grad or t._rg
         else:
             a = t
-        if a.__class__ is not np.ndarray:
+        if a.__class__ is not np.ndarray and a is not None:
             traced = traced or _traced((a,))
         arrays.append(a)
     grad = grad and bool(recording())
@@ -67,12 +67,31 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: S
         return viewed(op, inputs[0], arrays, ans, params, grad)
     t = new(Tensor)
     t._a = ans = owned(ans, arrays, op.lies)
-    t._ver = [0]
-    t._rg = False
+    cell = t._ver = [0]
     if grad and ans.dtype.kind in "fc":
-        t._rg, t._edge = True, (record(op, inputs, arrays, ans, params, t._ver, sources), 0)
-    elif _modes.depth:
-        _modes.mark(t)
+        t._rg = True
+        t._edge = (record(op, inputs, arrays, ans, params, cell, sources), 0)
+    else:
+        t._rg = False
+        if _modes.depth:
+            _modes.mark(t)
+    return t
+
+
+def step(op: Op, x: Any, *params: Any, made: Any = None) -> Any:
+    """A row within another operation, whose result may share the tensor's memory and is yet no view: users see only one of the two.
+
+    `made`: the result, if it is known, in memory of its own.
+    """
+    a = x._a
+    if a.__class__ is not np.ndarray:
+        return call(op, (x,), params)
+    t = new(Tensor)
+    t._a = ans = op.fun(a, *params) if made is None else made
+    cell = t._ver = x._ver if made is None else [0]
+    t._rg = False
+    if x._rg and recording():
+        t._rg, t._edge = True, (record(op, (x,), (a,), ans, params, cell), 0)
     return t
 
 
@@ -132,14 +151,14 @@ def _several(
         tensors = [wrap(owned(a, arrays, op.lies)) for a in ans]
     floating = [k for k, a in enumerate(ans) if a.dtype.kind in "fc"] if grad else ()
     if floating:
-        answers = tuple(t._a for t in tensors)
-        indices = next((t for t in tensors if t._a.dtype.kind not in "fc"), None)  # what rules look into, where there are any
-        node = record(op, inputs, arrays, answers, params, cell if indices is None else indices._ver)
+        answers = tuple([t._a for t in tensors])
+        indices = [t for t in tensors if t._a.dtype.kind not in "fc"]  # what rules look into, where there are any
+        node = record(op, inputs, arrays, answers, params, indices[0]._ver if indices else cell)
         if len(answers) > 1:
             node.outputs = len(answers)
         for k in floating:
             if op.view:
-                tensors[k]._made = (node, k)
+                tensors[k]._made, tensors[k]._rg = (node, k), True
             else:
                 tensors[k]._rg, tensors[k]._edge, tensors[k]._ver = True, (node, k), cell
     return tuple(tensors)

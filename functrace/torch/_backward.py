@@ -33,7 +33,7 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any], tensors: bool) -> l
                     raise RuntimeError("grad can be implicitly created only for scalar outputs")
                 if out._a.dtype.kind != "f":
                     raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
-            g = wrap(np.ones_like(out._a))
+            g = wrap(np.ones_like(out._a) if out._a.ndim else np.asarray(1, out._a.dtype))
         if g._a.shape != out._a.shape:
             raise RuntimeError(f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a shape of {out.shape}.")
         if (g._a.dtype.kind == "c") != (out._a.dtype.kind == "c"):

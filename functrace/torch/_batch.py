@@ -47,11 +47,16 @@ def _leave(trace: Any, a: Any, axis: int) -> Any:
     return _below(trace, a, axis, lambda x, k: np.moveaxis(trace.lower(x), 0, k))
 
 
+def _together(x: Any) -> Any:
+    """The sum of all examples' gradients; that of a single one is it, and a zero in it keeps its sign."""
+    return x[0] if len(x) == 1 else x.sum(0)
+
+
 _CHANGES: dict[str, tuple[Callable[..., Any], str]] = {  # what is done to a gradient, and the change that undoes it
     "in": (_leave, "out"),  # the graph enters: the gradient of the argument leaves
     "out": (_enter, "in"),
     # a tensor without the batch: all examples' gradients are summed
-    "shared": (lambda trace, g, axis: _below(trace, g, axis, lambda x, _k: trace.lower(x).sum(0)), "spread"),
+    "shared": (lambda trace, g, axis: _below(trace, g, axis, lambda x, _k: _together(trace.lower(x))), "spread"),
     "spread": (lambda _trace, g, _axis: g, "shared"),  # what is the same in all examples: each has the gradient
 }
 

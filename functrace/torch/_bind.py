@@ -80,11 +80,13 @@ def _definite(a: Any) -> bool:
     return True
 
 
-def _refused(name: str, a: Any, why: str) -> LinAlgError:
+def _refused(name: str, a: Any, why: str) -> RuntimeError:
     """PyTorch's complaint about a matrix."""
     name = name.replace("linalg_", "linalg.")
     if "solve" in name and "ingular" in why:
         return LinAlgError(f"torch.{name}: The solver failed because the input matrix is singular.")
+    if "infs or NaNs" in why:
+        return RuntimeError(f"torch.{name}: input tensor should not contain infs or NaNs.")
     rows = [leading_failure(m, why) for m in np.reshape(a, (-1, *a.shape[-2:]))]
     place = next((k for k, n in enumerate(rows) if n), 0)
     where = f"(Batch element {place}): " if a.ndim > 2 else ""
@@ -93,6 +95,8 @@ def _refused(name: str, a: Any, why: str) -> LinAlgError:
             f"factorization could not be completed because the input is not positive-definite (the leading minor of order {rows[place]} is"
         )
         return LinAlgError(f"{name}: {where}The {what} not positive-definite).")
+    if "SVD" in why:
+        why = "The algorithm failed to converge because the input matrix contained non-finite values."
     name = "linalg.inv" if name == "inverse" else name
     what = f"diagonal element {rows[place]} is zero, the inversion could not be completed because the input matrix is singular."
     return LinAlgError(f"{name}: {where}The {what}" if "ingular" in why else f"{name}: {where}{why}")

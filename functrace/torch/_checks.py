@@ -147,8 +147,9 @@ def _lerp(input: Any, end: Any, weight: Any) -> None:
 
 def of_one_dtype(input: Any, mat1: Any, mat2: Any) -> None:
     """Refuse matrices to be multiplied, and what is added to them, of several dtypes."""
-    for name, t in (("self", input), ("mat1", mat1)):
-        if t._a.dtype != mat2._a.dtype:
+    d = mat2._a.dtype
+    for name, t in () if input._a.dtype is d is mat1._a.dtype else (("self", input), ("mat1", mat1)):
+        if t._a.dtype != d:
             wrong(f"{name} and mat2 must have the same dtype, but got {t.dtype.scalar} and {mat2.dtype.scalar}")
 
 
@@ -236,7 +237,27 @@ def _multi_dot(tensors: Any, **_named: Any) -> None:
             wrong(f"multi_dot(): tensors {k} and {k + 1} with shapes {x} and {y} cannot be multiplied")
 
 
-@check_of("linalg_svd", "linalg_svdvals", "linalg_qr", "linalg_pinv", "linalg_lu", "linalg_matrix_norm")
+@check_of("linalg_pinv", "pinverse")
+def _pinv(_name: str, A: Any, *_rest: Any, **_named: Any) -> None:
+    if A._a.ndim < 2 or A._a.dtype.kind not in "fc":
+        what = f"{A.dtype.storage.removesuffix('Tensor')}{{{list(A._a.shape)}}}"
+        wrong(f"linalg.pinv({what}): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types")
+
+
+@check_of("linalg_lstsq")
+def _lstsq(A: Any, B: Any, *_rest: Any, **_named: Any) -> None:
+    a, b = A._a.shape, B._a.shape
+    k = -1 if len(b) == 1 or b == a[:-1] else -2
+    if len(a) < 2:
+        wrong("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if a[-2] != b[k]:
+        wrong(f"torch.linalg.lstsq: input.size(-2) should match other.size({k})")
+    if A._a.dtype != B._a.dtype:
+        x, y = (t.dtype.storage.removesuffix("Tensor") for t in (A, B))
+        wrong(f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {x} and other's dtype {y}")
+
+
+@check_of("linalg_svd", "linalg_svdvals", "linalg_qr", "linalg_lu", "linalg_matrix_norm")
 def _matrix(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
     if A._a.ndim < 2:
         wrong(f"{name.replace('_', '.', 1)}: The input tensor A must have at least 2 dimensions.")

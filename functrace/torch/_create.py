@@ -385,10 +385,10 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
         if not shape or t._a.shape == shape:
             shape = t._a.shape
             continue
-        error = mismatch(np.broadcast_to(0, shape), t._a)
-        if error is not None:
-            raise error
-        shape = np.broadcast_shapes(shape, t._a.shape)
+        try:
+            shape = np.broadcast_shapes(shape, t._a.shape)
+        except ValueError:
+            raise (mismatch(np.broadcast_to(0, shape), t._a) or RuntimeError("broadcast_tensors(): shapes do not fit")) from None
     return tuple(t if t._a.shape == shape else t.expand(shape) for t in tensors)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from functrace.torch import _dtypes
-from functrace.torch._missing import MissingNameError, answer
+from functrace.torch._missing import MissingNameError, answer, in_place_of
 
 
 class Absent:
@@ -52,6 +52,13 @@ backends = SimpleNamespace(
     ),
     **{name: SimpleNamespace(is_available=answer(False)) for name in ("mkl", "mkldnn", "openmp")},
 )
+
+
+def _download(*_args: Any, **_kwargs: Any) -> NoReturn:
+    raise MissingNameError(f"Nothing is downloaded {in_place_of('torch.hub')}")
+
+
+hub = SimpleNamespace(load=_download, load_state_dict_from_url=_download, download_url_to_file=_download)  # which models import
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
 
@@ -114,5 +121,5 @@ ALL = {
     name: value
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
-    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "version")
+    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "hub", "version")
 }

@@ -343,20 +343,18 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[Accumulat
     """The nodes below the roots, oldest first, and the leaves that each is the last to reach."""
     order = [node for node in roots if type(node) is not AccumulateGrad]
     seen = set(order)
-    stack = list(order)
     final: dict[AccumulateGrad, Node] = {}
-    while stack:
-        user = stack.pop()
+    for user in order:  # which grows
         for edge in user.edges:
             if edge is not None:
                 node = edge[0]
                 if type(node) is AccumulateGrad:
-                    if node not in final or user.number < final[node].number:
+                    before = final.get(node)
+                    if before is None or user.number < before.number:
                         final[node] = user
                 elif node not in seen:
                     seen.add(node)
                     order.append(node)
-                    stack.append(node)
     order.sort(key=operator.attrgetter("number"))
     last: dict[Node, list[AccumulateGrad]] = {}
     for leaf, user in final.items():
@@ -467,7 +465,7 @@ def _after(node: Node, ds: Sequence[Any], g: Any, tensors: bool) -> Sequence[Any
 
 def accumulator(leaf: Any) -> Edge:
     """The edge of a leaf that requires grad."""
-    edge = leaf.__dict__.get("_accumulator")
+    edge = leaf._accumulator
     if edge is None:
         edge = leaf._accumulator = AccumulateGrad(leaf), 0
     return edge  # type: ignore[no-any-return]

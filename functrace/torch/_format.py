@@ -183,7 +183,7 @@ def shown(t: Any) -> str:
         if tangent is not None:
             fn, rg = (fn, rg) if primal._rg else (None, False)
             levels = forward_levels.set(())
-            tangent = repr(tangent)
+            tangent = f"{tangent}"  # a number as such
             forward_levels.reset(levels)
     made = type(fn).__name__ if fn is not None else ""
     text = to_string(np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")

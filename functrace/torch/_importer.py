@@ -46,6 +46,8 @@ def _same(fullname: str) -> Any:
         if asking.f_back.f_globals.get("__name__") == "importlib.util":  # a program that only asks whether it is there
             return None
         raise _not_here(fullname)
+    if fullname == "functorch":
+        return importlib.import_module("functrace.torch._functorch")
     if not fullname.startswith("torch."):
         return None
     try:

@@ -23,6 +23,8 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, check_expands, inplace, opened, type_name, written_to
 
 _BOUND = (int, type(None))
+_BASIC = (int, slice)
+_PLAIN = (*_BASIC, type(None), type(...))
 _PARTS = (slice, type(...), type(None), list, tuple, Tensor, np.ndarray)
 
 
@@ -43,8 +45,10 @@ def _key(x: Any, index: Any) -> tuple[Any, Any]:
     if isinstance(index, list) and len(index) < 32 and any(isinstance(i, _PARTS) for i in index):  # as PyTorch takes it
         index, single = tuple(index), False
     parts = (index,) if single else index
-    parts = tuple(map(_as_index, parts))
-    taken = sum(map(_taken, parts))
+    parts = tuple([p if p.__class__ in _PLAIN else _as_index(p) for p in parts])
+    taken = 0
+    for p in parts:
+        taken += 1 if p.__class__ in _BASIC else _taken(p)
     ndim, removed = x._a.ndim, 0
     if taken > ndim:
         if single and not isinstance(parts[0], (Tensor, np.ndarray)):
@@ -124,12 +128,12 @@ def _as_index(p: Any) -> Any:
         return int(p)
     if isinstance(p, Tensor):
         p = p._a
-        if p.dtype.kind not in "iub" or p.dtype.char in "bh":
+        if p.dtype.kind not in "iub" or (p.dtype.char in "bh" and p.ndim):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if p.dtype == np.uint8:  # a mask
             if p.ndim:
                 warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
-            p = p.view(np.bool_)
+            p = p != 0
         return p.item() if not p.ndim and not isinstance(p, Tracer) else p
     if isinstance(p, (list, tuple, range, np.ndarray)):
         a = np.asarray([int(i) if isinstance(i, Tensor) else i for i in p] if not isinstance(p, np.ndarray) else p)
@@ -306,26 +310,39 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     tensors = _checked("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    kept = [x for x in tensors if x._a.shape != (0,)] or tensors
+    n = tensors[0]._a.ndim
+    for x in tensors:
+        if not n or x._a.ndim != n:
+            tensors = _of_one_rank(tensors)
+            break
+    d = axis_of(dim, tensors[0]._a.ndim)
+    try:
+        joined = _join("Cat", tensors, d)
+    except ValueError:
+        first = tensors[0]._a.shape
+        for i, x in enumerate(tensors):
+            for k, m in enumerate(first):
+                if k != d and x._a.shape[k] != m:
+                    raise RuntimeError(
+                        f"Sizes of tensors must match except in dimension {d}. Expected size {m} but got size "
+                        f"{x._a.shape[k]} for tensor number {i} in the list."
+                    ) from None
+        raise
+    return joined if out is None else written_to("cat", out, joined)
+
+
+def _of_one_rank(tensors: Sequence[Any]) -> Sequence[Any]:
+    """The tensors without those of shape (0,), which count for nothing but their dtype."""
+    for k, x in enumerate(tensors):
+        if not x._a.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    kept = [x for x in tensors if x._a.shape != (0,)]
     n = kept[0]._a.ndim
     for x in kept:
         if x._a.ndim != n:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {n} and {x._a.ndim}")
-    if not n:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    d = axis_of(dim, n)
-    for i, x in enumerate(kept):
-        for k in range(n):
-            if k != d and x._a.shape[k] != kept[0]._a.shape[k]:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {d}. Expected size {kept[0]._a.shape[k]} but got size "
-                    f"{x._a.shape[k]} for tensor number {i} in the list."
-                )
-    if len(kept) < len(tensors):  # those of shape (0,) have a dtype, too
-        kind = _dtypes.result_type(*tensors)
-        kept = tensors if n == 1 else [to(x, kind) for x in kept]
-    joined = _join("Cat", kept, d)
-    return joined if out is None else written_to("cat", out, joined)
+    kind = _dtypes.result_type(*tensors)
+    return [to(x, kind) for x in kept]
 
 
 for _name in ("concat", "concatenate"):

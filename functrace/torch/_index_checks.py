@@ -88,9 +88,35 @@ def _index_select(input: Any, dim: int, index: Any) -> None:
         wrong("index out of range in self", IndexError)
 
 
+_NUMBERS = {
+    "index_fill": (IndexError, "index_fill_(): Expected dtype int64 for index."),
+    "take_along_dim": (RuntimeError, "torch.take_along_dim(): dtype of indices should be Long but got {}"),
+    **{name: (RuntimeError, name + "(): Expected a long tensor for index, but got {}") for name in ("index_copy_", "take", "put_")},
+    **{name: (RuntimeError, name + "_(): Expected dtype int32/int64 for index but got: {}") for name in ("index_add", "index_reduce")},
+}
+
+
+def _numbers(name: str, index: Any) -> None:
+    """The index is of 64 bits, where this is enough of 32."""
+    if index._a.dtype.name != "int64" and (index._a.dtype.name != "int32" or name not in ("index_add", "index_reduce")):
+        kind, text = _NUMBERS[name]
+        wrong(text.format(index.dtype.scalar), kind)
+
+
+@check_of("take_along_dim")
+def _take_along(_input: Any, indices: Any, *_rest: Any, **_named: Any) -> None:
+    _numbers("take_along_dim", indices)
+
+
+@check_of("index_reduce")
+def _index_reduce(_input: Any, _dim: int, index: Any, *_rest: Any, **_named: Any) -> None:
+    _numbers("index_reduce", index)
+
+
 @check_of("index_add", "index_copy", "index_fill")
 def _index_write(name: str, input: Any, dim: int, index: Any, source: Any = None, *_rest: Any, **_named: Any) -> None:
     a, i = input._a, index._a
+    _numbers("index_copy_" if name == "index_copy" else name, index)
     k = place_of(dim, a.ndim)
     if not 0 <= k < a.ndim:
         return
@@ -144,8 +170,9 @@ def _fits_along(name: str, a: Any, k: int, n: int, s: Any) -> None:
 
 
 @check_of("take", "put")
-def _flat_index(_name: str, input: Any, index: Any, *_rest: Any, **_named: Any) -> None:
+def _flat_index(name: str, input: Any, index: Any, *_rest: Any, **_named: Any) -> None:
     n, i = input._a.size, index._a
+    _numbers("put_" if name == "put" else name, index)
     bad: Any = i[(i < -n) | (i >= n)] if isinstance(i, np.ndarray) else ()
     if len(bad):
         wrong(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.", IndexError)
@@ -166,6 +193,12 @@ def _narrow(input: Any, dim: int, start: Any, length: int) -> None:
     start += n if start < 0 else 0
     if start + length > n:
         wrong(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+
+
+@check_of("masked_scatter")
+def _masked_scatter(_input: Any, mask: Any, _source: Any) -> None:
+    if mask._a.dtype.kind != "b":
+        wrong(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar}")
 
 
 @check_of("masked_fill")

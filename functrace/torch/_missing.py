@@ -10,6 +10,15 @@ from typing import Any
 
 from functrace.errors import boundary
 
+_NOW_IN_LINALG = {
+    "eig": "eig",
+    "gels": "lstsq",
+    "lstsq": "lstsq",
+    "matrix_rank": "matrix_rank",
+    "potrf": "cholesky",
+    "solve": "solve",
+    "symeig": "eigh",
+}
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
     "sparse": "use dense tensors, or scipy.sparse with functrace",
@@ -20,6 +29,7 @@ _INSTEAD = {
     "nested": "pad to one length, with a mask",
     "xpu": "use the CPU",
     "export": "save the state_dict with torch.save",
+    "hub": "download the file, and read it with torch.load",
     "profiler": "use Python's cProfile",
     "tensorboard": "write what is to be seen with Python's csv or json",
     "torchaudio": "read sound with scipy.io.wavfile",
@@ -28,6 +38,8 @@ _INSTEAD = {
     "cond": "use Python's if",
     "library": "write the operation as an autograd.Function",
     "load_library": "write the operation as an autograd.Function",
+    **{name: f"PyTorch too has only torch.linalg.{now}" for name, now in _NOW_IN_LINALG.items()},
+    **dict.fromkeys(("rfft", "irfft", "ifft"), "PyTorch too has it only in torch.fft"),
 }
 FOREACH = """
     add add_ sub sub_ mul mul_ div div_ lerp lerp_ addcmul addcmul_ addcdiv addcdiv_ pow pow_ clamp_min clamp_min_ clamp_max

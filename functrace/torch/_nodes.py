@@ -73,13 +73,16 @@ class Op:
         self.looks = [_contact.looks(rule, arity) for rule in self.rules]
         self.frees = any(any(row) for row in self.looks) if frees is None else frees
         self.by_result = any(row[0] for row in self.looks)
-        self.seen: dict[int, list[bool]] = {}
+        self.seen: dict[int, tuple[bool, list[int], list[int]]] = {}
 
-    def seen_by(self, wanted: int) -> list[bool]:
-        """Which of (result, *arguments) the rules of some arguments, given as bits, look into."""
-        rows = [row for k, row in enumerate(self.looks) if wanted >> k & 1]
-        found = self.seen[wanted] = [any(column) for column in zip(*rows)] if rows else [False] * (len(self.looks) + 1)
-        return found
+    def seen_by(self, wanted: int) -> tuple[bool, list[int], list[int]]:
+        """Whether rules of the `wanted` arguments, bits below a leading one, look into the result; into which arguments; which not."""
+        count = wanted.bit_length() - 1
+        rows = [row for k, row in enumerate(self.looks[:count]) if wanted >> k & 1]
+        seen = [any(row[k] for row in rows) for k in range(count + 1)]
+        looked, others = ([k - 1 for k, found in enumerate(seen) if k and found is wish] for wish in (True, False))
+        self.seen[wanted] = seen[0], looked, others
+        return self.seen[wanted]
 
     @functools.cached_property
     def node(self) -> Any:
@@ -130,11 +133,12 @@ class OpNode(Node):
 
     def modified(self, checks: Sequence[Any], args: Sequence[Any], ans: Any) -> None:
         """Raise, naming the saved value that was written."""
-        rows: list[Any] = [(cell, version, None, k) for cell, version, k in checks if k.__class__ is Like]  # of parameters: the first
+        rows: list[Any] = [(cell, version, None, k) for cell, version, k in checks if k.__class__ is not int]  # of parameters: the first
         for cell, version, k in checks[len(rows) :]:
             edge: Edge | None = (self, 0)
             if k >= 0:
                 edge = self.edges[k] if len(cell) == 1 else (cell[1] if id(args[k]) == cell[2] else "AsStrided", 0)
+                edge = ("AsStrided", 0) if edge and getattr(getattr(edge[0], "op", None), "view", False) else edge  # views are made anew
             elif isinstance(ans, tuple):  # of values and indices, those are kept
                 edge, ans = None, ans[-1]
             rows.append((cell, version, edge, ans if k < 0 else args[k]))
@@ -157,7 +161,7 @@ class RuleNode(OpNode):
             if edge is not None and row[0] and 0 not in kept and isinstance(ans, ARRAYS):
                 kept[0] = hook(unpacked(ans, (self, 0)))
         shapes = [Like(a) if isinstance(a, np.ndarray) and a.size > LARGE else a for a in (ans, *args)]
-        return kept, shapes, params, [check for check in checks if check[2].__class__ is Like]
+        return kept, shapes, params, [check for check in checks if check[2].__class__ is not int]
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         """The way back, without checks but of parameters: versions can't be followed through hooks."""
@@ -168,7 +172,8 @@ class RuleNode(OpNode):
 
     def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         args, ans, params, _ = self.opened()
-        g = self._complete(g, ans)
+        if ans.__class__ is tuple:
+            g = tuple([np.zeros(a.shape, a.dtype) if x is None else x for x, a in zip(g if self.outputs > 1 else (g,), ans)])
         out: list[Any] = []
         for edge, rule, x in zip(edges, self.rules, args):
             if edge is None or rule is None:
@@ -177,12 +182,6 @@ class RuleNode(OpNode):
                 d = rule(g, ans, *args, *params)
                 out.append(d if d.dtype is x.dtype and d.shape == x.shape else fit(d, x))
         return out
-
-    def _complete(self, g: Any, ans: Any) -> Any:
-        """Zeros for those of several outputs that no gradient reached."""
-        if self.outputs == 1 and not isinstance(ans, tuple):
-            return g
-        return tuple(np.zeros(a.shape, a.dtype) if x is None else x for x, a in zip(g if self.outputs > 1 else (g,), ans))
 
     def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         """Gradients of the arguments as tensors: each rule, fitted to its argument, is an operation on what was saved."""
@@ -227,7 +226,8 @@ class RuleNode(OpNode):
         if name not in names:
             return super().__getattr__(name)
         k = names[name]
-        if k < len(self.rules) and not self.op.seen_by(sum(1 << j for j, e in enumerate(self.edges) if e is not None))[k + 1]:
+        by_result, _, others = self.op.seen_by(sum((1 << j for j, e in enumerate(self.edges) if e is not None), 1 << len(self.edges)))
+        if k in others or (k < 0 and not by_result):
             return None  # nothing looks into it
         args, ans, params, _ = self.opened()
         if k < 0:
@@ -433,7 +433,7 @@ def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
     """The node, and what it is to save. `sources`: the tensors, or None, whose elements are parameters, which must not be written."""
-    checks: list[Any] = [(t._ver, t._ver[0], Like(t._a)) for t in sources if t is not None] if sources else []
+    checks: list[Any] = [(t._ver, t._ver[0], t._a) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
         node = new(op.node)
@@ -447,35 +447,33 @@ def prepared(
             checks.append((cell, cell[0], -1))
         return node, ((a,), ans if by_result or ans.size <= LARGE else Like(ans), params, checks)
     edges: list[Any] = []
-    wanted = 0  # the arguments that need a gradient, as bits
-    for k, t in enumerate(inputs):
-        if isinstance(t, Tensor) and t._rg:
-            edges.append(t._edge)
-            wanted |= 1 << k
-        else:
-            edges.append(None)
-    seen = op.seen.get(wanted) or op.seen_by(wanted)
+    wanted, bit = 0, 1  # the arguments that need a gradient, as bits
     many = ans.__class__ is tuple
     holds_complex = False
     for a in ans if many else (ans,):
         if a.dtype.kind == "c":
             holds_complex = True
-    kept: list[Any] = []
-    for k, a in enumerate(arrays):
-        plain = a.__class__ is np.ndarray
-        if (plain or hasattr(a, "dtype")) and a.dtype.kind == "c":
-            holds_complex = True
-        if not seen[k + 1]:
-            if plain and a.size > LARGE:
-                a = Like(a)
-        elif isinstance(inputs[k], Tensor):
+    for t, a in zip(inputs, arrays):
+        if isinstance(t, Tensor) and t._rg:
+            edges.append(t._edge)
+            wanted |= bit
+            if a.dtype.kind == "c":
+                holds_complex = True
+        else:
+            edges.append(None)
+        bit += bit
+    by_result, looked, others = op.seen.get(wanted + bit) or op.seen_by(wanted + bit)
+    for k in looked:
+        if isinstance(inputs[k], Tensor):
             version = inputs[k]._ver
             checks.append((version, version[0], k))
-        kept.append(a)
+    kept = list(arrays)
+    for k in others:
+        kept[k] = _unseen(kept[k])
     node = new(op.complex_node if holds_complex else op.node)
     node.edges = tuple(edges)
     node.number = next_number()
-    if seen[0]:
+    if by_result:
         checks.append((cell, cell[0], -1))
     else:
         ans = tuple(map(_unseen, ans)) if many else _unseen(ans)

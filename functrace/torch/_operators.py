@@ -50,6 +50,9 @@ _UFUNCS: dict[Any, str] = {
 }  # fmt: skip
 
 
+_REFLECTED = {"sub": lambda a, b: a - b, "div": lambda a, b: a / b}  # of one of NumPy's numbers, as of Python's
+
+
 def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """NumPy's functions on tensors are PyTorch's, where there is one; else functrace's."""
     name = _UFUNCS.get(ufunc)
@@ -61,6 +64,8 @@ def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
         if name in ("maximum", "minimum"):  # PyTorch's take no numbers
             like = next(x for x in given if isinstance(x, Tensor))
             given = [x if isinstance(x, Tensor) else FUNCTIONS["full_like"](like, x) for x in given]
+        if name in _REFLECTED and isinstance(inputs[0], np.generic):
+            return _REFLECTED[name](*given)
         return FUNCTIONS[name](*given)
     if any(isinstance(x, Tensor) for x in (inputs[:1] if method == "at" else kwargs.get("out", ()))):
         raise TypeError(f"np.{ufunc.__name__} writes into an array, not into a tensor: give it t.numpy(), which is on the same memory")
@@ -118,6 +123,8 @@ def _pow(self: Any, exponent: Any) -> Any:
         return promoted(BINARY["pow"], self, exponent, name="pow")
     if not isinstance(exponent, SCALARS):
         return NotImplemented
+    if self._a.dtype.kind == "f" and exponent.__class__ in (int, float):
+        return call(POW0, (self,), (exponent,))
     d = _dtypes.result_type(self, exponent)
     if d is _dtypes.bool_:
         return call(TRUE_POWER, (self,), (exponent,))

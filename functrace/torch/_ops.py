@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary, with_gradient
-from functrace.torch._contact import chosen, rules, sinc_
+from functrace.torch._contact import by_magnitude, chosen, rules, sinc_
 from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
@@ -190,6 +190,9 @@ def _parted(first: Any, second: Any) -> tuple[Any, Any]:
     )
 
 
+_MANY = 64  # elements
+
+
 def power(x: Any, p: Any) -> Any:
     """x**p, for the common exponents by multiplication as PyTorch does it."""
     if isinstance(x, Tensor):
@@ -210,8 +213,9 @@ def power(x: Any, p: Any) -> Any:
                 return 1 / np.sqrt(x)
             if p == -2:
                 return 1 / (x * x)
-        if x.dtype is F32 and type(x) in (np.ndarray, np.float32):
-            return np.power(x.astype(F64), p).astype(F32)
+            plain = type(x) is np.ndarray
+            raised = by_magnitude if plain and x.size >= _MANY and not p % 1 else np.power
+            return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 and (plain or type(x) is np.float32) else raised(x, p)
     return np.power(x, p)
 
 
@@ -402,8 +406,8 @@ def _binary_inplace(name: str, scaled: Op | None) -> Callable[..., Any]:
             raise TypeError(f"{name}_() takes one argument, and no factor")
         if not isinstance(other, (Tensor, *SCALARS)):
             raise bad_argument(name + "_", "other", 1, other)
-        a, b = self._a, getattr(other, "_a", None)
-        if b is None or a.dtype is not b.dtype or a.dtype.kind != "f":
+        a = self._a
+        if a.dtype.kind != "f" or (a.dtype is not other._a.dtype if isinstance(other, Tensor) else other.__class__ not in (float, int)):
             d = _dtypes.result_type(self, other)
             refuse(name, d.np)
             check_cast(_dtypes.get_default_dtype() if name == "div" and d.category < _dtypes.FLOAT else d, self.dtype)

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -21,6 +22,8 @@ _STATE = np.dtype(  # PyTorch's layout
     [("seed", "u8"), ("left", "i4"), ("seeded", "i4"), ("next", "u8"), ("state", "624u8"), ("unused", "f8"), ("normal", "f8"),
      ("rho", "f8"), ("valid", "i8"), ("single", "f8")]
 )  # fmt: skip
+_WORDS = 624  # that the twister makes at a time
+_LOW24, _LOW53, _HALF = np.uint64((1 << 24) - 1), np.uint64((1 << 53) - 1), np.uint64(32)
 _BLOCK = 16  # numbers that the normal transform of a large tensor takes at a time
 _AT_ONCE = 1 << 15  # numbers of which the arrays in between stay in the cache
 _REFUSED = (
@@ -47,8 +50,9 @@ class Generator:
             raise ValueError("Overflow when unpacking long long")
         self._seed = seed & _MASK64
         self.__dict__.pop("_bits", None)
-        self._fresh = True  # nothing drawn yet
+        self._taken = 0  # words so far; of those that were made with the last of them, `_made`, the first `_taken % _WORDS` are taken
         self._normal: float | None = None  # the second of a pair of normal numbers, for the next draw
+        self._ahead: tuple[int, Any] = 0, np.empty(0, np.float32)  # after how many words there are normal numbers already, and these
         return self
 
     @functools.cached_property
@@ -68,9 +72,11 @@ class Generator:
 
     def get_state(self) -> Any:
         """The state, a uint8 tensor."""
-        state = self._bits.state["state"]
-        left, place = (1, 0) if self._fresh else (625 - state["pos"], state["pos"])
-        raw = np.array((self._seed, left, 1, place, state["key"], 0, self._normal or 0, 0, self._normal is not None, 0), _STATE)
+        state, place = self._bits.state["state"], (self._taken - 1) % _WORDS + 1 if self._taken else 0
+        raw = np.array(
+            (self._seed, _WORDS + 1 - (place or _WORDS), 1, place, state["key"], 0, self._normal or 0, 0, self._normal is not None, 0),
+            _STATE,
+        )
         return wrap(np.frombuffer(raw.tobytes(), np.uint8).copy())
 
     def set_state(self, state: Any) -> Generator:
@@ -82,9 +88,10 @@ class Generator:
             raise RuntimeError("RNG state is wrong size")
         raw = np.frombuffer(a.tobytes(), _STATE)[0]
         self.manual_seed(int(raw["seed"]))
-        place = 625 - int(raw["left"])
-        self._fresh = bool(raw["left"] == 1 and raw["next"] == 0)
+        place = _WORDS + 1 - int(raw["left"])
+        self._taken = 0 if place == _WORDS and raw["next"] == 0 else place
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": raw["state"].astype(np.uint32), "pos": place}}
+        self._made = np.concatenate((np.zeros(place, np.uint64), self._bits.random_raw(_WORDS - place)))
         self._normal = float(raw["normal"]) if raw["valid"] else None
         return self
 
@@ -92,22 +99,31 @@ class Generator:
         """`n` numbers of 32 bits, as uint64. Raises within `vmap`, unless it was told what to do with them."""
         if no_draws.get():
             raise RuntimeError(_REFUSED)
-        self._fresh = self._fresh and not n
-        words: np.ndarray[Any, Any] = self._bits.random_raw(n) if n else np.empty(0, np.uint64)
-        return words
+        with _lock:
+            place = self._taken % _WORDS
+            self._taken += n
+            if 0 < place <= _WORDS - n:
+                return self._made[place : place + n]
+            parts = [self._made[place:]] if place else []
+            n -= _WORDS - place if place else 0
+            parts.append(self._bits.random_raw(n - n % _WORDS))
+            if n % _WORDS:
+                self._made = self._bits.random_raw(_WORDS)
+                parts.append(self._made[: n % _WORDS])
+            return np.concatenate(parts)
 
     def doublewords(self, n: int) -> np.ndarray[Any, Any]:
         """`n` numbers of 64 bits, the high half drawn first."""
         pairs = self.words(2 * n).reshape(n, 2)
-        whole: np.ndarray[Any, Any] = (pairs[:, 0] << np.uint64(32)) | pairs[:, 1]
+        whole: np.ndarray[Any, Any] = (pairs[:, 0] << _HALF) | pairs[:, 1]
         return whole
 
     def uniform(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """`n` numbers in [0, 1): of 53 random bits in float64, else float32 of 24."""
-        if dtype == np.float64:
-            return (self.doublewords(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
-        out: np.ndarray[Any, Any] = (self.words(n) & np.uint64((1 << 24) - 1)).astype(_F32) * _F32(2.0**-24)
-        return out
+        if dtype.itemsize == 8:
+            return (self.doublewords(n) & _LOW53).astype(np.float64) * 2.0**-53
+        numbers: np.ndarray[Any, Any] = _of_24_bits(self.words(n))
+        return numbers
 
     def normal(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers: in pairs if few, by blocks of 16 if many. Those for float16 are float32."""
@@ -115,10 +131,25 @@ class Generator:
             return self.normals(n).astype(_inner(dtype))
         whole, short = n // _BLOCK * _BLOCK, dtype == np.float16
         if whole == n:
-            return _blocks(self.uniform(n, dtype))
+            return self._whole_blocks(n) if dtype == np.float32 else _blocks(self.uniform(n, dtype))
         u = self.uniform((whole if short else n) + _BLOCK, dtype)  # the last block is of numbers of its own
         z = _blocks(np.concatenate((u[:whole], u[-_BLOCK:])))
         return np.concatenate((z[: n - _BLOCK], z[whole:]))
+
+    def _whole_blocks(self, n: int) -> np.ndarray[Any, Any]:
+        """`n` normal numbers in float32. Where their blocks are in step with those before, what words there are become some at once."""
+        with _lock:
+            first, words = self._taken, self.words(n)
+            start, ahead = self._ahead
+            place = first % _WORDS
+            if (first - start) % _BLOCK or not 0 < place <= _WORDS - n:
+                self._ahead = first, ahead[:0]
+                return _blocks(_of_24_bits(words))
+            if first + n > start + ahead.size:
+                rest = self._made[place : _WORDS - (_WORDS - place) % _BLOCK]
+                self._ahead = start, ahead = first, _blocks(_of_24_bits(rest))
+            out: np.ndarray[Any, Any] = ahead[first - start : first - start + n].copy()
+            return out
 
     def normals(self, n: int) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers in float64, drawn in pairs."""
@@ -147,6 +178,13 @@ class Generator:
             j = i + word % (n - i)
             out[i], out[j] = out[j], out[i]
         return np.array(out, np.int64)
+
+
+_lock = threading.RLock()
+
+
+def _of_24_bits(words: Any) -> Any:
+    return (words & _LOW24).astype(_F32) * _F32(2.0**-24)
 
 
 def by_c(function: Callable[[float], float], x: Any) -> Any:

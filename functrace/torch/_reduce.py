@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._along import put_in_order, taken, unpick
+from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._dtypes import warn
@@ -66,9 +66,10 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
         return np.where(chosen, g / np.sum(chosen), np.zeros((), x.dtype))
 
     def along(x: Any, k: int, keepdim: bool) -> Any:
-        indices = (x.argmax if name == "Max" else x.argmin)(axis=k, keepdims=True) if x.ndim else np.zeros((), np.int64)
-        values = taken(x, indices, k) if x.ndim else x
-        return (values, indices) if keepdim or not x.ndim else (values.squeeze(k), indices.squeeze(k))
+        if not x.ndim:
+            return x, np.zeros((), np.int64)
+        indices = (x.argmax if name == "Max" else x.argmin)(axis=k, keepdims=keepdim)
+        return (taken if keepdim else picked)(x, indices, k), indices
 
     return (
         Op(f"{name}Backward1", pick, [whole], flat=True),
@@ -93,7 +94,7 @@ def held_in(dtype: Any, result: Any) -> Any:
 
 def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]:
     def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
-        x = need(name, input)
+        x = input if isinstance(input, Tensor) else need(name, input)
         if isinstance(dim, str):
             raise TypeError(
                 f"{name}() received an invalid combination of arguments - got (dim=str, ), but expected one of:\n * (*, torch.dtype dtype "
@@ -104,9 +105,10 @@ def _by_dim(rows: Sequence[Op], name: str, floating: bool) -> Callable[..., Any]
                 f"{name}(): could not infer output dtype. {'Optional' if dtype else 'Input'} dtype must be either a floating point or "
                 f"complex dtype. Got: {(dtype or x.dtype).scalar}"
             )
-        x = summable(x, dtype)
+        x = x if dtype is None and x._a.dtype.kind == "f" else summable(x, dtype)
         total = dim is None and not keepdim
-        result = held_in(dtype, call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim)))
+        result = call(rows[0 if total else 1], (x,), (axes_of(dim, x._a.ndim), keepdim))
+        result = result if dtype is None else held_in(dtype, result)
         return result if out is None else written_to(name, out, result)
 
     return public(function, name)

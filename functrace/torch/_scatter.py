@@ -12,7 +12,7 @@ import numpy as np
 from functrace.torch._along import key_along
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import Primitive, index_add, index_set, on_diagonal, read, unread, unset
+from functrace.torch._contact import Primitive, Tracer, index_add, index_set, on_diagonal, read, unread, unset
 from functrace.torch._dtypes import held, long, result_type
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op, same
@@ -46,17 +46,18 @@ def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
     low, high = (info.min, info.max) if x.dtype.kind in "iu" else info
     start = np.where(old, x, low if how == "amax" else high).astype(x.dtype)
     top = _EXTREMES.op(start, src, places, "maximum" if how == "amax" else "minimum")
+    if x.dtype.kind != "f" or not (isinstance(x, Tracer) or isinstance(src, Tracer)):
+        return top
     mine, theirs = (x == top) & old, src == top[key]  # the extreme's gradient is shared among all that attain it
     ties = np.maximum(index_add(mine.astype(x.dtype), theirs.astype(x.dtype), key), 1)
-    if x.dtype.kind != "f":
-        return top
     level = np.where(np.isinf(top), 0, top)  # infinity less infinity would be NaN
     return level + index_add(np.where(mine, x - level, 0), np.where(theirs, src - level[key], 0), key) / ties
 
 
 def _extremes(x: Any, src: Any, places: Any, name: str) -> Any:
     out = np.array(x)
-    getattr(np, name).at(out.reshape(-1), places.reshape(-1), src.reshape(-1))
+    with np.errstate(invalid="ignore"):  # of NaN
+        getattr(np, name).at(out.reshape(-1), places.reshape(-1), src.reshape(-1))
     return out
 
 

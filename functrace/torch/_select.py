@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._along import foremost, taken, unpick, untaken
-from functrace.torch._apply import binary, call
+from functrace.torch._apply import binary, call, step
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, index_set, read, unread
@@ -24,6 +24,7 @@ from functrace.torch._ops import as_method, public
 from functrace.torch._results import result_class
 from functrace.torch._shape import (
     EXPAND,
+    TRANSPOSED,
     UNSAFE_VIEW,
     T,
     alike,
@@ -31,10 +32,8 @@ from functrace.torch._shape import (
     axis,
     in_dtype,
     need,
-    reshape,
     reshaped,
     squeeze,
-    transpose,
     unsqueeze,
     view,
 )
@@ -61,8 +60,8 @@ multiplied = binary("mm", _MM)  # of matrices that fit
 
 
 def turned(x: Any) -> Any:
-    """A matrix, or each of several, transposed."""
-    return call(T, (x,), ((1, 0),)) if x._a.ndim == 2 else transpose(x, 1, 2)
+    """A matrix, or each of several, transposed, for a product."""
+    return step(T, x, (1, 0)) if x._a.ndim == 2 else step(TRANSPOSED, x, (0, 2, 1))
 
 
 _DOT.again = [lambda g, _r, _x, y: g * y, lambda g, _r, x, _y: g * x]
@@ -149,12 +148,12 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     if n == 2:
         if m == 1:
             _check_mm(x, y)
-            return call(_SQUEEZE4, (mm(unsqueeze(x, 0), y),), ((y._a.shape[1],),))
-        rows = reshape(x, math.prod(x._a.shape[:-1]), x._a.shape[-1])
+            return step(_SQUEEZE4, mm(unsqueeze(x, 0), y), (y._a.shape[1],))
+        rows = _rows(x)
         _check_mm(rows, y)
-        return call(UNSAFE_VIEW, (mm(rows, y),), ((*x._a.shape[:-1], y._a.shape[1]),))
+        return step(UNSAFE_VIEW, multiplied(rows, y), (*x._a.shape[:-1], y._a.shape[1]))
     if n == 1:
-        return call(UNSAFE_VIEW, (mv(reshape(x, math.prod(x._a.shape[:-1]), x._a.shape[-1]), y),), (x._a.shape[:-1],))
+        return step(UNSAFE_VIEW, mv(_rows(x), y), x._a.shape[:-1])
     if m == 1:
         x = unsqueeze(x, 0)
     lead = x._a.shape[:-2]
@@ -165,8 +164,14 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
             raise (mismatch(np.empty(lead), np.empty(y._a.shape[:-2])) or RuntimeError("matmul: shapes do not fit")) from None
     out = bmm(_stacked(x, lead), _stacked(y, lead))
     if out._rg or len(lead) != 1:
-        out = call(UNSAFE_VIEW, (out,), ((*lead, x._a.shape[-2], y._a.shape[-1]),))
+        out = step(UNSAFE_VIEW, out, (*lead, x._a.shape[-2], y._a.shape[-1]))
     return squeeze(out, -2) if m == 1 else out
+
+
+def _rows(x: Any) -> Any:
+    """Matrices as one, above each other."""
+    *lead, n = x._a.shape
+    return reshaped(x, (math.prod(lead), n), within=True)
 
 
 def _stacked(x: Any, lead: tuple[int, ...]) -> Any:
@@ -174,7 +179,7 @@ def _stacked(x: Any, lead: tuple[int, ...]) -> Any:
     size = x._a.shape[-2:]
     if x._a.shape == (*lead, *size) and len(lead) == 1 and not x._rg:  # no view of it will be seen
         return x
-    return reshaped(call(EXPAND, (x,), ((*lead, *size),)), (math.prod(lead), *size))
+    return reshaped(step(EXPAND, x, (*lead, *size)), (math.prod(lead), *size), within=True)
 
 
 def _matmul_operator(self: Any, other: Any) -> Any:
@@ -237,6 +242,10 @@ _MASKED_SELECT = Op(
 )
 
 
+_BYTES = (
+    "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. Use a "
+    "boolean condition instead."
+)
 _WHERE = Op(
     "Where",
     lambda x, y, c: chosen(c, x, y),
@@ -264,6 +273,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
     d = _dtypes.result_type(input, other)
     arrays = [in_dtype(x, d) if isinstance(x, Tensor) else wrap(_dtypes.held(x, d.np)) for x in (input, other)]
+    if condition._a.dtype.kind != "b":  # what is not 0 counts as True, here and in the gradients
+        _dtypes.warn_once(_BYTES)
+        condition = wrap(condition._a != 0)
     result = call(_WHERE, arrays, (condition._a,), (condition,))
     return result if out is None else written_to("where", out, result)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _dtypes
-from functrace.torch._apply import call, with_transpose
+from functrace.torch._apply import call, step, with_transpose
 from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
@@ -98,6 +98,8 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """Non-negative axes from an int or a sequence; None and () mean all."""
     if dim is None:
         return tuple(range(ndim))
+    if type(dim) is int and ndim:
+        return (axis(dim, ndim),)
     return some_axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), ndim) or tuple(range(ndim))
 
 
@@ -207,10 +209,13 @@ def _reinterpreted(x: Any, d: _dtypes.dtype) -> Any:
     return out
 
 
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
-    if _is_view(x, shape):
-        return call(VIEW, (x,), (shape,))
-    return call(UNSAFE_VIEW, (contiguous(x),), (shape,))
+def reshaped(x: Any, shape: tuple[int, ...], within: bool = False) -> Any:
+    """Another shape: a view where possible, else a copy. `within`: as a step of another operation."""
+    a = x._a
+    if a.__class__ is np.ndarray and a.size and not a.flags.c_contiguous and not np.may_share_memory(a, made := a.reshape(shape)):
+        copy = step(_FORMATTED, x, _dtypes.contiguous_format, made=made.reshape(a.shape))
+        return step(UNSAFE_VIEW, copy, shape, made=made)
+    return step(VIEW, x, shape) if within else call(VIEW, (x,), (shape,))
 
 
 @public
@@ -285,7 +290,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
             f"i.e. input.dim() = {n} is not equal to len(dims) = {len(order)}"
         )
-    order = tuple(axis(d, n) for d in order)
+    order = tuple([axis(d, n) for d in order])
     if len(set(order)) != n:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return call(PERMUTED, (input,), (order,))
@@ -302,7 +307,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Axes of length 1 left out: all, or those named."""
     chosen = () if dim in ((), []) else axes_of(dim, input._a.ndim)
-    shape = tuple(n for k, n in enumerate(input._a.shape) if n != 1 or k not in chosen)
+    shape = tuple([n for k, n in enumerate(input._a.shape) if n != 1 or k not in chosen])
     return call(SQUEEZE[0 if dim is None else 1 if isinstance(dim, int) else 2], (input,), (shape,))
 
 
@@ -343,7 +348,8 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 def _parts(a: Any, k: int, bounds: tuple[int, ...]) -> tuple[Any, ...]:
-    return tuple(a[(*(slice(None),) * k, slice(i, j))] for i, j in itertools.pairwise(bounds))
+    front = (slice(None),) * k
+    return tuple([a[(*front, slice(i, j))] for i, j in itertools.pairwise(bounds)])
 
 
 def _joined(g: Any, _r: Any, _x: Any, k: int, _bounds: Any) -> Any:
@@ -353,7 +359,7 @@ def _joined(g: Any, _r: Any, _x: Any, k: int, _bounds: Any) -> Any:
 SPLIT, SPLIT_SIZES = (Op(node, _parts, [_joined], "Cat", many=True, view=True) for node in ("Split", "SplitWithSizes"))
 UNBIND = Op(
     "Unbind",
-    lambda a, k: tuple(a[(*(slice(None),) * k, i, ...)] for i in range(a.shape[k])),
+    lambda a, k: tuple([a[(*(slice(None),) * k, i, ...)] for i in range(a.shape[k])]),
     [lambda g, _r, _x, k: np.stack(g, axis=k)],
     "Stack",
     many=True,

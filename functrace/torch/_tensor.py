@@ -6,8 +6,9 @@
     _edge     (node, number) of the operation that made it; for a leaf, of its accumulator
     _base     of a view, the tensor whose memory it is; `_chain` leads from the base's array to the view's
 
-`_rg` and `_edge` are plain attributes of ordinary tensors. A view keeps neither, so that reading them comes to the class
-and follows the base: a write to the base changes the history of all its views. Operations and methods are attached by `_ops`.
+`_rg` and `_edge` are plain attributes of ordinary tensors. A view keeps neither (but for an `_rg` that will stay True), so that reading
+them comes to the class and follows the base: a write to the base changes the history of all its views. Operations and methods are
+attached by `_ops`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from functrace.torch import _dtypes, _format, _modes
 from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, linked, stop_gradient, value
 from functrace.torch._dtypes import Size, warn
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
-from functrace.torch._layout import in_order
 from functrace.torch._leaves import is_its_own, laid_out
 from functrace.torch._modes import recording
 
@@ -106,6 +106,7 @@ class Tensor(Methods):
     _chain: tuple[Callable[[Any], Any], ...] = ()
     _origin = ""  # why writing through the view is refused: "no_grad", "multi" or "custom"
     _grad: Any = None
+    _accumulator: Edge | None = None
     _post_accumulate_grad_hooks: Any = None
     _own_rg = False
     _made: Edge | None = None
@@ -214,7 +215,7 @@ class Tensor(Methods):
     def is_leaf(self) -> bool:
         """Whether it was made by the user rather than by a recorded operation."""
         if self._base is None:
-            return not self._rg or "_edge" not in self.__dict__ or type(self._edge[0]) is AccumulateGrad
+            return not self._rg or type(self._edge[0]) is AccumulateGrad
         edge = self._edge
         return edge is None or type(edge[0]) is AccumulateGrad
 
@@ -473,7 +474,7 @@ def settled(a: Any) -> Any:
 def owned(ans: Any, arrays: Sequence[Any], lies: Callable[..., Any] | None = None) -> Any:
     """A result in memory of its own: none but a view may share its argument's. How it `lies` is one of the functions of `_layout`."""
     if type(ans) is np.ndarray:
-        if lies is not None and (lies is not in_order or not ans.flags.c_contiguous):
+        if lies is not None and (ans.ndim == 4 or not ans.flags.c_contiguous):
             ans = lies(ans, *arrays)
         for a in arrays:
             if a is ans or (ans.base is not None and type(a) is np.ndarray and np.may_share_memory(a, ans)):

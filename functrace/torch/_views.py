@@ -31,7 +31,8 @@ def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any]
     t._base = x if base is None else base
     t._chain = chain
     t._seen = 0 if version.__class__ is Untracked else version[0]
-    t._made = edge
+    if edge is not None:
+        t._made, t._rg = edge, True
     if x._origin or not recording():
         t._origin = x._origin or "no_grad"
     if a.__class__ is not np.ndarray and isinstance(a, Tracer) and not (x._a.shape and _shares(a, x._a)):  # NumPy's scalars have no views
@@ -262,10 +263,10 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
     if any(row[1] for row in op.looks):
         arrays[0] = a.copy()  # the rules want the values from before
     node, (args, answer, params, checks) = prepared(op, inputs, arrays, a, params, x._ver, sources)
-    old = [check for check in checks if check[2] not in (0, -1)]
+    old = [check for check in checks if check[2].__class__ is not int or check[2] > 0]
     a[...] = ans
     x._ver[0] += 1
-    if any(k == -1 for _, _, k in checks):
+    if any(k.__class__ is int and k < 0 for _, _, k in checks):
         old.append((x._ver, x._ver[0], -1))
     rebase(x, node)  # before what may raise: hooks on what is saved
     node.saved = args, answer, params, old

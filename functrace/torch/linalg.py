@@ -11,7 +11,7 @@ import numpy as np
 from functrace import stop_gradient, value
 from functrace.torch._bind import LinAlgError, bind, leading_failure
 from functrace.torch._border import trimmed
-from functrace.torch._contact import DET, INV, SVDVALS, Primitive
+from functrace.torch._contact import CHOLESKY, DET, INV, MIRROR, SVDVALS, Primitive, are_hermitian
 from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
 from functrace.torch._layout import in_order
@@ -34,6 +34,11 @@ def _adjoint(x: Any) -> Any:
 def _cholesky(A: Any, upper: bool = False) -> Any:
     lower = np.linalg.cholesky(A)
     return _adjoint(lower) if upper else lower
+
+
+def _uncholesky(g: Any, r: Any, A: Any, upper: bool) -> Any:
+    g, r = (_adjoint(g), _adjoint(r)) if upper else (g, r)
+    return MIRROR.vjps[0](CHOLESKY.vjps[0](g, r, None, False), None, None, are_hermitian(A), True)
 
 
 def _tried(fun: Callable[[Any], Any], A: Any, check_errors: bool) -> tuple[Any, Any]:
@@ -375,6 +380,12 @@ def _cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
     return np.linalg.solve(_from_factor(L, upper), input)
 
 
+def _uncholesky_solve(g: Any, r: Any, _input: Any, L: Any, upper: bool) -> Any:
+    d = -np.linalg.solve(_from_factor(L, upper), g) @ _adjoint(r)
+    factor = _triangle(L, upper, False)
+    return _triangle(factor @ (d + _adjoint(d)) if upper else (d + _adjoint(d)) @ factor, upper, False)
+
+
 def _triangular(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     few = f"torch.triangular_solve: Expected b to have at least 2 dimensions, but it has {b.ndim} dimensions instead"
     _check_pair("triangular_solve", few, b, A)
@@ -386,7 +397,7 @@ _space: dict[str, Any] = {
     f.__name__: taking_out(n, guarded(n, f)) for f in (norm, matrix_norm, vector_norm) for n in ["linalg_" + f.__name__]
 }
 _TABLE: dict[str, Any] = {
-    "cholesky": ("LinalgCholeskyEx", _cholesky),
+    "cholesky": ("LinalgCholeskyEx", _cholesky, _uncholesky),
     "cond": ("SqueezeBackward1", lambda A, p=None: np.linalg.cond(A, p)),
     "cross": ("LinalgCross", _cross, *_UNCROSS),
     "det": ("LinalgDet", lambda A: np.linalg.det(A), *DET.vjps),
@@ -455,14 +466,19 @@ bind(
     {
         "pinverse": ("LinalgPinv", lambda input, rcond=1e-15: np.linalg.pinv(input, rcond=rcond)),
         "logdet": ("Where", _logdet),
-        "cholesky": ("Cholesky", _cholesky),
+        "cholesky": ("Cholesky", _cholesky, _uncholesky),
         "cholesky_inverse": ("CholeskyInverse", lambda input, upper=False: np.linalg.inv(_from_factor(input, upper))),
         "cross": ("LinalgCross", _first_three, *_UNCROSS),
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
         "addmv": ("Addmv", lambda input, mat, vec, beta=1, alpha=1: _added(input, mat @ vec, beta, alpha)),
         "baddbmm": ("Baddbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, batch1 @ batch2, beta, alpha)),
         "addbmm": ("Addbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, np.sum(batch1 @ batch2, axis=0), beta, alpha)),
-        "cholesky_solve": ("CholeskySolve", _cholesky_solve),
+        "cholesky_solve": (
+            "CholeskySolve",
+            _cholesky_solve,
+            lambda g, _r, _input, L, upper: np.linalg.solve(_from_factor(L, upper), g),
+            _uncholesky_solve,
+        ),
         "lu_solve": ("LinalgLuSolve", lambda b, LU_data, LU_pivots: _lu_solve(LU_data, LU_pivots, b)),
     },
     lies=in_order,

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, bare
-from functrace.locks import is_tensor
+from functrace.locks import is_tensor, plain
 from functrace.ops.blank import apart
 
 Key = int | str
@@ -84,6 +84,21 @@ def positional(f: Any, needed: bool = False) -> list[str]:
     """The names of the arguments that can be passed by position: those that must be, if only what is `needed` is asked for."""
     places = [p for p in parameters(f) or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [p.name for p in places if not needed or p.default is p.empty]
+
+
+def by_position(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments of a call by position, so that a rule sees them in one order however they were passed."""
+    if isinstance(f, np.ufunc) and not kwargs:  # whose out= and where= are no arguments of a rule
+        return args
+    try:
+        bound = signature(f).bind(*args, **kwargs)
+    except ValueError:  # a builtin without a signature
+        return args
+    bound.apply_defaults()
+    if only := sorted(bound.kwargs.keys() & kwargs.keys()):
+        found = f"{name_of(f)}: a rule gets arguments by position, and {', '.join(only)} can be passed by keyword only"
+        raise errors.CustomRuleError(f"{found}.\n  Make it an ordinary parameter.")
+    return bound.args  # type: ignore[no-any-return]
 
 
 def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any, ...]:
@@ -305,7 +320,7 @@ def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any
             f"{what}: the {which} has the structure {got!r}, but must {wanted}, as the value it belongs to.\n  {remedy}."
         )
     checked = []
-    for g, x in zip(leaves, likes):
+    for g, x in zip(map(plain, leaves), likes):
         if not hasattr(g, "dtype"):
             g = np.asarray(g)[()]
         if g.shape != x.shape:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import types
 import weakref
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,12 +13,13 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.reverse import pullback
 from functrace.core.tape import record
-from functrace.core.tracer import Tracer, bare
+from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import as_output, name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.custom import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked, wanted
+from functrace.transforms.sketches import alike, sketch
 from functrace.transforms.tracing import replaced
 
 P = ParamSpec("P")
@@ -111,49 +110,13 @@ def _random_state(new: Any = None) -> Any:
     return state
 
 
-def digest(x: Any) -> tuple[Any, ...]:
-    """What tells two results apart, without keeping them."""
-    x = np.ascontiguousarray(bare(x))
-    return x.shape, x.dtype, zlib.crc32(x)
-
-
-def _sketch(x: Any) -> tuple[Any, ...]:
-    """What tells two results apart that differ by more than rounding: NumPy's own functions, of plain arrays, may round otherwise.
-
-    It is a mean over batches: what does not depend on the example may come once, or once for each.
-    """
-    shape = np.shape(x)
-    length, x = max(math.prod(shape), 1), np.ravel(bare(x))
-    batch = max(x.size // length, 1)
-    if x.dtype.kind not in "fc":
-        return digest(np.unique(x.reshape(batch, -1), axis=0))
-    count, size, block = 0, 0.0, 2048
-    mark: Any = 0.0
-    for k in range(0, x.size, block):  # in blocks: the arrays in between would be the peak of the memory that a checkpoint is to save
-        part = x[k : k + block].astype(np.result_type(x, np.float64), copy=False)
-        part = np.where(np.abs(part) < _HUGE, part, 0)
-        count += int(np.count_nonzero(part))
-        mark += part @ (1 + np.arange(k, k + part.size) % length / length)
-        size += np.sum(np.abs(part))
-    return shape, x.dtype, count / batch, mark / batch, size / batch
-
-
-_HUGE = 1e300  # what masks hold, as infinities are: sums of them would not be finite
-
-
-def _alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    if one[:3] != other[:3] or len(one) == 3:
-        return one == other
-    return bool(abs(one[3] - other[3]) <= 4 * np.finfo(one[1]).eps ** 0.5 * one[4])
-
-
 class _CheckpointCall(Call):
     what, lends = "checkpoint", True
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _random_state()
         out, _ = super().forward(leaves, mine)
-        return out, (state, [_sketch(y) for y in tree.leaves(out)])
+        return out, (state, [*map(sketch, tree.leaves(out))])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
         """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
@@ -163,7 +126,7 @@ class _CheckpointCall(Call):
             out, rest = run()
         finally:
             _random_state(now)
-        if len(first) != len(out) or not all(_alike(x, _sketch(y)) for x, y in zip(first, out)):
+        if not alike(first, out):
             raise errors.CheckpointError(
                 f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "
                 f"another function.\n"

@@ -18,7 +18,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, bare
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
-from functrace.transforms.arguments import label, listed, name_of, or_zeros, refuse_tensors, signature, zeros_like
+from functrace.transforms.arguments import by_position, label, listed, name_of, or_zeros, refuse_tensors, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.control_program import Recorder, example, number, reading, same
 from functrace.transforms.masks import ruled, transposed, unlike
@@ -39,6 +39,11 @@ def _lend(x: Any) -> Any:
         x = x.view()
         x.flags.writeable = False
     return apart(x)
+
+
+def _kept(trace: Any, x: Any) -> Any:
+    """An array that a function of the user's made, which may use it again."""
+    return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:
@@ -120,8 +125,9 @@ class Call:
         shown = [*map(_lend, values)] if self.lends else values
         records = isinstance(trace, ProgramTrace)  # which differentiates nothing
         if records:
-            self.read = reading(self) if self.lends and isinstance(trace, Recorder) else None
             out, residuals = self.sample([*map(example, shown)]) if isinstance(trace, Recorder) else self(shown), LATER
+            if self.lends and isinstance(trace, Recorder):
+                self.read = reading(self)  # now: a table that it fills when it is first run is no change
         else:
             out, residuals = self.forward(shown, mine)
         ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
@@ -130,6 +136,11 @@ class Call:
             lenders = {id(v): x for v, x in zip(shown, values)}
             ys = [lenders.get(id(y), y) for y in ys]
             ys = [np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y for y in ys]
+            if not records:
+                safe = {*map(id, values)}
+                ys = [_kept(trace, y) if is_float(y) and id(y) not in safe else y for y in ys]
+                if self.by_hand and residuals is not None:
+                    residuals = tree.map(lambda r: lenders[id(r)] if id(r) in lenders else _kept(trace, r), residuals)
         ys = [as_numpy(plain(y)) for y in ys]
         slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
         outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
@@ -174,6 +185,11 @@ class Call:
         """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
         if given is not LATER:
             return given
+        if self.read is not None and not same(self.read, reading(self)):
+            raise errors.MutatedError(
+                f"{self!r}, in the body of a loop or branch, reads something that has changed since. Its derivative runs it once more.\n"
+                f"  At {errors.user_line()}.\n  Pass it as an argument."
+            )
         out, needed = self.forward(leaves, [is_float(x) for x in leaves])
         self.outdef = tree.structure(out)
         return needed
@@ -251,21 +267,6 @@ CALL = Primitive(  # params: the call, and its residuals
 )
 
 
-def _positional(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments by position, so that a rule sees them in one order however they were passed."""
-    if isinstance(f, np.ufunc) and not kwargs:  # whose out= and where= are no arguments of a rule
-        return args
-    try:
-        bound = signature(f).bind(*args, **kwargs)
-    except ValueError:  # a builtin without a signature
-        return args
-    bound.apply_defaults()
-    if only := sorted(bound.kwargs.keys() & kwargs.keys()):
-        found = f"{name_of(f)}: a rule gets arguments by position, and {', '.join(only)} can be passed by keyword only"
-        raise errors.CustomRuleError(f"{found}.\n  Make it an ordinary parameter.")
-    return bound.args  # type: ignore[no-any-return]
-
-
 class _Custom(Wrapped[P, R]):
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         errors.check_call(f"{type(self).__name__}(f)", fun)
@@ -273,7 +274,7 @@ class _Custom(Wrapped[P, R]):
         self.nondiff_argnums = listed(type(self).__name__, fun, "nondiff_argnums", nondiff_argnums, int)
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., tuple[Any, ...]], list[Any], tuple[Any, ...]]:
-        args = _positional(self.fun, args, kwargs)
+        args = by_position(self.fun, args, kwargs)
         if wrong := [k for k in self.nondiff_argnums if not -len(args) <= k < len(args)]:
             raise errors.CustomRuleError(f"{name_of(self.fun)}: nondiff_argnums names argument {wrong[0]}, but the call has {len(args)}.")
         fixed = {k % len(args): args[k] for k in self.nondiff_argnums}
@@ -469,20 +470,23 @@ class _JvpCall(Call):
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         full = [or_zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
         result = self.rule(self.args([*map(_lend, leaves)]), self.args([*map(_lend, full)]))
+        name = name_of(self.function)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(
-                f"custom_jvp {name_of(self.function)!r}: the rule must return (out, tangent_out), got "
-                f"{errors.describe(result)}.\n  Write return f(x), t_out, the value and the tangent of f at the primals."
+                f"custom_jvp {name!r}: the rule must return (out, tangent_out), got {errors.describe(result)}.\n"
+                "  Write return f(x), t_out, the value and the tangent of f at the primals."
             )
         pushed, structure = tree.flatten(result[1])
-        if structure != self.outdef or any(np.shape(t) != y.shape for t, y in zip(pushed, ans)):
+        pushed = [t if hasattr(t, "dtype") else np.asarray(t)[()] for t in pushed]
+        fits = [t.shape == y.shape and (not is_float(y) or np.can_cast(t.dtype, y.dtype, "same_kind")) for t, y in zip(pushed, ans)]
+        if structure != self.outdef or not all(fits):
             both = (pushed, structure), (ans, self.outdef)
             found, wanted = (", ".join(map(errors.describe, xs)) + f" in {s!r}" * (structure != self.outdef) for xs, s in both)
             raise errors.CustomRuleError(
-                f"custom_jvp {name_of(self.function)!r}: the tangent of the output is {found}, but the output is {wanted}.\n"
+                f"custom_jvp {name!r}: the tangent of the output is {found}, but the output is {wanted}.\n"
                 "  A tangent has the structure, shape and dtype of its value. The rule gets two tuples, (x,), (t,) = primals, tangents."
             )
-        return pushed
+        return [t.astype(y.dtype) if is_float(y) and t.dtype != y.dtype else t for t, y in zip(pushed, ans)]
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving = floats(leaves)

@@ -20,6 +20,7 @@ from functrace.ops.blank import apart, own
 from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
+from functrace.transforms.sketches import alike, sketch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +38,7 @@ class Run:
         self.name, self.flat, self.copy, self.aux = name, flat, copy, None
         self.aux_def: tree.TreeDef | None = None
         self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, name, copy=copy)
+        flat.inputs[:] = self.tape.inputs  # which nobody writes to
         results = self.tape.outputs
         outputs = own(results)  # the caller's: the tape may need the arrays
         count = self.treedef.num_leaves
@@ -60,8 +62,15 @@ class Run:
         return [x if isinstance(x, Tracer) else as_output(self.name, x) for x in leaves]
 
     def again(self) -> Tape:
-        """The tape of another call."""
-        return Run(self.name, self.flat, self.aux_def is not None, self.copy).tape
+        """The tape of another call, that gives the same."""
+        tape, count = Run(self.name, self.flat, self.aux_def is not None, self.copy).tape, self.treedef.num_leaves
+        if not alike([*map(sketch, self.tape.outputs[:count])], tape.outputs[:count]):
+            raise errors.MutatedError(
+                f"{self.name}: the derivative is not finite. To see which infinities the function selects away it was run once more, and "
+                f"gave another result.\n  At {errors.user_line()}.\n"
+                "  What it reads has changed since, or it draws random numbers, or changes what it reads: pass that as arguments."
+            )
+        return tape
 
     def pull(self, cts: Sequence[Any], consume: bool = False) -> list[Any]:
         """Cotangents of the inputs (None: zero) for those of the outputs; with `consume` the tape is used up."""

@@ -24,8 +24,10 @@ _PARTS = {  # PyTorch has a module for each; scripts import from them
     "transforms": "constraint_registry",
 }
 _INNER = ("Binary", "Choosing", "Counted", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")
+_ELSEWHERE = {"OneHotCategoricalStraightThrough": "one_hot_categorical", "RelaxedOneHotCategorical": "relaxed_categorical"}
 for _part, _names in _PARTS.items():
     _module = _importlib.import_module(f"{__name__}.{_part}")
+    _homes = {_name.replace("_", "").lower(): _name for _name in _names.split()}  # PyTorch's modules are named as the classes are
     for _name, _value in vars(_module).items():
         if (
             isinstance(_value, type)
@@ -34,6 +36,8 @@ for _part, _names in _PARTS.items():
             and _name not in _INNER
         ):
             globals()[_name] = _value
+            if _value.__module__ == _module.__name__ and issubclass(_value, Distribution):
+                _value.__module__ = f"torch.distributions.{_homes.get(_name.lower()) or _ELSEWHERE.get(_name, 'distribution')}"
             if issubclass(_value, transforms.Transform):
                 setattr(transforms, _name, _value)
     globals().update(dict.fromkeys(_names.split(), _module))

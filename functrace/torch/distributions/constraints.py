@@ -106,13 +106,17 @@ def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Whole numbers between two bounds."""
-    inside = lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound)
+    inside = lambda x: _whole(x, (x >= lower_bound) & (x <= upper_bound))
     return _bounded("IntegerInterval", inside, lower_bound, upper_bound, discrete=True)
 
 
 def greater_than_or_equal_integer(lower_bound: int) -> Constraint:
     """Whole numbers from a bound on."""
-    return _bounded("IntegerGreaterThan", lambda x: (x % 1 == 0) & (x >= lower_bound), lower_bound, discrete=True)
+    return _bounded("IntegerGreaterThan", lambda x: _whole(x, x >= lower_bound), lower_bound, discrete=True)
+
+
+def _whole(x: Any, inside: Any) -> Any:
+    return inside & (x % 1 == 0) if x.is_floating_point() else inside
 
 
 def independent(base: Constraint, n: int) -> Constraint:

@@ -8,7 +8,7 @@ from typing import Any
 from functrace.torch import _dtypes
 from functrace.torch._create import broadcast_tensors, empty, tensor
 from functrace.torch._dtypes import Size, finfo
-from functrace.torch._missing import own_init
+from functrace.torch._missing import Pickled, own_init
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand
 from functrace.torch._tensor import Tensor
@@ -25,7 +25,7 @@ def broadcast_all(*values: Any) -> list[Any]:
     return list(broadcast_tensors(*made))
 
 
-class Distribution:
+class Distribution(Pickled):
     """The base of all distributions: `arg_constraints` names the parameters, `support` says which values there are.
 
     A subclass sets its parameters as attributes, before it calls this; has `sample`, or `rsample` if the sample depends on the
@@ -37,6 +37,7 @@ class Distribution:
     arg_constraints: dict[str, constraints.Constraint] = {}
     support: Any = None
     _validate_args = True
+    _found_in = "functrace.torch.distributions"
     _shared_parameters: tuple[str, ...] = ()  # parameters that all of a batch have in common
 
     @staticmethod

@@ -147,7 +147,17 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.parts = list(parts)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
+
+    @functools.cached_property
+    def inv(self) -> Any:
+        """The function back: the parts' own, the last one first."""
+        back = ComposeTransform([part.inv for part in reversed(self.parts)])
+        back.__dict__["inv"] = self
+        return back
 
     bijective = property(lambda self: all(p.bijective for p in self.parts))
     sign = property(lambda self: functools.reduce(lambda s, p: s * p.sign, self.parts, 1))
@@ -167,7 +177,7 @@ class ComposeTransform(Transform):
     def _equality_key(self) -> Any:
         return [(type(p), p._equality_key()) for p in self.parts]
 
-    def _call(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Any:  # the parts keep their last values
         for part in self.parts:
             x = part(x)
         return x

@@ -39,6 +39,7 @@ __getattr__ = _missing(
     {
         "modules": "modules",
         "attention": "_attention",
+        "common_types": "common_types",
         "AdaptiveLogSoftmaxWithLoss": "adaptive",
         "DataParallel": "parallel",
         "parallel": "parallel",

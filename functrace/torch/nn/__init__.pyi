@@ -4,6 +4,7 @@ from typing import Any
 
 from functrace.torch._tensor import Tensor as Tensor
 from functrace.torch.nn import adaptive as adaptive
+from functrace.torch.nn import common_types as common_types
 from functrace.torch.nn import containers as containers
 from functrace.torch.nn import functional as functional
 from functrace.torch.nn import hooks as hooks

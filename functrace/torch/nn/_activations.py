@@ -377,9 +377,7 @@ def _ungated(g: Any, _r: Any, x: Any, k: int) -> Any:
 _GLU = Op("Glu", _gated, [_ungated], "GluBackward")
 
 
-def _implicit(name: str, dim: int | None, ndim: int) -> int:
-    if dim is not None:
-        return dim
+def _implicit(name: str, ndim: int) -> int:
     warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -387,7 +385,7 @@ def _implicit(name: str, dim: int | None, ndim: int) -> int:
 def _over_axis(name: str, function: Callable[..., Any]) -> Any:
     @named(name, f"`torch.{name}`; without `dim` PyTorch's old choice of an axis, with a warning.")
     def over_axis(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-        dim = _implicit(name, dim, input._a.ndim)
+        dim = _implicit(name, input._a.ndim) if dim is None else dim
         return function(input, dim) if dtype is None else function(input.to(dtype), dim)
 
     return over_axis

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
-from functrace.torch._checks import of_one_dtype
+from functrace.torch._checks import c_name, of_one_dtype
 from functrace.torch._contact import HALF, dot_of, product
 from functrace.torch._contact import value as value_of
 from functrace.torch._dtypes import warn
@@ -65,13 +65,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`."""
     shape = input._a.shape
     if bias is None:
-        return matmul(input, t(weight))
+        return matmul(input, turned(weight) if weight._a.ndim == 2 else t(weight))
     of_one_dtype(bias, input, weight)
     if len(shape) == 2:
         return _addmm(bias, input, weight)
-    if not all(z._a.flags.c_contiguous for z in (input, bias) if isinstance(z._a, np.ndarray)):
-        return matmul(input, t(weight)) + bias
-    rows = reshaped(input, (math.prod(shape[:-1]), shape[-1]))
+    for a in (input._a, bias._a):
+        if type(a) is np.ndarray and not a.flags.c_contiguous:
+            return matmul(input, t(weight)) + bias
+    rows = reshaped(input, (math.prod(shape[:-1]), shape[-1]), within=True)
     return call(VIEW, (_addmm(bias, rows, weight),), ((*shape[:-1], weight._a.shape[0]),))
 
 
@@ -174,6 +175,11 @@ def scaled_dot_product_attention(
         times = query._a.shape[-3] // key._a.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
     pair = query._a.shape[-2], key._a.shape[-2]
+    if attn_mask is not None and attn_mask._a.dtype not in (np.bool_, np.float32, query._a.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{c_name(attn_mask)} and  query.dtype: {c_name(query)} instead."
+        )
     if attn_mask is not None and any(m not in (1, n) for m, n in zip(attn_mask._a.shape[::-1], pair[::-1])):
         raise RuntimeError(f"scaled_dot_product_attention: attn_mask should broadcast to {pair}, but has shape {list(attn_mask.shape)}")
     dtype, at_once = query._a.dtype, not dropout_p and _at_once(query, key, value, attn_mask)

@@ -76,6 +76,8 @@ def _named_loss(name: str, what: str, loss: Any, node: str = "") -> Any:
 
 def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float = 0.0) -> Any:
     shapes = [t._a.shape for t in (target, input1, input2)]
+    if len(shapes[0]) > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if any(len(s) != len(shapes[0]) + 1 for s in shapes[1:]):
         raise RuntimeError(
             f"{len(shapes[0])}D target tensor expects {len(shapes[0]) + 1}D input tensors, but found inputs with sizes "

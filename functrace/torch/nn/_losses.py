@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._along import counted, key_along, outside, taken
+from functrace.torch._along import counted, key_along, outside, picked
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, chosen, in_floats, index_add, read, value
 from functrace.torch._curves import bounded, in_blocks, logistic
@@ -256,11 +256,6 @@ def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = Non
 # classes
 
 
-def picked(x: Any, index: Any, k: int) -> Any:
-    """`x` at `index` along axis k, which the index does not have."""
-    return np.squeeze(taken(x, np.expand_dims(index, k), k), k)
-
-
 def placed(g: Any, index: Any, k: int, n: int) -> Any:
     """The transpose of `picked`: zeros with `g` at `index`."""
     out: Any = np.zeros((*g.shape[:k], n, *g.shape[k:]), g.dtype)
@@ -351,7 +346,7 @@ def nll_loss(
     if y.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
-    plain, ignored = value(y), ignore_index if 0 <= ignore_index < classes else None
+    plain, ignored = y if type(y) is np.ndarray else value(y), ignore_index if 0 <= ignore_index < classes else None
     if outside(plain, classes):
         wrong = plain[(plain != ignore_index) & ((plain < 0) | (plain >= classes))]
         if wrong.size:
@@ -364,7 +359,8 @@ def nll_loss(
         )
     if weight is not None and weight._a.dtype != x.dtype:
         raise RuntimeError(f"expected scalar type {input.dtype.scalar} but found {weight.dtype.scalar}")
-    _plain(weight, "nll_loss", weight)
+    if weight is not None:
+        _plain(weight, "nll_loss", weight)
     return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignored, reduction))
 
 
@@ -386,7 +382,9 @@ def cross_entropy(
     k = 0 if ndim == 1 else 1
     classes = input._a.shape[k]
     across = None if weight is None else weight.view((*(1,) * k, -1, *(1,) * (ndim - k - 1)))
-    if target._a.dtype.kind == "f" and target._a.shape == input._a.shape:
+    if target._a.shape == input._a.shape:
+        if target._a.dtype.kind != "f":
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.scalar}")
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         if label_smoothing:

@@ -35,7 +35,7 @@ def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     mean = _mean(x, axes)
     d = x - mean
     variance = _mean(d * d, axes)
-    factor = 1 / np.sqrt(variance + x.dtype.type(eps))
+    factor = 1 / np.sqrt(variance + eps)
     return d * factor, factor, mean, variance
 
 
@@ -77,8 +77,8 @@ def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, ac
 def _gathered(g: Any, across: Any, shape: Any) -> Any:
     """Summed over the axes along which a weight was spread."""
     lead = len(g.shape) - len(across)
-    axes = (*range(lead), *(lead + k for k, n in enumerate(across) if n == 1 and g.shape[lead + k] != 1))
-    return g.sum(axis=axes).reshape(shape)
+    axes = (*range(lead), *[lead + k for k, n in enumerate(across) if n == 1 and g.shape[lead + k] != 1])
+    return (np.add.reduce(g, axes) if type(g) is np.ndarray else g.sum(axis=axes)).reshape(shape)
 
 
 def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
@@ -128,10 +128,12 @@ def _of_one_dtype(norm: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(norm)
     def checked(input: Any, *args: Any, **kwargs: Any) -> Any:
         given = input._a.dtype
-        others = [t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t._a.dtype != given]
-        if not others:
+        for t in (*args, *kwargs.values()):
+            if isinstance(t, Tensor) and t._a.dtype != given:
+                break
+        else:
             return norm(input, *args, **kwargs)
-        d = input.dtype
+        d, others = input.dtype, [t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t._a.dtype != given]
         if d.scalar != "Half" or any(other is not float32 for other in others):
             raise RuntimeError(f"mixed dtype (CPU): all inputs must share same datatype; got {d} and {others[0]}")
         return checked(input.float(), *args, **kwargs).to(d)
@@ -183,8 +185,8 @@ def batch_norm(
     made = _made(input._a, shape, axes, eps)
     if running_mean is not None and n:
         mean, variance = (made or _standard(input.detach()._a, axes, eps))[2:]
-        _moved(running_mean, np.reshape(mean, channels), momentum)
-        _moved(running_var, np.reshape(variance, channels) * (n / (n - 1)), momentum)
+        _moved(running_mean, mean.reshape(channels), momentum)
+        _moved(running_var, variance.reshape(channels) * (n / (n - 1)), momentum)
     return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, across, eps, made))
 
 

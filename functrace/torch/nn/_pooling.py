@@ -18,7 +18,7 @@ from functrace.torch._draws import rand
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, overlap, parts, raw_windows, windows
+from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, lengths, overlap, raw_windows, under, windows
 
 
 def _ranked(x: Any, d: int, name: str) -> None:
@@ -38,8 +38,14 @@ def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilat
             "pooling: kernel_size, stride and dilation should be greater than zero, but got "
             f"kernel_size={kernel}, stride={stride}, dilation={dilation}"
         )
+    return kernel, stride, dilation, _pool_pads(shape[-d - 1 :], kernel, stride, padding, dilation, ceil)
+
+
+@functools.lru_cache(1 << 8)
+def _pool_pads(shape: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> Pads:
+    """The pads of one example's channels."""
     pads, out = [], []
-    for n, k, s, p, e in zip(shape[-d:], kernel, stride, padding, dilation):
+    for n, k, s, p, e in zip(shape[1:], kernel, stride, padding, dilation):
         if not 0 <= p <= ((k - 1) * e + 1) // 2:
             raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={e}")
         free = n + 2 * p - e * (k - 1) - 1
@@ -49,28 +55,28 @@ def _pool_geometry(x: Any, d: int, kernel: Any, stride: Any, padding: Any, dilat
         out.append(places)
         pads.append((p, p + max(0, (places - 1) * s - free)))
     if min(out) < 1:
-        before, after = ("x".join(map(str, (shape[-d - 1], *sizes))) for sizes in (shape[-d:], out))
+        before, after = ("x".join(map(str, (shape[0], *sizes))) for sizes in (shape[1:], out))
         raise RuntimeError(f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small")
-    return kernel, stride, dilation, tuple(pads)
+    return tuple(pads)
 
 
-def _bordered(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
-    """The windows of x, with the least number around it."""
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return windows(filled(x, pads, least), kernel, stride, dilation, ((0, 0),) * len(kernel))
+def _least(x: Any) -> Any:
+    """What lies around x."""
+    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
 
 
-def _max_pool(x: Any, kernel: Sizes, *geometry: Any) -> Any:
-    return functools.reduce(np.maximum, parts(_bordered(x, kernel, *geometry), len(kernel)))
+def _max_pool(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    return functools.reduce(np.maximum, under(x, kernel, stride, dilation, pads, _least(x)))
 
 
 def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """The gradient goes to the first place of the window where its maximum is."""
     d = len(kernel)
     free: Any = True
-    finite, odd = np.isfinite(value(g)).all(), np.isnan(value(r)).any()  # a product is faster, but hands on what is no number
+    finite = np.count_nonzero(np.isfinite(value(g))) == g.size  # a product is faster, but hands on what is no number
+    odd = np.count_nonzero(np.isnan(value(r)))
     shares = []
-    for part in parts(_bordered(x, kernel, stride, dilation, pads), d):
+    for part in under(x, kernel, stride, dilation, pads, _least(x)):
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
         shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
@@ -89,7 +95,7 @@ _MAX_POOL = {
 def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """Where each window's first maximum is, counted over the last axes."""
     d = len(kernel)
-    c = _bordered(x, kernel, stride, dilation, pads)
+    c = windows(filled(x, pads, _least(x)), kernel, stride, dilation, ((0, 0),) * d)
     count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
     where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
     return _of_largest(c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
@@ -141,11 +147,12 @@ def _max_pool_of(d: int) -> Any:
 
 
 def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
-    c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
-    if math.prod(kernel) > math.prod(c.shape[-d:]):  # few large windows
-        return np.sum(c, axis=tuple(range(-2 * d, -d))) / counts
+    d = len(kernel)
+    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[-d:], pads)]
+    if math.prod(kernel) > math.prod(lengths(sizes, kernel, stride, dilation)):  # few large windows
+        return np.sum(windows(x, kernel, stride, dilation, pads), axis=tuple(range(-2 * d, -d))) / counts
     # many small ones: one element of all after the other, as PyTorch does it, where NumPy's sum is slow
-    return functools.reduce(np.add, parts(c, d)) / counts
+    return functools.reduce(np.add, under(x, kernel, stride, dilation, pads)) / counts
 
 
 def _unaverage(g: Any, _r: Any, _x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:

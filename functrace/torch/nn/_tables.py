@@ -10,6 +10,7 @@ from functrace.torch._along import outside
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import alike, in_floats, index_add, read, unread, value
+from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.autograd.function import is_pushing
@@ -173,4 +174,4 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     if num_classes != -1 and a.size and a.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     n = int(a.max()) + 1 if num_classes < 0 else num_classes
-    return wrap((a[..., None] == np.arange(n)).astype(np.int64))
+    return wrap(in_order((a[..., None] == np.arange(n)).astype(np.int64)))

@@ -6,6 +6,7 @@ kernel, `overlap` adds such parts up where they came from. A convolution is `win
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -53,18 +54,28 @@ def raw_windows(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pad
 
 def lengths(sizes: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes) -> Sizes:
     """How many windows there are along each axis."""
-    return tuple((n - 1 - (k - 1) * e) // s + 1 for n, k, s, e in zip(sizes, kernel, stride, dilation))
+    return tuple([(n - 1 - (k - 1) * e) // s + 1 for n, k, s, e in zip(sizes, kernel, stride, dilation)])
+
+
+@functools.lru_cache(1 << 8)
+def _spans(kernel: Sizes, stride: Sizes, dilation: Sizes, places: Sizes) -> list[tuple[Any, ...]]:
+    """For each element of a kernel the index of what lies under it."""
+    along = [[slice(o * e, o * e + s * (n - 1) + 1, s) for o in range(k)] for k, e, s, n in zip(kernel, dilation, stride, places)]
+    return [(..., *span) for span in itertools.product(*along)]
+
+
+def under(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, value: float = 0) -> list[Any]:
+    """What of an array with a border lies under each element of a kernel."""
+    x = filled(x, pads, value)
+    return [x[span] for span in _spans(kernel, stride, dilation, lengths(x.shape[-len(kernel) :], kernel, stride, dilation))]
 
 
 def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """The sum of parts, one for each element of a kernel, which lie as `like` does, where they came from."""
     d = len(kernel)
-    lead, out = like.shape[:-d], like.shape[-d:]
-    x: Any = np.zeros((*lead, *(n + a + b for n, (a, b) in zip(sizes, pads))), like.dtype)
-    front = (slice(None),) * len(lead)
-    spans = [[slice(o * e, o * e + s * (n - 1) + 1, s) for o in range(k)] for k, e, s, n in zip(kernel, dilation, stride, out)]
-    for part, span in zip(parts, itertools.product(*spans)):
-        place = x[front + span]
+    x: Any = np.zeros((*like.shape[:-d], *[n + a + b for n, (a, b) in zip(sizes, pads)]), like.dtype)
+    for part, span in zip(parts, _spans(kernel, stride, dilation, like.shape[-d:])):
+        place = x[span]
         place += part  # at once, where `x[...] += ` would copy the sum to itself
     return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
 
@@ -341,7 +352,7 @@ def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes,
 
 
 _IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True, lies=in_order)
-_COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", frees=True)
+_COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", frees=True, lies=in_order)
 
 
 def _geometry(shape: Sizes, kernel: Any, stride: Any, dilation: Any, padding: Any) -> tuple[Sizes, Sizes, Sizes, Pads, Sizes]:

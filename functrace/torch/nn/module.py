@@ -84,7 +84,7 @@ class Module(Pickled, Hooked):
         """A parameter, a buffer or a submodule."""
         parts = self.__dict__
         for kind in _KINDS.values():
-            if name in parts.get(kind, ()):
+            if kind in parts and name in parts[kind]:
                 return parts[kind][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 

@@ -84,14 +84,13 @@ class _NormBase(_Affine):
 class _BatchNorm(_NormBase):
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
-        factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                factor = 1.0 / self.num_batches_tracked.item()
-        own = self.training or self.running_mean is None
-        mean, var = (self.running_mean, self.running_var) if not self.training or self.track_running_stats else (None, None)
-        return F.batch_norm(input, mean, var, self.weight, self.bias, own, factor, self.eps)
+        training, tracked, factor = self.training, self.track_running_stats, self.momentum
+        if training and tracked and (count := self.num_batches_tracked) is not None:
+            count.add_(1)
+            factor = 1.0 / count.item() if factor is None else factor
+        mean, var = (self.running_mean, self.running_var) if not training or tracked else (None, None)
+        own = training or mean is None
+        return F.batch_norm(input, mean, var, self.weight, self.bias, own, 0.0 if factor is None else factor, self.eps)
 
 
 class _InstanceNorm(_NormBase):

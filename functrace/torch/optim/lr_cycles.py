@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch._missing import as_of
-from functrace.torch.optim.lr_scheduler import LRScheduler, put, spread
+from functrace.torch.optim.lr_scheduler import LRScheduler, attributes, put, spread
 
 
 def _has_beta1(optimizer: Any) -> bool:
@@ -53,7 +53,7 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self.total_steps, self._anneal = total_steps, anneal_strategy
+        self.total_steps = total_steps
         phases: list[Any] = [(float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
         if three_phase:
             phases += [
@@ -64,6 +64,7 @@ class OneCycleLR(LRScheduler):
             phases += [(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
         names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
         self._schedule_phases: list[dict[str, Any]] = [dict(zip(names, row)) for row in phases]
+        self._anneal_func_type = anneal_strategy
         groups = optimizer.param_groups
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
@@ -97,7 +98,7 @@ class OneCycleLR(LRScheduler):
         return rates
 
     def _between(self, a: float, b: float, part: float) -> float:
-        return b + (a - b) / 2.0 * (math.cos(math.pi * part) + 1) if self._anneal == "cos" else (b - a) * part + a
+        return b + (a - b) / 2.0 * (math.cos(math.pi * part) + 1) if self._anneal_func_type == "cos" else (b - a) * part + a
 
 
 class CyclicLR(LRScheduler):
@@ -129,7 +130,7 @@ class CyclicLR(LRScheduler):
             float(step_size_up + down),
         )
         self.step_ratio = step_size_up / self.total_size
-        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         for group, lr in zip(groups, base_lrs):
@@ -145,10 +146,20 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        state["_scale_fn_custom"] = attributes(state.pop("_scale_fn_custom"))
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
+        if self._scale_fn_custom is not None:
+            self._scale_fn_custom.__dict__.update(state_dict["_scale_fn_custom"] or {})
+
     def _scaled(self, cycle: float) -> float:
         x = cycle if self.scale_mode == "cycle" else self.last_epoch
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         return 1.0 if self.mode == "triangular" else 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else float(self.gamma**x)
 
     def get_lr(self) -> Sequence[Any]:

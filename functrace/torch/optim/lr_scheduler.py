@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 from functrace.torch._dtypes import warn
@@ -124,6 +125,11 @@ class _LRScheduler(LRScheduler):
     """The name of old, to derive from."""
 
 
+def attributes(f: Any) -> dict[str, Any] | None:
+    """What a schedule's state says of a function of its user's: the attributes of an object; None of what is only code."""
+    return None if f is None or isinstance(f, FunctionType) else dict(f.__dict__)
+
+
 class LambdaLR(LRScheduler):
     """The first rate times a function of the step."""
 
@@ -136,11 +142,13 @@ class LambdaLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         return {
             **{k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")},
-            "lr_lambdas": [None] * len(self.lr_lambdas),
+            "lr_lambdas": [attributes(f) for f in self.lr_lambdas],
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        for f, found in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
+            f.__dict__.update(found or {})
 
     def get_lr(self) -> Sequence[Any]:
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs)]

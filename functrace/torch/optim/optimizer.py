@@ -22,6 +22,7 @@ Array = Any
 State = dict[str, Any]
 _UNSUPPORTED = ("capturable", "differentiable")  # that they are True; `foreach` and `fused` only choose an implementation
 
+ParamsT = Any  # of optimisers of other people, as is
 required = object()  # in place of a default, in optimisers of other people
 _EVERYWHERE: dict[str, OrderedDict[int, Any]] = {}  # hooks of all optimisers
 

@@ -94,4 +94,4 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 clip_grad = convert_parameters = sys.modules[__name__]  # PyTorch has a module for each
 _OLD = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
-__getattr__ = missing("torch.nn.utils", names(fusion="", parametrize="", parametrizations="", prune="", _norms=_OLD))
+__getattr__ = missing("torch.nn.utils", names(fusion="", parametrize="", parametrizations="", prune="", stateless="", _norms=_OLD))

@@ -25,6 +25,8 @@ class PackedSequence(_Fields):
         """Its elements converted to a dtype, as a tensor's `to` does it."""
         return self._replace(data=self.data.to(*args, **kwargs))
 
+    is_cuda = property(lambda self: self.data.is_cuda)
+
     def _lengths(self) -> Any:
         sizes = self.batch_sizes._a
         return (sizes[:, None] > np.arange(sizes[0])).sum(0)
@@ -37,6 +39,14 @@ class PackedSequence(_Fields):
         index = np.where(running, np.cumsum(running).reshape(running.shape) - 1, 0)
         ended = ~running.reshape(steps, batch, *(1,) * (self.data._a.ndim - 1))
         return self.data[wrap(index)].masked_fill(wrap(ended), 0), lengths
+
+
+def _converted(name: str) -> Any:
+    return lambda self, *args, **kwargs: self._replace(data=getattr(self.data, name)(*args, **kwargs))
+
+
+for _name in "cpu double float half long int short char byte".split():
+    setattr(PackedSequence, _name, _converted(_name))
 
 
 def _running(steps: int, lengths: Any) -> tuple[Any, Any]:

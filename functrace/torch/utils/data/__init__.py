@@ -12,6 +12,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from types import SimpleNamespace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -463,6 +464,7 @@ def get_worker_info() -> None:
 
 
 dataloader = dataset = sampler = sys.modules[__name__]  # PyTorch has a module for each; scripts import from them
+_utils = SimpleNamespace(collate=dataloader)
 __getattr__ = missing("torch.utils.data")
 
 
