@@ -91,14 +91,14 @@ def test_sums_of_rows_are_those_of_numpy_to_the_last_bit(name):
     wanted = start.copy()
     np.add.at(wanted, places, g)
     x = start.copy()
-    positions.add_into(x, g, places)
+    positions.add_in(x, g, places)
     assert x.tobytes() == wanted.tobytes()
     assert positions._counted(start.copy(), g, places) == (how in "CF" and places.min() >= 0)
 
 
 def test_a_place_that_is_not_there_is_refused_in_sums_of_rows():
     with pytest.raises(IndexError, match="out of bounds"):
-        positions.add_into(np.zeros((49, 2)), np.ones((1500, 2)), PLACES[:, 0])
+        positions.add_in(np.zeros((49, 2)), np.ones((1500, 2)), PLACES[:, 0])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -14,7 +14,8 @@ from functrace.compile.layout import apart, close, narrow, tall
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
-from functrace.ops.rows import extreme, rows_summed, short, summed
+from functrace.ops.rows import extreme, short, summed
+from functrace.pool import total
 
 BLOCK_SHARED = 1 << 19  # bytes of an array's block on several threads: they take turns at the interpreter's lock between operations
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
@@ -239,12 +240,11 @@ class Loop:
             assert ndim > 0
             if name == "sum" and not self.turned and by_products(x, i.params[0]):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
-            axes = axes_of(i.params[0], len(x.shape))
-            if name == "sum" and not self.turned and by_rows(x, axes):
-                return f"{self.source.name(rows_summed, 'rows_summed')}({args[0]}, {axes}, {i.params[1]}, {target})"
+            if name == "sum" and not self.turned and (axes := by_rows(x, i.params[0])):
+                return f"{self.source.name(total, 'total')}({args[0]}, {axes}, {target})"
             if name in ("max", "min") and not self.turned and short(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0], True):
                 return f"{self.source.name(extreme, 'extreme')}({self.source.name(REDUCTIONS[name])}, {args[0]}, {i.params[1]}, {target})"
-            return f"{f}({args[0]}, {axes}, None, {target}, {i.params[1]})"
+            return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
         if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":
             self._write(f"{target}.fill({args[1]})")  # of float32, NumPy's loop for an array and a number is slower
             args[1] = target

@@ -98,7 +98,7 @@ def fuse(program: Program) -> list[Instruction | Group]:
     if not any(k is not None and k.size >= LARGE for i in program.instructions if (k := kinds[i.out] if i.out >= 0 else None)):
         return list(program.instructions)
     done: list[Instruction | Group] = []
-    uses = Counter([*program.outputs, *(a for i in program.instructions for a in i.args)])
+    uses = program.uses()
     reverse = {i.out for i in program.instructions if i.primitive.name == "getitem" and _reverses(i.params[0])}
     alone = {i.out for i in program.instructions if i.primitive.name in _BACKWARDS and not reverse.isdisjoint(i.args)}
     todo = deque(program.instructions)

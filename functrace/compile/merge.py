@@ -6,7 +6,6 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -177,7 +176,7 @@ def stacked(program: Program) -> Program:
 def early_sums(program: Program) -> Program:
     """With a sum over the rows of a matrix product, which nothing else reads, as the product of the sum: it is right to rounding."""
     kinds = program.kinds
-    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+    uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         by = made.get(i.args[0]) if i.primitive.name == "sum" else None

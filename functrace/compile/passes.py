@@ -6,7 +6,6 @@ They may be applied in any order, alone or together; `PASSES` is the order in wh
 from __future__ import annotations
 
 import types
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -190,7 +189,7 @@ def turned(program: Program, v: int, made: dict[int, Instruction]) -> int | None
 def moves(program: Program) -> Program:
     """With one reshape, transpose or broadcast for several in a row, and none that changes nothing; (x.T @ y).T is y.T @ x."""
     kinds = program.kinds
-    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+    uses = program.uses()
 
     def swapped(product: Instruction, out: int, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         x, y = product.args
@@ -366,7 +365,7 @@ def checks(program: Program) -> Program:
     What overflows in the product of finite numbers is no matter of what a selection threw away, which is why it is asked.
     """
     kinds = program.kinds
-    uses = Counter(a for i in program.instructions for a in i.args) + Counter(program.outputs)
+    uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         total = made.get(i.args[0]) if i.primitive.name == "isfinite" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -107,6 +108,10 @@ class Program:
         self.kinds[self.next] = kind
         self.next += 1
         return self.next - 1
+
+    def uses(self) -> Counter[int]:
+        """How often each value is an argument or an output."""
+        return Counter([*self.outputs, *(a for i in self.instructions for a in i.args)])
 
     def has(self, *names: str) -> bool:
         """Whether there is an instruction with one of these primitives."""

@@ -101,6 +101,9 @@ def _power_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
 power = elementwise("power", np.power, _power_x, _power_y, domain=(_POSITIVE, _WIDE), note="d/db 0**b is 0; d/da a**0 is 0")
 
 
+MANY_POWERS = 64  # elements from which on the three calls of `by_magnitude` are worth it
+
+
 def by_magnitude(x: Any, n: Any) -> Any:
     """`x**n` for real numbers and a whole n."""
     size = np.power(np.absolute(x), n)

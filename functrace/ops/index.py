@@ -20,7 +20,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
-from functrace.ops.positions import Index, add_in, add_into, is_basic, is_mask, read, set_in
+from functrace.ops.positions import Index, add_in, is_basic, is_mask, read, set_in
 from functrace.ops.protocol import as_one
 from functrace.pool import empty, zeros
 from functrace.references import IN_LOCAL
@@ -70,7 +70,7 @@ def _put(g: Any, index: Index, shape: tuple[int, ...]) -> Any:
     if is_basic(index):
         out[index] = g
     else:
-        add_into(out, g, index)
+        add_in(out, g, index)
     return out
 
 
@@ -90,7 +90,7 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
         c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
-    add_into(c, g, index)
+    add_in(c, g, index)
     return True
 
 
@@ -311,7 +311,7 @@ gather: Op = Primitive(
 def _scatter(g: Any, *rest: Any) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, g.dtype)
-    add_into(out, g, filled(template, arrays))
+    add_in(out, g, filled(template, arrays))
     return out
 
 

@@ -100,9 +100,6 @@ for _name, _op in (_COMPARISONS | _UNARY).items():
     setattr(Tracer, f"__{_name}__", _op)
 
 
-_MANY = 64  # elements
-
-
 def _pow(x: Any, y: Any) -> Any:
     # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
     if type(y) is int and isinstance(x, Tracer):
@@ -120,7 +117,7 @@ def _pow(x: Any, y: Any) -> Any:
         and not (-2 < y <= 2 or y % 1)
         and isinstance(x, Tracer)
         and x.dtype.kind == "f"
-        and np.size(bare(x)) >= _MANY
+        and np.size(bare(x)) >= e.MANY_POWERS
     ):
         return e.whole_power(x, y)
     return e.power(x, y)

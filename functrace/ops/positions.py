@@ -68,19 +68,20 @@ def read(x: Any, index: Index) -> Any:
     return x[index]
 
 
-def add_into(buffer: Any, g: Any, index: Index) -> None:
-    """Add to an array at an index; to an element that is named twice, twice."""
+def add_in(x: Any, v: Any, index: Index) -> Any:
+    """`x`, added to; to an element that is named twice, twice."""
     if is_basic(index) or is_mask(index):
-        buffer, index = _opened(buffer, index)
-        buffer[index] += g
-    elif _counted(buffer, g, index):
+        part, at = _opened(x, index)
+        part[at] += v
+    elif _counted(x, v, index):
         pass
-    elif buffer.ndim > 1 and buffer.flags.forc and g.size >= _MANY and (_of_rows(index) is not None or 8 * g.size >= buffer.size):
-        places = _places(buffer, index)  # NumPy adds several times as fast at one index
-        g = g if g.shape == places.shape else np.broadcast_to(g, places.shape)
-        np.add.at(buffer.reshape(-1, order="A"), places.reshape(-1), g.reshape(-1))
+    elif x.ndim > 1 and x.flags.forc and v.size >= _MANY and (_of_rows(index) is not None or 8 * v.size >= x.size):
+        places = _places(x, index)  # NumPy adds several times as fast at one index
+        v = v if v.shape == places.shape else np.broadcast_to(v, places.shape)
+        np.add.at(x.reshape(-1, order="A"), places.reshape(-1), v.reshape(-1))
     else:
-        np.add.at(buffer, index, g)
+        np.add.at(x, index, v)
+    return x
 
 
 def _of_rows(index: Index) -> Any:
@@ -128,10 +129,4 @@ def set_in(x: Any, v: Any, index: Index) -> Any:
     """`x`, written to."""
     part, at = _opened(x, index)
     part[at] = v
-    return x
-
-
-def add_in(x: Any, v: Any, index: Index) -> Any:
-    """`x`, added to; to an element that is named twice, twice."""
-    add_into(x, v, index)
     return x

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from functrace.pool import COLUMNS, empty, ones
+from functrace.pool import empty, ones
 
 _add: Any = np.add.reduce
 _ADDED, _COMPARED = 16, 65  # NumPy takes longer to compare the elements of a row than to add them
@@ -110,14 +109,4 @@ def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
         np.matmul(x[:whole].reshape(-1, count, n), vector, flat[:whole].reshape(-1, count))
     if whole < len(x):
         np.dot(x[whole:], vector, flat[whole:])
-    return out
-
-
-def rows_summed(x: Any, axes: tuple[int, ...], keepdims: bool, out: Any) -> Any:
-    """The sum over axes before the last; short rows next to each other as products of a vector of ones with matrices, equal to rounding."""
-    rows, columns = math.prod(x.shape[axes[0] : axes[-1] + 1]), math.prod(x.shape[axes[-1] + 1 :])
-    block = x.flags.c_contiguous and out.flags.c_contiguous and axes[-1] - axes[0] + 1 == len(axes)
-    if not (block and x.size and 1 < columns <= COLUMNS):
-        return _add(x, axes, None, out, keepdims)
-    np.matmul(ones(rows, x.dtype), x.reshape(-1, rows, columns), out.reshape(-1, columns))
     return out

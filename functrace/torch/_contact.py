@@ -24,7 +24,7 @@ from functrace.ops.arrange import on_diagonal
 from functrace.ops.calculus import sinc_
 from functrace.ops.choice import chosen
 from functrace.ops.contract import matmul
-from functrace.ops.elementwise import by_magnitude
+from functrace.ops.elementwise import MANY_POWERS, by_magnitude
 from functrace.ops.elementwise import logistic as plain_logistic
 from functrace.ops.inplace import View, complex_of, linked, updated
 from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
@@ -37,8 +37,8 @@ from functrace.transforms.batching import spread
 from functrace.transforms.tracing import replaced
 
 __all__ = [
-    "BROADCAST", "CHOLESKY", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MATMUL", "MAX", "MIRROR", "PROD",
-    "RESHAPE", "SUM", "SVDVALS", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike",
+    "BROADCAST", "CHOLESKY", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MANY_POWERS", "MATMUL", "MAX", "MIRROR",
+    "PROD", "RESHAPE", "SUM", "SVDVALS", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike",
     "are_hermitian", "batched", "bind", "buffer", "by_magnitude", "chosen", "complex_of", "dot_of", "fit", "floats", "in_floats",
     "index_add", "index_set", "is_buffer", "jvp_from_vjp", "linear", "linked", "looks", "on_diagonal", "plain_logistic", "planned",
     "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree", "undeclared", "unread", "unset", "value", "vjp",

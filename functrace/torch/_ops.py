@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary, with_gradient
-from functrace.torch._contact import by_magnitude, chosen, rules, sinc_
+from functrace.torch._contact import MANY_POWERS, by_magnitude, chosen, rules, sinc_
 from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
@@ -190,9 +190,6 @@ def _parted(first: Any, second: Any) -> tuple[Any, Any]:
     )
 
 
-_MANY = 64  # elements
-
-
 def power(x: Any, p: Any) -> Any:
     """x**p, for the common exponents by multiplication as PyTorch does it."""
     if isinstance(x, Tensor):
@@ -214,7 +211,7 @@ def power(x: Any, p: Any) -> Any:
             if p == -2:
                 return 1 / (x * x)
             plain = type(x) is np.ndarray
-            raised = by_magnitude if plain and x.size >= _MANY and not p % 1 else np.power
+            raised = by_magnitude if plain and x.size >= MANY_POWERS and not p % 1 else np.power
             return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 and (plain or type(x) is np.float32) else raised(x, p)
     return np.power(x, p)
 
