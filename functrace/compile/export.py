@@ -24,11 +24,11 @@ from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import Tracer, value
 from functrace.ops.index import HOLE
 from functrace.ops.positions import is_basic
+from functrace.transforms.calls import CALL
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program as Body
 from functrace.transforms.control_while import WhileCall
-from functrace.transforms.custom import CALL
 from functrace.transforms.naming import CHECK, Lines, names_of
 
 _READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
@@ -92,6 +92,7 @@ _SOURCE = {
     "argmax": "np.argmax({0}, axis={p}, keepdims={q})",
     "argmin": "np.argmin({0}, axis={p}, keepdims={q})",
     "argsort": "np.argsort({0}, axis={p}, kind='stable')",
+    "sum": "np.add.reduce({0}, axis={p}, keepdims={q})",
     "prod": "np.prod({0}, axis={p})",
     "cumsum": "np.cumsum({0}, axis={p})",
     "cumprod": "np.cumprod({0}, axis={p})",
@@ -221,7 +222,7 @@ def _formless(name: str) -> errors.UnsupportedError:
 
 
 def _statement(i: Instruction, out: str, args: list[str], program: Program) -> str:
-    name, kind = i.primitive.name, program.kinds[i.out]
+    name = i.primitive.name
     if i.primitive is ITEM:
         return f"{out} = {args[0]}[{i.params[0]}]"
     if is_elementwise(i.primitive) and getattr(np, i.primitive.fun.__name__, None) is i.primitive.fun:
@@ -238,41 +239,16 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         params = [literal(p) for p in i.params if name not in ("gather", "scatter", "numpy")]
     except errors.UnsupportedError:  # it has functions of its own
         raise _formless(name) from None
-    if name == "sum":
-        x = program.kinds[i.args[0]]
-        if (
-            x is not None
-            and len(x.shape) > 1
-            and 1 < x.shape[-1] < 8
-            and x.size >= 512
-            and i.params[0] in (-1, (-1,))
-            and x.dtype.char in "fd"
-        ):
-            total = " + ".join(f"{args[0]}[..., {k}]" for k in range(x.shape[-1]))
-            return f"{out} = ({total}){'[..., None]' if i.params[1] else ''}"
-        return f"{out} = np.add.reduce({args[0]}, axis={params[0]}, keepdims={params[1]})"
-    if name == "index_set" and kind is not None:
-        return f"{out} = np.array({args[0]}, dtype={literal(kind.dtype)}); {out}[{params[0]}] = {args[1]}"
+    if written := _writes(i, out, args, params, program):
+        return written
+    if name == "gather":
+        return f"{out} = {args[0]}[{_filled(i.params[0], args[1:])},]"
+    if name == "numpy":
+        return f"{out} = np.{i.params[0]}({_filled(i.params[1], args)})"
     if name == "on_diagonal":
         x = program.kinds[i.args[0]]
         if x is not None and (x.shape[0] + abs(i.params[0]),) * 2 == i.params[1]:
             return f"{out} = np.diag({args[0]}, {params[0]})"
-    if name == "placed":
-        put = f"{out}[{params[0]}] = {args[0]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[0]})"
-        return f"{out} = np.zeros({params[1]}, {args[0]}.dtype); {put}"
-    if name == "add_along" and kind is not None:
-        axis, places = i.params[0], f"np.indices({args[0]}.shape)"
-        place = f"(*{places}[:{axis}], {args[1]}, *{places}[{axis + 1}:])"
-        return f"{out} = np.zeros({kind.shape}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
-    if name == "index_add":
-        add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
-        return f"{out} = np.array({args[0]}); {add}"
-    if name in ("gather", "scatter", "numpy"):
-        rest = iter(args[name != "numpy" :])
-        inside = ", ".join([next(rest) if p is HOLE else literal(p) for p in i.params[name == "numpy"]])
-        if name == "scatter":
-            return f"{out} = np.zeros({literal(i.params[1])}, {args[0]}.dtype); np.add.at({out}, ({inside},), {args[0]})"
-        return f"{out} = {args[0]}[{inside},]" if name == "gather" else f"{out} = np.{i.params[0]}({inside})"
     if name in _PLAIN:
         return f"{out} = np.{name}({', '.join([*args, *params])})"
     source = None if name in ("sinc", "i0") and i.params[0] else _SOURCE.get(name)  # theirs is the order of the derivative
@@ -280,6 +256,33 @@ def _statement(i: Instruction, out: str, args: list[str], program: Program) -> s
         raise _formless(name)
     named = dict(zip("pqr", params), rest=", ".join(args))
     return f"{out} = {source.format(*args, **named)}"
+
+
+def _writes(i: Instruction, out: str, args: list[str], params: list[str], program: Program) -> str | None:
+    """The statements of an operation that makes an array and then writes into it."""
+    name, kind = i.primitive.name, program.kinds[i.out]
+    if name == "index_set" and kind is not None:
+        return f"{out} = np.array({args[0]}, dtype={literal(kind.dtype)}); {out}[{params[0]}] = {args[1]}"
+    if name == "index_add":
+        add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
+        return f"{out} = np.array({args[0]}); {add}"
+    if name == "placed":
+        put = f"{out}[{params[0]}] = {args[0]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[0]})"
+        return f"{out} = np.zeros({params[1]}, {args[0]}.dtype); {put}"
+    if name == "add_along" and kind is not None:
+        axis, places = i.params[0], f"np.indices({args[0]}.shape)"
+        place = f"(*{places}[:{axis}], {args[1]}, *{places}[{axis + 1}:])"
+        return f"{out} = np.zeros({kind.shape}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
+    if name == "scatter":
+        place = f"({_filled(i.params[0], args[1:])},)"
+        return f"{out} = np.zeros({literal(i.params[1])}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
+    return None
+
+
+def _filled(template: Sequence[Any], args: Sequence[str]) -> str:
+    """The parts of an index, or the arguments of a call, of which the traced ones are given."""
+    rest = iter(args)
+    return ", ".join([next(rest) if p is HOLE else literal(p) for p in template])
 
 
 def _takes_numbers(i: Instruction, program: Program, kind: Kind) -> bool:

@@ -25,11 +25,11 @@ from functrace.core.tape import ITEM, Tape
 from functrace.ops.constants import NAMED
 from functrace.ops.index import HOLE
 from functrace.transforms.arguments import name_of
+from functrace.transforms.calls import CALL, LATER
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_program import Program as Body
 from functrace.transforms.control_while import WhileCall
-from functrace.transforms.custom import CALL, LATER
 
 VERSION = 1
 _LOOPS: dict[str, tuple[Any, str]] = {  # how a call is made again: of its function, and these

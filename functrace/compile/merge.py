@@ -72,10 +72,7 @@ def merged(program: Program) -> Program:
     if not program.has("placed", "matmul"):
         return program
     kinds = program.kinds
-    uses: dict[int, int] = dict.fromkeys(program.outputs, 2)
-    for i in program.instructions:
-        for a in i.args:
-            uses[a] = uses.get(a, 0) + 1
+    uses = program.uses()
     terms: dict[int, tuple[str, list[Any]]] = {}  # of a sum: "parts" with their indices, or "pairs" of matrices
 
     def term(a: int, made: dict[int, Instruction]) -> tuple[str, list[Any]] | None:
@@ -94,7 +91,7 @@ def merged(program: Program) -> Program:
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         out = kinds.get(i.out)
-        if i.primitive is not ADD or out is None or any(uses.get(a) != 1 or kinds[a] != out for a in i.args):
+        if i.primitive is not ADD or out is None or any(uses[a] != 1 or kinds[a] != out for a in i.args):
             return None
         first, second = term(i.args[0], made), term(i.args[1], made)
         if first is None or second is None or first[0] != second[0] or len(first[1]) + len(second[1]) > _MOST:

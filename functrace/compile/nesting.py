@@ -17,7 +17,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, own
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import ByLeaf, inlines, vmap
-from functrace.transforms.custom import Call, floats
+from functrace.transforms.calls import Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.tracing import ProgramTrace, replaced
 

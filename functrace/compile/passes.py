@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -48,7 +48,8 @@ def dead(program: Program) -> Program:
     return program.with_(reversed(kept))
 
 
-Rule = Callable[[Instruction, dict[int, Instruction]], "Instruction | tuple[Instruction, ...] | int | None"]
+Rewritten: TypeAlias = "Instruction | tuple[Instruction, ...] | int | None"
+Rule = Callable[[Instruction, dict[int, Instruction]], Rewritten]
 
 
 def rewritten(program: Program, rule: Rule) -> Program:
@@ -112,47 +113,61 @@ def algebra(program: Program) -> Program:
         moves = by is not None and by.primitive is NEGATIVE and kind is not None and kind.dtype.kind in "fc"
         return by.args[0] if by is not None and moves and kinds[by.args[0]] == kind else a
 
-    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | tuple[Instruction, ...] | int | None:
-        name = i.primitive.name
-        if name in ("multiply", "divide"):
-            plain = tuple([bare(a, made) for a in i.args])
-            negated = sum(a != b for a, b in zip(plain, i.args))
-            if negated == 2:
-                return Instruction(i.primitive, i.out, plain, ())
-            if negated and kinds[i.out].dtype.kind == "f":
-                product = program.value(kinds[i.out])
-                squared = name == "multiply" and plain[0] == plain[1]
-                made_of = Instruction(SQUARE, product, plain[:1], ()) if squared else Instruction(i.primitive, product, plain, ())
-                return made_of, Instruction(NEGATIVE, i.out, (product,), ())
-        if name in ("multiply", "divide", "subtract"):
-            x, y = i.args
-            neutral = 0 if name == "subtract" else 1
-            real = kinds[i.out].dtype.kind != "c"  # the product of an infinity and 1 + 0j has a NaN
-            if real and kinds[x] == kinds[i.out] and x >= 0 and _is(program, y, neutral):
-                return x
-            if real and name == "multiply" and kinds[y] == kinds[i.out] and y >= 0 and _is(program, x, 1):
-                return y
-        if name in ("add", "subtract"):
-            x, y = i.args
-            if (positive := bare(y, made)) != y:
-                return Instruction(SUBTRACT if name == "add" else ADD, i.out, (x, positive), ())
-            if name == "add" and (positive := bare(x, made)) != x:
-                return Instruction(SUBTRACT, i.out, (y, positive), ())
-        elif name == "negative":
-            by = made.get(i.args[0])
-            if by is not None and by.primitive is NEGATIVE and kinds[by.args[0]] == kinds[i.out]:
-                return by.args[0]
-        elif name == "sum":
-            if (positive := bare(i.args[0], made)) != i.args[0]:
-                total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))
-                return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
-        elif (
-            name == "stop_gradient"
-            or name in ("positive", "astype", "astype_constant")
-            and i.args[0] >= 0
-            and kinds[i.args[0]] == kinds[i.out]
-        ):
-            return i.args[0]
+    def signs_met(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        plain = tuple([bare(a, made) for a in i.args])
+        negated = sum(a != b for a, b in zip(plain, i.args))
+        if negated == 2:
+            return Instruction(i.primitive, i.out, plain, ())
+        if not negated or kinds[i.out].dtype.kind != "f":
+            return None
+        product = program.value(kinds[i.out])
+        squared = i.primitive.name == "multiply" and plain[0] == plain[1]
+        made_of = Instruction(SQUARE, product, plain[:1], ()) if squared else Instruction(i.primitive, product, plain, ())
+        return made_of, Instruction(NEGATIVE, i.out, (product,), ())
+
+    def neutral(i: Instruction, _made: dict[int, Instruction]) -> Rewritten:
+        (x, y), name, kind = i.args, i.primitive.name, kinds[i.out]
+        if kind.dtype.kind == "c":  # an infinity times 1 + 0j has a NaN
+            return None
+        if x >= 0 and kinds[x] == kind and _is(program, y, 0 if name == "subtract" else 1):
+            return x
+        return y if name == "multiply" and y >= 0 and kinds[y] == kind and _is(program, x, 1) else None
+
+    def opposite(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        (x, y), name = i.args, i.primitive.name
+        if (positive := bare(y, made)) != y:
+            return Instruction(SUBTRACT if name == "add" else ADD, i.out, (x, positive), ())
+        if name == "add" and (positive := bare(x, made)) != x:
+            return Instruction(SUBTRACT, i.out, (y, positive), ())
+        return None
+
+    def total(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        if (positive := bare(i.args[0], made)) == i.args[0]:
+            return None
+        total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))
+        return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
+
+    def twice(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        by = made.get(i.args[0])
+        return by.args[0] if by is not None and by.primitive is NEGATIVE and kinds[by.args[0]] == kinds[i.out] else None
+
+    def nothing(i: Instruction, _made: dict[int, Instruction]) -> Rewritten:
+        return i.args[0] if i.args[0] >= 0 and kinds[i.args[0]] == kinds[i.out] else None
+
+    laws: dict[str, tuple[Rule, ...]] = {
+        **dict.fromkeys(("multiply", "divide"), (signs_met, neutral)),
+        "subtract": (neutral, opposite),
+        "add": (opposite,),
+        "sum": (total,),
+        "negative": (twice,),
+        "stop_gradient": (lambda i, _made: i.args[0],),
+        **dict.fromkeys(("positive", "astype", "astype_constant"), (nothing,)),
+    }
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        for law in laws.get(i.primitive.name, ()):
+            if (found := law(i, made)) is not None:
+                return found
         return _condition(program, i, made)
 
     return rewritten(program, rule)
@@ -201,7 +216,7 @@ def moves(program: Program) -> Program:
         right = program.value(Kind(kind.shape[::-1], kind.dtype))
         return Instruction(TRANSPOSE, right, (y,), ((1, 0),)), Instruction(product.primitive, out, (right, left), ())
 
-    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | tuple[Instruction, ...] | int | None:
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
             return None
         before = made.get(i.args[0])
@@ -310,14 +325,10 @@ def regroup(program: Program) -> Program:
     One of the two is a constant of moderate size: the product of any two might overflow where the other order does not.
     """
     kinds = program.kinds
-    exact = set(program.outputs)
-    uses: dict[int, int] = {}
+    uses, exact = program.uses(), set(program.outputs)
     for i in reversed(program.instructions):
-        inexact = i.primitive.name in _ROUNDED or i.primitive.name in _PASSED_ON and i.out not in exact
-        for a in i.args:
-            uses[a] = uses.get(a, 0) + 1
-            if not inexact:
-                exact.add(a)
+        if not (i.primitive.name in _ROUNDED or i.primitive.name in _PASSED_ON and i.out not in exact):
+            exact.update(i.args)
 
     def together(a: int, b: int, whole: Kind) -> int | tuple[Instruction, ...]:
         """The product of two factors, the value of a constant or the instruction that makes it; () if it is not to be made."""
@@ -333,6 +344,14 @@ def regroup(program: Program) -> Program:
             return (Instruction(MULTIPLY, program.value(joint), (a, b), ()),)
         return program.const(np.asarray(program.constant(a) * program.constant(b), whole.dtype)) if a < 0 and b < 0 else ()
 
+    def origin(c: int, whole: Kind, made: dict[int, Instruction]) -> tuple[int, list[Instruction]]:
+        """The small factor of which this one is made, and the steps that do so."""
+        spread: list[Instruction] = []
+        while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST) and kinds[last.out].size >= whole.size:
+            spread.insert(0, last)
+            c = last.args[0]
+        return c, spread
+
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         if i.primitive is not MULTIPLY or i.out in exact:
             return None
@@ -340,14 +359,10 @@ def regroup(program: Program) -> Program:
             by, whole = made.get(p), kinds[p]
             if by is None or by.primitive is not MULTIPLY or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
                 continue
-            spread: list[Instruction] = []  # what makes the other factor of a small one
-            while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST) and kinds[last.out].size >= whole.size:
-                spread.insert(0, last)
-                c = last.args[0]
+            c, spread = origin(c, whole, made)
             for large, small in (by.args, by.args[::-1]):
-                if kinds[large] != whole or spread and (kinds[small] is None or kinds[small].shape):
-                    continue
-                if both := together(small, c, whole):
+                fits = kinds[large] == whole and not (spread and (kinds[small] is None or kinds[small].shape))
+                if fits and (both := together(small, c, whole)):
                     steps = [] if isinstance(both, int) else [*both]
                     factor = both if isinstance(both, int) else both[0].out
                     for step in spread:

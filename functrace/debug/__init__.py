@@ -24,7 +24,7 @@ from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
 from functrace.transforms.arguments import Flat, name_of, refuse_tensors
-from functrace.transforms.custom import is_float
+from functrace.transforms.calls import is_float
 from functrace.transforms.derivatives import Run
 from functrace.transforms.sketches import digest
 from functrace.transforms.tracing import replaced

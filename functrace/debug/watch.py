@@ -28,8 +28,8 @@ from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
 from functrace.core.tape import TapeTrace, record, recorder
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.transforms import masks
+from functrace.transforms.calls import is_float
 from functrace.transforms.control_program import by_python
-from functrace.transforms.custom import is_float
 from functrace.transforms.tracing import replaced
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())

@@ -19,7 +19,7 @@ from functrace.compile.program import GUARD, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
-from functrace.transforms.custom import CALL, is_float
+from functrace.transforms.calls import CALL, is_float
 from functrace.transforms.naming import Lines, checks, names_of
 from functrace.transforms.tracing import constant_text, parameter_names
 

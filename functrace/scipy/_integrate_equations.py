@@ -208,6 +208,28 @@ def _last_of(found: list[_Event], t: Any, h: Any, within: Any) -> Any:
 # integration
 
 
+def _accepted(attempt: Any, t: float, h: float, end: float, max_step: float, order: int) -> tuple[float, float, Any]:
+    """The step from `t`, of the length `h` if it can be, whose error is accepted: its end, the length of the next, and what it gave."""
+    direction = float(np.sign(end - t))
+    least = 10 * abs(np.nextafter(t, direction * np.inf) - t)
+    longest = 10.0
+    while True:
+        new = t + min(max(h, least), max_step) * direction
+        new = end if direction * (new - end) > 0 else new
+        made, h = attempt(t, new), abs(new - t)
+        error = made[2]
+        factor = 10.0 if error == 0 else 0.9 * error ** (-1 / (order + 1))
+        if error < 1:
+            return new, h * min(longest, factor), made
+        if not h > least:
+            raise errors.ConvergenceError(
+                "solve_ivp: the required step size is less than the spacing between numbers.\n"
+                '  A stiff problem wants method="Radau"; a state that grows without bound ends there.'
+            )
+        h *= max(0.2, factor)
+        longest = 1.0
+
+
 @_face(note="Radau, BDF and LSODA all by Radau's method; the derivative is that of the steps taken, so it is as accurate as the tolerances")
 def solve_ivp(
     fun: Any, t_span: Any, y0: Any, method: Any, t_eval: Any, dense_output: bool, events: Any, vectorized: bool, args: Any,
@@ -244,33 +266,18 @@ def solve_ivp(
         event.crossed(start, y)
     last = None
     while direction * (end - t) > 0 and last is None:
-        refused = False
-        while True:
-            h = min(max(h, 10 * abs(np.nextafter(t, direction * np.inf) - t)), max_step)
-            new_t = t + h * direction
-            new_t = end if direction * (new_t - end) > 0 else new_t
-            tt = clock(t)
-            hh = clock(new_t) - tt
-            h = abs(new_t - t)
-            new, new_slope, error, interpolant = take(f, tt, hh, new_t - t, y, slope, rtol, atol)
-            factor = 10.0 if error == 0 else 0.9 * error ** (-1 / (order + 1))
-            if error < 1:
-                h *= min(1.0 if refused else 10.0, factor)
-                break
-            if not h > 10 * abs(np.nextafter(t, direction * np.inf) - t):
-                advice = "" if take is _radau else "; the problem may be stiff"
-                raise errors.ConvergenceError(f"solve_ivp: the required step size is less than the spacing between numbers{advice}")
-            h *= max(0.2, factor)
-            refused = True
-        reached: Any = clock(new_t)
+        attempt: Any = lambda t, new: take(f, clock(t), clock(new) - clock(t), new - t, y, slope, rtol, atol)
+        new_t, h, (new, new_slope, _, interpolant) = _accepted(attempt, t, h, end, max_step, order)
+        tt, reached = clock(t), clock(new_t)
+        hh = reached - tt
         due: Any = lambda limit: wanted and bool(direction * wanted[0] <= direction * limit)
         found = [event for event in watched if event.crossed(reached, new)]
         limit: Any = new_t
         within: Any = interpolant() if dense_output or found or due(limit) else None
         last = _last_of(found, tt, hh, within) if found else None
         if last is not None:
-            reached, new = tt + hh * last, within(last)
-            limit = reached
+            limit, new = tt + hh * last, within(last)
+            reached = limit
         pieces.append((new_t, lambda s, within=within, tt=tt, hh=hh: within((s - tt) / hh)))
         if t_eval is None:
             times.append(reached)

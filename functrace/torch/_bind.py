@@ -119,6 +119,74 @@ def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
     return found or RuntimeError(f"{name}(): the sizes of the arguments do not fit: {shapes} ({text.strip()})")
 
 
+class _Arguments:
+    """The arguments of one call, and where among them the tensors stand: `spots` are pairs of a place and, in a list, one in it, or -1."""
+
+    __slots__ = ("given", "inputs", "lifted", "spots", "target")
+
+    def __init__(self, given: list[Any], place: int) -> None:
+        self.given, self.lifted = given, False
+        self.target: Any = None  # the dtype of results
+        self.spots: list[tuple[int, int]] = []
+        self.inputs: list[Any] = []
+        for k, x in enumerate(given):
+            if isinstance(x, Tensor) and k != place:
+                self.spots.append((k, -1))
+                self.inputs.append(x)
+            elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
+                self.spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
+                self.inputs.extend(y for y in x if isinstance(y, Tensor))
+                given[k] = list(x)
+            elif isinstance(x, np.generic):
+                given[k] = x.item()
+
+    def promote(self, name: str, operands: int, floating: bool) -> None:
+        """Settle on one dtype for the first `operands` arguments."""
+        d = _dtypes.result_type(*(y for x in self.given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None))
+        refuse(name, d.np)
+        self.target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
+        for k in range(operands):
+            if isinstance(self.given[k], SCALARS):
+                self.given[k] = np.asarray(self.given[k], self.target)
+
+    def count_from_front(self, place: int) -> None:
+        """The axis, or axes, at this place. A tensor without axes has one of length 1 for as long as the call lasts."""
+        dim, ndim = self.given[place], self.inputs[0]._a.ndim
+        self.given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(dim, ndim)
+        self.lifted = not ndim
+
+    def filled(self, arrays: Sequence[Any], operands: int) -> list[Any]:
+        """The arguments with these arrays for the tensors."""
+        full = [list(x) if isinstance(x, list) else x for x in self.given]
+        for (k, j), a in zip(self.spots, arrays):
+            if self.target is not None and k < operands and a.dtype != self.target:
+                a = a.astype(self.target)
+            if self.lifted and not a.ndim:
+                a = np.reshape(a, (1,))
+            if j < 0:
+                full[k] = a
+            else:
+                full[k][j] = a
+        return full
+
+    def results(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the function of arrays gave, in the dtype and with the axes that the call is to give."""
+        d = self.target
+        if d is not None:
+            found = tuple(x.astype(d) if x.dtype.kind == d.kind and x.dtype != d else x for x in found)
+        return tuple(np.reshape(x, ()) if x.size == 1 else x for x in found) if self.lifted else found
+
+    def fit(self, rules: int, last: int) -> bool:
+        """Whether rules for so many first tensors serve: none is in a list, all are floats, and those after them need no gradient."""
+        if self.lifted or last >= rules or self.spots[-1] != (len(self.spots) - 1, -1):
+            return False
+        for t in self.inputs[:rules]:
+            a = t._a
+            if type(a) is not np.ndarray or a.dtype not in (F32, F64) or self.target not in (a.dtype, None):
+                return False
+        return True
+
+
 def bound(
     name: str, node: str, fun: Callable[..., Any], *rules: Callable[..., Any], operands: int = 1, floating: bool = False,
     constant: str = "", fields: str = "", flat: bool = False, lies: Callable[..., Any] | None = None,
@@ -134,96 +202,65 @@ def bound(
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
     defaults = plain.__defaults__ or ()
     place = names.index("dim") if "dim" in names else -1
-    rows: dict[tuple[bool, int], Op] = {}  # made when first used, for importing is to be fast
-    kind: list[Any] = []
+
+    @functools.cache
+    def op(along: bool, direct: int) -> Op:
+        row = [*rules, *(None,) * direct][:direct] or None
+        return Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat, lies=lies)
+
+    @functools.cache
+    def kind() -> Any:
+        return result_class(name, *fields.split()) if fields else tuple
+
+    def read(args: tuple[Any, ...], named: dict[str, Any]) -> _Arguments:
+        given = list(args)
+        missing = len(names) - len(given)
+        if named or not 0 <= missing <= len(defaults):
+            given = _filled(name, names, defaults, given, named)
+        elif missing:
+            given += defaults[-missing:]
+        read = _Arguments(given, place)
+        if not read.inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
+            raise bad_argument(name, names[0], 1, given[0])
+        if operands > 1 or floating:
+            read.promote(name, operands, floating)
+        if place >= 0 and given[place] is not None:
+            read.count_from_front(place)
+        return read
 
     def function(*args: Any, out: Any = None, **named: Any) -> Any:
         try:
-            given = list(args)
-            missing = len(names) - len(given)
-            if named or not 0 <= missing <= len(defaults):
-                given = _filled(name, names, defaults, given, named)
-            elif missing:
-                given += defaults[-missing:]
-            spots: list[tuple[int, int]] = []
-            inputs: list[Any] = []
-            for k, x in enumerate(given):
-                if isinstance(x, Tensor) and k != place:
-                    spots.append((k, -1))
-                    inputs.append(x)
-                elif isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
-                    spots.extend((k, j) for j, y in enumerate(x) if isinstance(y, Tensor))
-                    inputs.extend(y for y in x if isinstance(y, Tensor))
-                    given[k] = list(x)
-                elif isinstance(x, np.generic):
-                    given[k] = x.item()
-            if not inputs or not (isinstance(given[0], (Tensor, list)) or operands > 1):
-                raise bad_argument(name, names[0], 1, given[0])
-            target = None
-            if operands > 1 or floating:
-                first = [y for x in given[:operands] for y in (x if isinstance(x, list) else (x,)) if y is not None]
-                d = _dtypes.result_type(*first)
-                refuse(name, d.np)
-                target = _dtypes.get_default_dtype().np if floating and d.category < _dtypes.FLOAT else d.np
-                for k in range(operands):
-                    if isinstance(given[k], SCALARS):
-                        given[k] = np.asarray(given[k], target)
-            lifted = False
-            if place >= 0 and given[place] is not None:
-                ndim = inputs[0]._a.ndim
-                dim = given[place]
-                given[place] = axes_of(dim, ndim) if isinstance(dim, (tuple, list)) else axis(dim, ndim)
-                lifted = not ndim
-            along = place >= 0 and given[place] is not None
-            arrays = [t._a for t in inputs]
+            asked = read(args, named)
+            inputs, along = asked.inputs, place >= 0 and asked.given[place] is not None
             which = [k for k, t in enumerate(inputs) if t._rg]
             grad = bool(which and not constant and recording())
-            direct = 0  # how many arrays there are, if the rules are for them
-            if grad and not lifted and which[-1] < len(rules) and spots[-1] == (len(spots) - 1, -1):
-                fit = [type(a) is np.ndarray and a.dtype in (F32, F64) and target in (a.dtype, None) for a in arrays[: len(rules)]]
-                direct = 0 if False in fit else len(spots)
-            if (along, direct) not in rows:
-                row = [*rules, *(None,) * direct][:direct] or None
-                rows[along, direct] = Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat, lies=lies)
-            op = rows[along, direct]
-            many = [op.many] if direct else []
+            direct = len(inputs) if grad and asked.fit(len(rules), which[-1]) else 0
+            row = op(along, direct)
+            many = [row.many] if direct else []
 
             def whole(*arrays: Any) -> tuple[Any, ...]:
-                full = [list(x) if isinstance(x, list) else x for x in given]
-                for (k, j), a in zip(spots, arrays):
-                    if target is not None and k < operands and a.dtype != target:
-                        a = a.astype(target)
-                    if lifted and not a.ndim:
-                        a = np.reshape(a, (1,))
-                    if j < 0:
-                        full[k] = a
-                    else:
-                        full[k][j] = a
                 try:
-                    found = fun(*full)
+                    found = fun(*asked.filled(arrays, operands))
                 except ValueError as error:
                     raise _unfit(name, inputs, error) from None
                 many.append(isinstance(found, (tuple, list)))
-                found = tuple(found) if many[0] else (found,)
-                if target is not None:
-                    found = tuple(x.astype(target) if x.dtype.kind == target.kind and x.dtype != target else x for x in found)
-                return tuple(np.reshape(x, ()) if x.size == 1 else x for x in found) if lifted else found
+                return asked.results(tuple(found) if many[0] else (found,))
 
             if direct:
                 try:
-                    found = call(op, inputs, tuple(given[direct:]))
+                    found = call(row, inputs, tuple(asked.given[direct:]))
                 except ValueError as error:
                     raise _unfit(name, inputs, error) from None
-                results = found if op.many else (found,)
-            elif grad:
-                results = pull_node(op, op.node, whole, inputs, arrays, which, False)
+                results = found if row.many else (found,)
             else:
-                results = tuple(wrap(owned(x, arrays, lies)) for x in whole(*arrays))
-                if which and constant == "none" and recording():
-                    results = tuple(call(underivable(name), (t, *inputs), ()) for t in results)
-            if many[0] and not kind:
-                kind.append(result_class(name, *fields.split()) if fields else tuple)
-            result = kind[0](results) if many[0] else results[0]
+                arrays = [t._a for t in inputs]
+                if grad:
+                    results = pull_node(row, row.node, whole, inputs, arrays, which, False)
+                else:
+                    results = tuple(wrap(owned(x, arrays, lies)) for x in whole(*arrays))
+                    if which and constant == "none" and recording():
+                        results = tuple(call(underivable(name), (t, *inputs), ()) for t in results)
+            result = kind()(results) if many[0] else results[0]
             return result if out is None else written_to(name, out, result, inputs)
         except Exception as error:
             trim(error)

@@ -264,57 +264,60 @@ def _walk(
         node = order.pop()
         leaves = last.get(node)
         edges = node.edges if needed is None else needed.get(node)
-        if edges is not None:
-            g = grads.pop(node, None)
-            if g is not None:
-                run_it, watched = needed is None or edges, node.watched
-                if watched and not run_it:
-                    g = _hooked(node, g, tensors, False)
-                if places and node in places:
-                    for k, place in places[node]:
-                        results[place] = g if node.outputs == 1 else g[k]
-                if run_it:
+        g = None if edges is None else grads.pop(node, None)
+        if edges is not None and g is not None:
+            run_it, watched = needed is None or edges, node.watched
+            if watched and not run_it:
+                g = _hooked(node, g, tensors, False)
+            if places and node in places:
+                for k, place in places[node]:
+                    results[place] = g if node.outputs == 1 else g[k]
+            if run_it:
+                if watched:
+                    g = _hooked(node, g, tensors, True)
+                ds = _checked(node, g, edges, tensors) if careful else node.restate(g, edges) if tensors else node.backward(g, edges)
+                if watched and node.post:
+                    ds = _after(node, ds, g, tensors)
+                if not keep and node.frees:
+                    node.saved = None
                     if watched:
-                        g = _hooked(node, g, tensors, True)
-                    ds = _checked(node, g, edges, tensors) if careful else node.restate(g, edges) if tensors else node.backward(g, edges)
-                    if watched and node.post:
-                        ds = _after(node, ds, g, tensors)
-                    if not keep and node.frees:
-                        node.saved = None
-                        if watched:
-                            node.__dict__.pop("_packed", None)
-                    for edge, d in zip(edges, ds):
-                        if d is not None and edge is not None:
-                            target, k = edge
-                            if target.outputs == 1:
-                                c = grads.get(target)
-                                if c is None:
-                                    grads[target] = d
-                                elif target in sums and type(c) is type(d) is np.ndarray:
-                                    c += d
-                                else:
-                                    grads[target] = c + d
-                                    sums.add(target)
+                        node.__dict__.pop("_packed", None)
+                for edge, d in zip(edges, ds):
+                    if d is not None and edge is not None:
+                        target, k = edge
+                        if target.outputs == 1:
+                            c = grads.get(target)
+                            if c is None:
+                                grads[target] = d
+                            elif target in sums and type(c) is type(d) is np.ndarray:
+                                c += d
                             else:
-                                _add(grads, target, k, d)
-                    d = c = g = ds = None
-        if leaves is not None:
-            for leaf in leaves:
-                if leaf in grads and (needed is None or leaf in needed):
-                    if leaf.watched:
-                        grads[leaf] = _hooked(leaf, grads[leaf], tensors, accumulate)
-                    for _, place in places.get(leaf, ()):
-                        results[place] = grads[leaf]
-                    if accumulate:
-                        given = grads[leaf] if leaf.post else None
-                        variable = leaf.leaf()
-                        if variable is None or not variable._rg:
-                            del grads[leaf]
+                                grads[target] = c + d
+                                sums.add(target)
                         else:
-                            variable._accumulate(grads.pop(leaf), tensors)  # no name holds it: the leaf may keep it as it is
-                        if leaf.post:
-                            _after(leaf, (), given, tensors)
+                            _add(grads, target, k, d)
+                d = c = g = ds = None
+        for leaf in leaves or ():
+            if leaf in grads and (needed is None or leaf in needed):
+                if leaf.watched:
+                    grads[leaf] = _hooked(leaf, grads[leaf], tensors, accumulate)
+                for _, place in places.get(leaf, ()):
+                    results[place] = grads[leaf]
+                if accumulate:
+                    _left(leaf, grads, tensors)
     return results
+
+
+def _left(leaf: Any, grads: dict[Node, Any], tensors: bool) -> None:
+    """Give a leaf its gradient, which no name holds then: the leaf may keep it as it is."""
+    given = grads[leaf] if leaf.post else None
+    variable = leaf.leaf()
+    if variable is None or not variable._rg:
+        del grads[leaf]
+    else:
+        variable._accumulate(grads.pop(leaf), tensors)
+    if leaf.post:
+        _after(leaf, (), given, tensors)
 
 
 def _checked(node: Node, g: Any, edges: Sequence[Edge | None], tensors: bool) -> Any:

@@ -16,7 +16,7 @@ from functrace.core.tape import record
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import as_output, name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
-from functrace.transforms.custom import Call, floats, is_float
+from functrace.transforms.calls import Call, floats, is_float
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked, wanted
 from functrace.transforms.sketches import alike, sketch

@@ -18,6 +18,7 @@ from functrace.ops.out import store
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
+from functrace.transforms.calls import Body, Call, floats
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_program import (
     NUMBERS,
@@ -36,7 +37,6 @@ from functrace.transforms.control_program import (
     settled,
     unflagged,
 )
-from functrace.transforms.custom import Body, Call, floats
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
 

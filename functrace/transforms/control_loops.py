@@ -21,6 +21,7 @@ from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
+from functrace.transforms.calls import CALL, Body, Call, floats
 from functrace.transforms.control_products import regrouped
 from functrace.transforms.control_program import (
     COMPILERS,
@@ -35,7 +36,6 @@ from functrace.transforms.control_program import (
     run,
     settled,
 )
-from functrace.transforms.custom import CALL, Body, Call, floats
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced

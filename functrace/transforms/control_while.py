@@ -13,6 +13,7 @@ from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
+from functrace.transforms.calls import Body, Call
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
@@ -33,7 +34,6 @@ from functrace.transforms.control_program import (
     unflagged,
     varies,
 )
-from functrace.transforms.custom import Body, Call
 
 C = TypeVar("C")
 

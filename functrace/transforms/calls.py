@@ -1,0 +1,273 @@
+"""A function call as one entry of a tape: what rules by hand, checkpoints, loops and branches are.
+
+A subclass of `Call` says how to run it and states its two rules, on flat lists of leaves; either may be the transpose of the other.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace import errors, tree
+from functrace.core.batch import BatchTrace
+from functrace.core.primitive import Primitive
+from functrace.core.tracer import Tracer, bare
+from functrace.ops.blank import apart, blank, plain
+from functrace.ops.create import as_numpy
+from functrace.transforms.arguments import name_of, or_zeros, refuse_tensors
+from functrace.transforms.batching import ByLeaf
+from functrace.transforms.control_program import Recorder, example, number, reading, same
+from functrace.transforms.masks import ruled, transposed, unlike
+from functrace.transforms.tracing import ProgramTrace
+
+
+def _newest(leaves: Sequence[Any]) -> Any:
+    return max((x.owner for x in leaves if isinstance(x, Tracer)), key=lambda owner: owner.id, default=None)
+
+
+def lend(x: Any) -> Any:
+    """A value for a function of the user's, that belongs to a tape or a replay: an array read-only, a traced one as a handle of its own."""
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return apart(x)
+
+
+def _kept(trace: Any, x: Any) -> Any:
+    """An array that a function of the user's made, which may use it again."""
+    return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
+
+
+def _unwritten(what: str, function: Any, f: Any) -> Any:
+    """`f`, with an error if it writes to an argument, traced or lent: whoever holds it would see that in some transforms, not in others."""
+
+    def run(*args: Any) -> Any:
+        before = [(x, x.below, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
+        try:
+            out, refused = f(*args), None
+        except ValueError as error:
+            if "read-only" not in str(error) or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray)):
+                raise
+            refused = error
+        if refused or any(x.below is not value or x.slot != slot for x, value, slot in before):
+            given = "buffer source" in str(refused)  # what Cython says of an array that it can't write to, though it may not want to
+            raise errors.CustomRuleError(
+                f"{what} {name_of(function)!r} {'gives compiled code' if given else 'writes to'} its argument, which the caller still has"
+                f"{' and which is read-only' * given}.\n  {'Give it' if given else 'Write to'} a copy: x = x.copy()."
+            ) from refused
+        return out
+
+    run.__name__ = name_of(function)
+    return run
+
+
+LATER = object()  # residuals that nothing has asked for yet
+
+
+def is_float(x: Any) -> bool:
+    """Whether `x` is an array or scalar of floats or complex numbers."""
+    return hasattr(type(x), "dtype") and x.dtype.kind in "fc"
+
+
+def floats(xs: Sequence[Any]) -> list[int]:
+    """The places of those."""
+    return [k for k, x in enumerate(xs) if is_float(x)]
+
+
+class Body(NamedTuple):
+    """A part of a loop or a branch, as it is shown: a recorded program, with names for its inputs and outputs."""
+
+    title: str
+    program: Any
+    inputs: list[str]
+    outputs: list[str]
+
+
+class Call:
+    """A function call as one entry of a tape: subclasses say how to run it, and its two rules, on flat lists of leaves."""
+
+    what = "function"
+    lends = False  # whether a function of the user's sees the values
+    by_hand = False  # whether its rules are the user's
+    takes, needed_by = "", ""  # what those are given, and who needs their transpose
+    told_by: tuple[str, ...] = ("read",)  # the attributes in which two recordings of it may differ
+
+    def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
+        self.function, self.f = function, f and _unwritten(self.what, function, f)
+        self.treedef = treedef  # of the arguments, a tuple
+        self.outdef: Any = None
+        self.read: Any = None  # what the user's functions read when it was recorded as a part of a body
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        if self.by_hand:
+            refuse_tensors(self, leaves, "Write its rule as a torch.autograd.Function.")
+        given, leaves = leaves, [*map(plain, leaves)]
+        trace = _newest(leaves)
+        if trace is None:
+            out = self.plain(leaves)
+            return tree.map(blank, out) if _newest(given) else out
+        for x in leaves:
+            if isinstance(x, Tracer):
+                x.owner.check_open(x)
+        mine = [isinstance(x, Tracer) and x.owner is trace for x in leaves]
+        if isinstance(trace, BatchTrace):
+            out = self.batched(trace.size, [x.below if m else x for x, m in zip(leaves, mine)], mine)
+            return tree.map(lambda y: trace.tracer(self._outer(y, trace)), out)
+        values = [x.below if m else trace.constant(x, True) if isinstance(x, (np.ndarray, Tracer)) else x for x, m in zip(leaves, mine)]
+        shown = [*map(lend, values)] if self.lends else values
+        records = isinstance(trace, ProgramTrace)  # which differentiates nothing
+        out, residuals = (self._recorded(trace, shown), LATER) if records else self.forward(shown, mine)
+        ys, self.outdef = tree.flatten(tree.map(lambda y: self._outer(y, trace), out))
+        refuse_tensors(self, ys, "Return x.numpy().")
+        if self.lends:
+            ys, residuals = self._taken_back(trace, dict(zip(map(id, shown), values)), ys, residuals)
+        ys = [as_numpy(plain(y)) for y in ys]
+        slots = tuple(x.slot if m else -1 for x, m in zip(leaves, mine))
+        outs = trace.record(CALL, slots, tuple(values), tuple(ys), (self, residuals))
+        return tree.unflatten(self.outdef, [o if records or is_float(y) else y for o, y in zip(outs, ys)])
+
+    def _recorded(self, trace: Any, shown: Sequence[Any]) -> Any:
+        """The result where a program is recorded."""
+        if not isinstance(trace, Recorder):
+            return self(shown)
+        out = self.sample([*map(example, shown)])
+        if self.lends:
+            self.read = reading(self)  # now: a table that it fills when it is first run is no change
+        return out
+
+    def _taken_back(self, trace: Any, lenders: dict[int, Any], ys: list[Any], residuals: Any) -> tuple[list[Any], Any]:
+        """Results and residuals of a function of the user's, which may return what it was lent, a part of that, or an array that it uses
+        again; `lenders` are the values, by the `id` of what was lent.
+        """
+        safe = {*map(id, lenders.values())}
+        ys = [lenders.get(id(y), y) for y in ys]
+        ys = [np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y for y in ys]
+        if residuals is LATER:
+            return ys, residuals
+        ys = [_kept(trace, y) if is_float(y) and id(y) not in safe else y for y in ys]
+        if not self.by_hand or residuals is None:
+            return ys, residuals
+        return ys, tree.map(lambda r: lenders[id(r)] if id(r) in lenders else _kept(trace, r), residuals)
+
+    def sample(self, leaves: Sequence[Any]) -> Any:
+        """The result for an example, or what is like it: all that a recording of a body needs."""
+        return self(leaves)
+
+    def _outer(self, y: Any, trace: Any) -> Any:
+        if isinstance(y, Tracer) and y.owner.id >= trace.id:
+            raise errors.CustomRuleError(
+                f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
+                f"rule can't differentiate.\n  Pass it as an argument, and not one of nondiff_argnums."
+            )
+        return y
+
+    def __repr__(self) -> str:
+        return f"{self.what} {name_of(self.function)}"
+
+    def bodies(self) -> list[Body]:
+        """What it runs again and again, or chooses from, to be shown."""
+        return []
+
+    def alike(self, other: Call) -> bool:
+        """Whether two recordings of one program made the same call."""
+        return all(same(getattr(self, name), getattr(other, name)) for name in self.told_by)
+
+    def args(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments again, as the user's trees."""
+        return tree.unflatten(self.treedef, leaves)  # type: ignore[no-any-return]
+
+    def plain(self, leaves: Sequence[Any]) -> Any:
+        """The result where nothing is differentiated."""
+        return self.f(*self.args(leaves))
+
+    def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
+        """The result, and what the rules need, to differentiate with respect to those leaves that are `mine`: nothing, unless stated."""
+        return copy.copy(self)(leaves), None
+
+    def residuals(self, given: Any, leaves: Sequence[Any]) -> Any:
+        """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
+        if given is not LATER:
+            return given
+        if self.read is not None and not same(self.read, reading(self)):
+            raise errors.MutatedError(
+                f"{self!r}, in the body of a loop or branch, reads something that has changed since. Its derivative runs it once more.\n"
+                f"  At {errors.user_line()}.\n  Pass it as an argument."
+            )
+        out, needed = self.forward(leaves, [is_float(x) for x in leaves])
+        self.outdef = tree.structure(out)
+        return needed
+
+    def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """`reverse`, where a cotangent may be None."""
+        return self.reverse(residuals, leaves, [or_zeros(g, y) for g, y in zip(gs, ans)])
+
+    def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the leaves of the arguments."""
+        raise NotImplementedError
+
+    def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Tangents of the leaves of the result: unless stated, the transpose of `reverse`."""
+        moving = [k for k, t in enumerate(ts) if t is not None]
+
+        def linear(*cts: Any) -> list[Any]:
+            back = self.reverse(residuals, leaves, cts)
+            return [or_zeros(back[k], leaves[k]) for k in moving]
+
+        return self.transposed(linear, ans, [ts[k] for k in moving])
+
+    def transposed(self, linear: Callable[..., Sequence[Any]], likes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The transpose of a rule, which is recorded at zeros; one by hand elsewhere, since it may ask whether what it gets is zero."""
+        if not self.by_hand:
+            return transposed(linear, [np.zeros(x.shape, x.dtype) for x in likes], given)
+
+        def checked(*xs: Any) -> Sequence[Any]:
+            out = linear(*xs)
+            for y in out:
+                if not (isinstance(y, Tracer) and y.owner is xs[0].owner) and np.any(bare(y)):
+                    raise errors.CustomRuleError(
+                        f"{self.what} {name_of(self.function)!r}: the rule returns numbers that do not depend on the {self.takes} that it "
+                        f"is given, so its transpose, which {self.needed_by}, would be zero.\n"
+                        "  A rule must be linear in what it is given: leave functrace.value and stop_gradient out of it."
+                    )
+            return out
+
+        return transposed(checked, [*map(unlike, likes)], given)
+
+    def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
+        """The result for a batch, from a call of the same kind whose function and rules are mapped."""
+        numeric = [hasattr(type(x), "dtype") and number(x) is None for x in leaves]  # Python's stay as they are
+        values = [np.broadcast_to(x, (size, *np.shape(x))) if n and not b else x for x, b, n in zip(leaves, flags, numeric)]
+        return self.mapped(ByLeaf(0 if n else None for n in numeric))(values)
+
+    def mapped(self, axes: ByLeaf) -> Call:
+        """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
+        raise NotImplementedError
+
+
+def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:
+    """The results of a call's rule, given cotangents of `likes`, or tangents. Of ours they keep the masks of a masked replay."""
+    call, residuals = params
+    run: Any = lambda gs: rule(call.residuals(residuals, args), args, ans, gs)
+    return ruled(run, given, likes, call.by_hand)
+
+
+def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], params: Any) -> list[Any]:
+    """Cotangents of the arguments; what comes back to a whole number is none."""
+    given = [g if y.dtype.kind in "fc" else None for g, y in zip(given, ans)]
+    moved = any(g is not None for g in given)
+    return _ruled(params[0].pull, given, ans, args, params, ans) if moved else [None] * len(args)
+
+
+CALL = Primitive(  # params: the call, and its residuals
+    "call",
+    lambda *args: tuple(map(as_numpy, tree.leaves(args[-2].plain(args[:-2])))),
+    arity=None,
+    vjps=_pulled,
+    jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
+    batch=lambda size, flags, args, params: tuple(tree.leaves(params[0].batched(size, args, flags))),
+    multi=True,
+    joint=True,
+)
