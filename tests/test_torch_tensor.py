@@ -204,6 +204,15 @@ def test_numpys_functions_write_into_no_tensor():
     assert (np.float64(7) // (2 * t)).tolist() == [3, 3, 3] and (np.float64(7) % (2 * t)).dtype is torch.float32
 
 
+def test_an_array_beside_a_tensor_is_promoted_as_by_numpy():
+    t, n = torch.ones(3, requires_grad=True), np.array([1, 2, 3])
+    for y in (t * n, n * t, t @ n, np.add(t, n)):
+        assert y.dtype is torch.float64 and y.requires_grad
+    (t * n).sum().backward()
+    assert t.grad.dtype is torch.float32 and t.grad.tolist() == [1, 2, 3]
+    assert (t * np.float32([1, 2, 3])).dtype is (t * torch.tensor(n)).dtype is torch.float32
+
+
 def test_numpy_functions_on_tensors_without_grad_give_arrays_as_under_pytorch():
     out = np.concatenate([torch.ones(1), torch.zeros(1)])
     assert isinstance(out, np.ndarray) and out.tolist() == [1.0, 0.0]

@@ -109,6 +109,18 @@ class Repeated(Executable):
         return [self._arg(k) if k in self.kept else f"x{k}" for k in self.states]
 
 
+class _Text:
+    """The text of a loop, while it is put together."""
+
+    def __init__(self, head: list[str]) -> None:
+        self.head = head  # the lines before it, those at the end of a step, and those after it
+        self.loop: list[str] = []
+        self.tail: list[str] = []
+        self.each: dict[str, str] = {}  # the names that each step takes, and of what
+        self.number: dict[int, str] = {}  # of each stack: what is returned
+        self.lists: dict[Any, str] = {}  # for what is appended the list
+
+
 class Scan(Repeated):
     """A loop of `scan`: the program of its body, in a loop of its own."""
 
@@ -150,47 +162,56 @@ class Scan(Repeated):
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
         call, n = self.call, self.program.ninputs
         a, b = call.counts
-        way, first, before, after = ("[::-1]", -1, "[1:]", "[:-1]") if call.reversed else ("", 0, "[:-1]", "[1:]")
-        head = self._head([f"x{k}" for k in range(a + b)] + [f"z{k}" for k in range(a + b, n)])
-        each = {f"x{k}": f"z{k}{way}" for k in range(a + b, n) if k not in self.unpacked or k in self.arrays}
+        way = "[::-1]" * call.reversed
+        text = _Text(self._head([f"x{k}" for k in range(a + b)] + [f"z{k}" for k in range(a + b, n)]))
+        text.each |= {f"x{k}": f"z{k}{way}" for k in range(a + b, n) if k not in self.unpacked or k in self.arrays}
         for k in range(a + b, n):  # by way of a memoryview, which gives Python's floats as they are asked for
             for place, name in np.ndenumerate(self.elements.of(k)) if k in self.unpacked else ():
                 column = f"memoryview(z{k}[{', '.join([':', *map(str, place)])}]){way}"
-                each[name] = f"map(float, {column})" if self.program.kinds[k].dtype.kind == "i" else column
+                text.each[name] = f"map(float, {column})" if self.program.kinds[k].dtype.kind == "i" else column
         hosts = {k: self.rows[v] for k, v in self.follows.items() if v in self.written and k not in self.listed}  # others, one step late
-        number = {k: f"s{k}" for k in self.stacks}
-        lists: dict[Any, str] = {}  # for what is appended the list
-        loop: list[str] = []
-        tail: list[str] = []
-        for k, v in self.stacks.items():
-            kind, late = self.program.kinds[v], [m for m in hosts if hosts[m] == k]
-            if k in hosts and k not in late:
-                continue
+        text.number = {k: f"s{k}" for k in self.stacks}
+        for k in self.stacks:
+            late = [m for m in hosts if hosts[m] == k]
             if k in self.listed:
-                names = nested(self.elements.of(v).reshape(-1) if kind.shape else self.elements.of(v))
-                number[k] = lists.setdefault((kind, names), f"s{k}")
-                if number[k] == f"s{k}":
-                    head += [f"    s{k} = []", f"    w{k} = s{k}.{'extend' if kind.shape else 'append'}"]
-                    loop.append(f"        w{k}({names})")
-                    whole = f"array(s{k}, {self.source.name(kind.dtype)}).reshape({(call.length, *kind.shape)})"
-                    tail.append(f"    s{k} = {whole}{'[::-1].copy()' * bool(way)}")
-                continue
-            shape = (call.length + bool(late), *(kind.shape or (1,)))
-            head.append(f"    s{k} = empty({shape}, {self.source.name(kind.dtype)})")
-            each[f"w{k}"] = f"s{k}{after * bool(late)}{way}"
-            if late:
-                head.append(f"    s{k}[{first}] = x{self.stacks[late[0]]}")
-                number |= {k: f"s{k}{after}"} | dict.fromkeys(late, f"s{k}{before}")
-            elif not kind.shape:
-                number[k] = f"s{k}[:, 0]"
-            if not late and not (v in self.written and self.rows[v] == k):
-                loop.append(f"        w{k}[{'...' if kind.shape else 0}] = {self._arg(v)}")
-        loop += self._next()  # what the states share memory with, nobody writes to
+                self._append(text, k, way)
+            elif k in late or k not in hosts:
+                self._fill(text, k, way, late)
+        text.loop += self._next()  # what the states share memory with, nobody writes to
+        each = text.each
         rows = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
-        loop = [f"    for {', '.join(each) or '_'} in {rows}:", *("    " + line for line in body[:-1]), *loop]
-        asked = dict(zip(self.stacked, number.values()))
+        loop = [f"    for {', '.join(each) or '_'} in {rows}:", *("    " + line for line in body[:-1]), *text.loop]
+        asked = dict(zip(self.stacked, text.number.values()))
         out = self._last() + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
-        return self._compiled([*head, *self._taken(range(a + b)), *loop, *tail, f"    return [{', '.join(out)}]"], what)
+        return self._compiled([*text.head, *self._taken(range(a + b)), *loop, *text.tail, f"    return [{', '.join(out)}]"], what)
+
+    def _append(self, text: _Text, k: int, way: str) -> None:
+        """A stack as a list to which each step appends: one list for all that are appended the same."""
+        v = self.stacks[k]
+        kind = self.program.kinds[v]
+        names = nested(self.elements.of(v).reshape(-1) if kind.shape else self.elements.of(v))
+        text.number[k] = text.lists.setdefault((kind, names), f"s{k}")
+        if text.number[k] == f"s{k}":
+            text.head += [f"    s{k} = []", f"    w{k} = s{k}.{'extend' if kind.shape else 'append'}"]
+            text.loop.append(f"        w{k}({names})")
+            whole = f"array(s{k}, {self.source.name(kind.dtype)}).reshape({(self.call.length, *kind.shape)})"
+            text.tail.append(f"    s{k} = {whole}{'[::-1].copy()' * bool(way)}")
+
+    def _fill(self, text: _Text, k: int, way: str, late: list[int]) -> None:
+        """A stack as an array whose rows the steps fill. The stacks `late`, of a state before the step, are the same rows one step late."""
+        v = self.stacks[k]
+        kind = self.program.kinds[v]
+        first, before, after = (-1, "[1:]", "[:-1]") if way else (0, "[:-1]", "[1:]")
+        shape = (self.call.length + bool(late), *(kind.shape or (1,)))
+        text.head.append(f"    s{k} = empty({shape}, {self.source.name(kind.dtype)})")
+        text.each[f"w{k}"] = f"s{k}{after * bool(late)}{way}"
+        if late:
+            text.head.append(f"    s{k}[{first}] = x{self.stacks[late[0]]}")
+            text.number |= {k: f"s{k}{after}"} | dict.fromkeys(late, f"s{k}{before}")
+        elif not kind.shape:
+            text.number[k] = f"s{k}[:, 0]"
+        if not late and not (v in self.written and self.rows[v] == k):
+            text.loop.append(f"        w{k}[{'...' if kind.shape else 0}] = {self._arg(v)}")
 
 
 class While(Repeated):

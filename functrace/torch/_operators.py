@@ -61,6 +61,9 @@ def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
             x if isinstance(x, Tensor) else wrap(x) if isinstance(x, np.ndarray) else x.item() if isinstance(x, np.generic) else x
             for x in inputs
         ]
+        if any(isinstance(x, np.ndarray) for x in inputs):  # PyTorch leaves these to NumPy, whose promotion it is then
+            d = _dtypes.of(np.result_type(*(x._a.dtype for x in given if isinstance(x, Tensor))))
+            given = [in_dtype(x, d) if isinstance(x, Tensor) else x for x in given]
         if name in ("maximum", "minimum"):  # PyTorch's take no numbers
             like = next(x for x in given if isinstance(x, Tensor))
             given = [x if isinstance(x, Tensor) else FUNCTIONS["full_like"](like, x) for x in given]

@@ -104,83 +104,165 @@ def _scan(
     counts: bool = False,
 ) -> tuple[Any, Any]:
     """`scan`; `counts` says that `xs` stands for Python's integers."""
-    carry = Carry(what, init)
-    seqs, xs_def, _ = arrays(what, "xs", xs)
-    length = _length(what, seqs, length)
-    order = range(length - 1, -1, -1) if reverse else range(length)
-    if every is not None and _whole(what, "checkpoint_every", every, 1) < length:
-        return _in_blocks(what, f, carry, seqs, xs_def, length, reverse, every)
+    steps = _Steps(what, f, init, xs, length, reverse, counts)
+    if every is not None and _whole(what, "checkpoint_every", every, 1) < steps.length:
+        return steps.in_blocks(every)
+    if not steps.length:
+        return steps.none()
+    steps.settle()
+    if unroll or by_python.get() or not steps.are_traced():
+        return steps.by_python()
+    return steps.recorded(at_once)
 
-    def step(state: Sequence[Any], k: int) -> tuple[Any, Any]:
-        return _pair(what, f, f(carry.tree(state), slices(k)))
 
-    def slices(k: int) -> Any:
-        rows = [int(x[k]) if counts else x[k] for x in seqs]
+class _Steps:
+    """A loop that is to be done: its step, and what it goes over."""
+
+    def __init__(self, what: str, f: Any, init: Any, xs: Any, length: int | None, reverse: bool, counts: bool) -> None:
+        self.what, self.f, self.reverse, self.counts = what, f, reverse, counts
+        self.carry = Carry(what, init)
+        self.seqs, self.xs_def, _ = arrays(what, "xs", xs)
+        self.length = _length(what, self.seqs, length)
+        self.order = range(self.length)[:: -1 if reverse else 1]
+        self.done: list[Any] = []  # results of the first steps: each run of `f` is one, in case that it does not repeat itself
+        self.weak = False  # whether the very first saw Python's numbers
+
+    def call(self, carry: Any, x: Any) -> tuple[Any, Any]:
+        """One step."""
+        return _pair(self.what, self.f, self.f(carry, x))
+
+    def step(self, state: Sequence[Any], k: int) -> tuple[Any, Any]:
+        """The step at place `k`, by its leaves."""
+        return self.call(self.carry.tree(state), self.slices(k))
+
+    def slices(self, k: int) -> Any:
+        """What that step gets."""
+        rows = [int(x[k]) if self.counts else x[k] for x in self.seqs]
         for x in rows:
             if isinstance(x, np.ndarray):
                 x.flags.writeable = False  # it is a view of the caller's array
-        return tree.unflatten(xs_def, own(rows) if traced(rows) else rows)
+        return tree.unflatten(self.xs_def, own(rows) if traced(rows) else rows)
 
-    if not length:
+    def settle(self) -> None:
+        """Find what dtypes the first step gives to Python's numbers."""
+
+        def begin(c: Any) -> Any:
+            self.done.append(self.call(c, self.slices(self.order[0])))
+            return self.done[0][0]
+
+        self.carry.settle(begin)
+        del self.done[self.length - 1 :]
+        self.weak = bool(self.done)
+
+    def are_traced(self) -> bool:
+        """Whether the steps have traced values: they may close over them."""
+        if traced(self.carry.leaves) or traced(self.seqs):
+            return True
+        self.done = self.done or [self.step(self.carry.fresh(), self.order[0])]
+        return traced(tree.leaves(self.done[0]))
+
+    def none(self) -> tuple[Any, Any]:
+        """The result of no steps, which has the form of what a step would give."""
+        carry = self.carry
         with np.errstate(all="ignore"):
-            none = tree.unflatten(xs_def, [np.zeros(x.shape[1:], x.dtype) for x in seqs])
-            carry.settle(lambda c: _pair(what, f, f(c, none))[0])
-            y = _pair(what, f, f(carry.tree(carry.fresh()), none))[1]
-        return carry.tree(carry.fresh()), tree.map(
-            lambda y: np.zeros((0, *np.shape(y)), y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype), y
-        )
-    done: list[Any] = []  # results of the first steps: each run of `f` is one, in case that it does not repeat itself
+            x = tree.unflatten(self.xs_def, [np.zeros(x.shape[1:], x.dtype) for x in self.seqs])
+            carry.settle(lambda c: self.call(c, x)[0])
+            y = self.call(carry.tree(carry.fresh()), x)[1]
+        empty: Any = lambda y: np.zeros((0, *np.shape(y)), y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype)
+        return carry.tree(carry.fresh()), tree.map(empty, y)
 
-    def begin(c: Any) -> Any:
-        done.append(_pair(what, f, f(c, slices(order[0]))))
-        return done[0][0]
+    def by_python(self) -> tuple[Any, Any]:
+        """The loop as Python runs it."""
+        rows: list[Any] = [None] * self.length
+        state: Any = self.carry.fresh()
+        y_def: Any = None
+        for n, k in enumerate(self.order):
+            new, y = self.done[n] if n < len(self.done) else self.step(state, k)
+            state = self.carry.check(new)
+            leaves, structure = tree.flatten(y)
+            y_def = structure if y_def is None else y_def
+            if structure != y_def:
+                raise errors.ControlFlowError(f"{self.what}: every y must have the same structure, not {y_def!r} and then {structure!r}.")
+            rows[k] = own(leaves)  # a later step may write to it
+        if self.weak:
+            first, second = (rows[k] for k in self.order[:2])
+            rows[self.order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(first, second)]
+        return self.carry.tree(own(state)), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
 
-    carry.settle(begin)
-    del done[length - 1 :]
-    weak = bool(done)
-    unroll = unroll or by_python.get()
-    if unroll or not (traced(carry.leaves) or traced(seqs)):
-        done = done or [step(carry.fresh(), order[0])]
-        if unroll or not traced(tree.leaves(done[0])):
-            return _by_python(carry, step, order, done, weak)
-    count = len(carry.leaves)
-    found: list[tuple[Any, list[Any]]] = []  # of each run of the step that is recorded: the structure of its y, and the new carry
-    y_defs: list[Any] = []
+    def recorded(self, at_once: bool) -> tuple[Any, Any]:
+        """One operation, if the first two steps do the same."""
+        forks = varies([*self.carry.leaves, *self.seqs, *tree.leaves(self.done)])
+        runs = [self.record(self.carry.leaves, self.order[0], forks)]
+        body, _, state = runs[0]
+        if not body.looked and self.length > 1:
+            runs.append(self.record([x.below if isinstance(x, Tracer) and x.owner.closed else x for x in state], self.order[1], forks))
+        if any(run.looked for run, *_ in runs):
+            return self.by_python()
+        last, y_def, _ = runs[-1]
+        if not (last.alike(body) and same(last.lifted, body.lifted)):
+            self.replay(runs)
+            return self.by_python()
+        with quietly(last):
+            out = unflagged(last, loop(last, self.f, (last.lifted, self.carry.leaves, self.seqs), self.length, self.reverse, at_once))
+        return self.result([apart(x) for x in owned(out, self.seqs)], y_def)
 
-    def flat(leaves: list[Any]) -> list[Any]:
-        new, y = _pair(what, f, f(carry.tree(leaves[:count]), tree.unflatten(xs_def, leaves[count:])))
-        ys, structure = tree.flatten(y)
-        found.append((structure, carry.check(new)))
-        return [*found[-1][1], *(as_numpy(y) for y in ys)]
+    def record(self, state: Sequence[Any], k: int, forks: Any) -> tuple[Program, Any, list[Any]]:
+        """A step as a program, the structure of its y, and the carry after it."""
+        count = len(state)
+        found: list[tuple[Any, list[Any]]] = []  # of each way through it
 
-    def record(state: Sequence[Any], k: int) -> Program:
-        found.clear()
-        numbers = [None] * count + [int if counts else None] * len(seqs)
-        body = every_way(flat, [*state, *(x[k] for x in seqs)], f"{what}({name_of(f)})", numbers, [f], forks)
+        def flat(leaves: list[Any]) -> list[Any]:
+            new, y = self.call(self.carry.tree(leaves[:count]), tree.unflatten(self.xs_def, leaves[count:]))
+            ys, structure = tree.flatten(y)
+            found.append((structure, self.carry.check(new)))
+            return [*found[-1][1], *(as_numpy(y) for y in ys)]
+
+        numbers = [None] * count + [int if self.counts else None] * len(self.seqs)
+        body = every_way(flat, [*state, *(x[k] for x in self.seqs)], f"{self.what}({name_of(self.f)})", numbers, [self.f], forks)
         flagged([body])
         body.looked = body.looked or any(structure != found[0][0] for structure, _ in found)
-        y_defs.extend([structure for structure, _ in found[-1:]])
-        return body
+        return body, *(found[-1] if found else (None, []))
 
-    forks = varies([*carry.leaves, *seqs, *tree.leaves(done)])
-    runs = [record(carry.leaves, order[0])]
-    if not runs[0].looked and length > 1:
-        runs.append(record([x.below if isinstance(x, Tracer) and x.owner.closed else x for x in found[-1][1]], order[1]))
-    body = runs[-1]
-    looked = any(run.looked for run in runs)
-    if looked or not (body.alike(runs[0]) and same(body.lifted, runs[0].lifted)):
-        state = carry.check(done[0][0]) if done else carry.fresh()
-        for k, run, y_def in zip(order[len(done) :], [] if looked else runs, y_defs):
-            _check_repeatable(what, run)
+    def replay(self, runs: Sequence[tuple[Program, Any, list[Any]]]) -> None:
+        """Take the results of the first steps from the runs that recorded them."""
+        state = self.carry.check(self.done[0][0]) if self.done else self.carry.fresh()
+        for k, (run, y_def, _) in zip(self.order[len(self.done) :], runs):
+            _check_repeatable(self.what, run)
             with quietly(run):
-                out = unflagged(run, run.call(*run.lifted, *state, *(x[k] for x in seqs)))
-            state = out[:count]
-            done.append((carry.tree(state), tree.unflatten(y_def, out[count:])))
-        return _by_python(carry, step, order, done, weak)
-    with quietly(body):
-        out = unflagged(body, loop(body, f, (body.lifted, carry.leaves, seqs), length, reverse, at_once))
-    out = [apart(x) for x in owned(out, seqs)]
-    return carry.tree(out[:count]), tree.unflatten(y_defs[-1], out[count:])
+                out = unflagged(run, run.call(*run.lifted, *state, *(x[k] for x in self.seqs)))
+            state = out[: len(state)]
+            self.done.append(self.result(out, y_def))
+
+    def result(self, leaves: Sequence[Any], y_def: Any) -> tuple[Any, Any]:
+        """A carry and a y of these leaves."""
+        count = len(self.carry.leaves)
+        return self.carry.tree(leaves[:count]), tree.unflatten(y_def, leaves[count:])
+
+    def in_blocks(self, every: int) -> tuple[Any, Any]:
+        """A scan of scans: what an operation in a body needs for its derivative is its arguments alone, here the carry of each block."""
+        whole = self.length // every * every
+
+        def part(state: Any, xs: Sequence[Any], steps: int) -> tuple[Any, Any]:
+            return _scan(self.what, self.f, state, tree.unflatten(self.xs_def, xs), steps, self.reverse, False, None)
+
+        def blocks(state: Any) -> tuple[Any, Any]:
+            cut = [np.reshape(x[:whole], (whole // every, every, *x.shape[1:])) for x in self.seqs]
+            state, ys = _scan(self.what, lambda c, x: part(c, x, every), state, cut, whole // every, self.reverse, False, None, False)
+            return state, tree.map(lambda y: np.reshape(y, (whole, *y.shape[2:])), ys)
+
+        def rest(state: Any) -> tuple[Any, Any]:
+            return part(state, [x[whole:] for x in self.seqs], self.length - whole)
+
+        state = self.carry.tree(self.carry.leaves)
+        if whole == self.length:
+            return blocks(state)
+        if self.reverse:
+            state, last = rest(state)
+            state, ys = blocks(state)
+        else:
+            state, ys = blocks(state)
+            state, last = rest(state)
+        return state, tree.map(lambda a, b: np.concatenate([a, b]), ys, last)
 
 
 def _check_repeatable(what: str, run: Program) -> None:
@@ -190,24 +272,6 @@ def _check_repeatable(what: str, run: Program) -> None:
                 f"{what}: {params[0]!r}, in the body, reads something that changes from step to step, and is run once more.\n"
                 f"  At {errors.user_line()}.\n  Pass it as an argument, or take it from xs."
             )
-
-
-def _by_python(carry: Carry, step: Any, order: Sequence[int], done: Sequence[Any], weak: bool) -> tuple[Any, Any]:
-    """The loop as Python runs it; `done` are the results of the first steps, of which the very first, if `weak`, saw Python's numbers."""
-    rows: list[Any] = [None] * len(order)
-    state: Any = carry.fresh()
-    y_def: Any = None
-    for n, k in enumerate(order):
-        new, y = done[n] if n < len(done) else step(state, k)
-        state = carry.check(new)
-        leaves, structure = tree.flatten(y)
-        y_def = structure if y_def is None else y_def
-        if structure != y_def:
-            raise errors.ControlFlowError(f"{carry.what}: every y must have the same structure, not {y_def!r} and then {structure!r}.")
-        rows[k] = own(leaves)  # a later step may write to it
-    if weak:
-        rows[order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(rows[order[0]], rows[order[1]])]
-    return carry.tree(own(state)), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
 
 
 def _stack(column: Sequence[Any]) -> Any:
@@ -237,35 +301,6 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
             f"{what}: the number of steps is the length of axis 0 of each array in xs{option}; got xs of {found}{given}.\n  {remedy}."
         )
     return sizes.pop()
-
-
-def _in_blocks(
-    what: str, f: Any, carry: Carry, seqs: Sequence[Any], xs_def: Any, length: int, reverse: bool, every: int
-) -> tuple[Any, Any]:
-    """A scan of scans: what an operation in a body needs for its derivative is its arguments alone, here the carry of each block."""
-    whole = length // every * every
-
-    def part(state: Any, xs: Sequence[Any], steps: int) -> tuple[Any, Any]:
-        return _scan(what, f, state, tree.unflatten(xs_def, xs), steps, reverse, False, None)
-
-    def blocks(state: Any) -> tuple[Any, Any]:
-        cut = [np.reshape(x[:whole], (whole // every, every, *x.shape[1:])) for x in seqs]
-        state, ys = _scan(what, lambda c, x: part(c, x, every), state, cut, whole // every, reverse, False, None, False)
-        return state, tree.map(lambda y: np.reshape(y, (whole, *y.shape[2:])), ys)
-
-    def rest(state: Any) -> tuple[Any, Any]:
-        return part(state, [x[whole:] for x in seqs], length - whole)
-
-    state = carry.tree(carry.leaves)
-    if whole == length:
-        return blocks(state)
-    if reverse:
-        state, last = rest(state)
-        state, ys = blocks(state)
-    else:
-        state, ys = blocks(state)
-        state, last = rest(state)
-    return state, tree.map(lambda a, b: np.concatenate([a, b]), ys, last)
 
 
 @errors.boundary

@@ -130,25 +130,12 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     except (np.linalg.LinAlgError, ArithmeticError):  # of an example that may take another branch
         looked = True
     if looked:
-        try:
-            return branches[_clamped(index, branches)](*operands)
-        except errors.ConversionError:
-            raise errors.ControlFlowError(
-                f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
-                f"  Use cond, switch or np.where inside the branch, too."
-            ) from None
+        return _by_python(what, index, branches, operands)
     flagged(programs)
     used = sorted({*range(count)}.union(*(body.read() & {*range(len(leaves))} for body in programs)))
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
     leaves = [leaves[k] for k in used]
-    kinds = [[body.avals[i] for i in body.outputs] for body in programs]
-    for structure, ys in zip(structures.values(), kinds):
-        if structure != structures[0] or [errors.describe(y) for y in ys] != [errors.describe(y) for y in kinds[0]]:
-            raise errors.ControlFlowError(
-                f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of "
-                f"{', '.join(errors.describe(y) for y in kinds[0])} and {structure!r} of {', '.join(errors.describe(y) for y in ys)}.\n"
-                f"  Give them one shape and dtype: reshape, astype."
-            )
+    _check_alike(what, [structures[k] for k in range(len(branches))], programs)
     lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]
     call = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names, len(leaves) - count)
@@ -157,6 +144,26 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
+
+
+def _by_python(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
+    try:
+        return branches[_clamped(index, branches)](*operands)
+    except errors.ConversionError:
+        raise errors.ControlFlowError(
+            f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
+            f"  Use cond, switch or np.where inside the branch, too."
+        ) from None
+
+
+def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Program]) -> None:
+    kinds = [", ".join(errors.describe(body.avals[i]) for i in body.outputs) for body in programs]
+    for structure, found in zip(structures, kinds):
+        if structure != structures[0] or found != kinds[0]:
+            raise errors.ControlFlowError(
+                f"{what}: the branches must return the same structure, shapes and dtypes, but return {structures[0]!r} of {kinds[0]} and "
+                f"{structure!r} of {found}.\n  Give them one shape and dtype: reshape, astype."
+            )
 
 
 def _fixed(x: Any) -> Any:

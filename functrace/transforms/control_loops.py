@@ -52,18 +52,7 @@ def _batches_well(primitive: Primitive) -> bool:
 def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
     """Run `body` for `length` steps; `parts` are the constants, the initial carry, and the sequences. The carry, and stacked results."""
     constants, carry, xs = parts
-    level = dict.fromkeys(range(len(body.template)), 0)  # 0: the same in all steps; 1: needs no carry
-    for i in body.inputs[len(constants) :]:
-        level[i] = 2
-    for i in body.inputs[len(constants) + len(carry) :]:
-        level[i] = 1
-    for primitive, place, ins, _ in body.code:
-        high = max([level[i] for i in ins], default=0)
-        aval = body.avals.get(place)
-        size = aval.dtype.itemsize * math.prod(aval.shape) if aval else 0
-        large = size > _SMALL or size * length > _AT_ONCE
-        apart = primitive is not ITEM and (not at_once or large or not _batches_well(primitive))
-        level[place] = 2 if high == 1 and apart else high
+    level = _levels(body, len(constants), len(carry), length, at_once)
     groups: list[list[Instruction]] = [[], [], []]
     for row in body.code:
         groups[level[row[1]]].append(row)
@@ -100,6 +89,20 @@ def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: i
         env[i] = x
     stacked = [env[i] if level[i] else np.broadcast_to(env[i], (length, *np.shape(env[i]))) for i in results]
     return [*out[: len(carry)], *stacked]
+
+
+def _levels(body: Program, constants: int, carry: int, length: int, at_once: bool) -> dict[int, int]:
+    """For each value when it is computed. 0: once, the same in all steps; 1: for all steps at once, since it needs no carry; 2: in each."""
+    level = dict.fromkeys(range(len(body.template)), 0)
+    level |= dict.fromkeys(body.inputs[constants:], 2) | dict.fromkeys(body.inputs[constants + carry :], 1)
+    for primitive, place, ins, _ in body.code:
+        high = max([level[i] for i in ins], default=0)
+        aval = body.avals.get(place)
+        size = aval.dtype.itemsize * math.prod(aval.shape) if aval else 0
+        large = size > _SMALL or size * length > _AT_ONCE
+        apart = primitive is not ITEM and (not at_once or large or not _batches_well(primitive))
+        level[place] = 2 if high == 1 and apart else high
+    return level
 
 
 def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
