@@ -15,7 +15,7 @@ import numpy as np
 from functrace import errors
 from functrace.compile.bodies import Parts
 from functrace.compile.export import program_of
-from functrace.compile.program import GUARD, Program
+from functrace.compile.program import GUARD, Instruction, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
@@ -165,6 +165,28 @@ def program(
     def told(k: int) -> str:
         return f"{names[k]} : {kinds[k]}" if kinds.get(k) else names[k]
 
+    def start(k: int) -> tuple[int, str] | None:
+        """Where the arrow of an argument starts; None of a constant that is written in the box."""
+        if k >= 0:
+            return made[k]
+        x = compiled.constant(k)
+        if _is_inline(x):
+            return None
+        if id(x) not in constants:
+            constants[id(x)] = graph.add(Box("constant", ["constant", kind_text(x)], f"constant {kind_text(x)}"))
+        return constants[id(x)], ""
+
+    def guard(i: Instruction) -> Box:
+        read, found, _ = i.params
+        word = f"{getattr(read, '__name__', 'value')}: {constant_text(found)}"
+        return Box("guard", [word], f"the program is replayed where {word}", ("guard", word), ordered=True)
+
+    def op(i: Instruction, operands: list[str]) -> Box:
+        call, (line, calls) = _call_text(i.primitive, operands, i.params), (where or {}).get(i.out, ("", ()))
+        like = _like(i.primitive, i.params, operands, kinds.get(i.out, ""))
+        hint = f"{told(i.out)} = {call}" + (f"\n{source(line)}" if line else "")
+        return Box("op", [call, told(i.out)], hint, like, calls, line, 1, True, inside(i.primitive, i.params, depth))
+
     used = {k for i in compiled.instructions for k in i.args} | set(compiled.outputs)
     for k in range(compiled.ninputs):
         if k in used or not depth:
@@ -175,27 +197,14 @@ def program(
             continue
         if i.primitive is GUARD and where is not None:
             continue
-        inline = [k < 0 and _is_inline(compiled.constant(k)) for k in i.args]
-        starts = []
-        for k, short in zip(i.args, inline):
-            x = compiled.constant(k) if k < 0 and not short else None
-            if x is not None and id(x) not in constants:
-                constants[id(x)] = graph.add(Box("constant", ["constant", kind_text(x)], f"constant {kind_text(x)}"))
-            starts.append(made[k] if k >= 0 else (constants.get(id(x), -1), ""))
-        if i.primitive is GUARD:
-            read, found, _ = i.params
-            word = f"{getattr(read, '__name__', 'value')}: {constant_text(found)}"
-            box = graph.add(Box("guard", [word], f"the program is replayed where {word}", ("guard", word), ordered=True))
-        else:
-            operands = [constant_text(compiled.constant(k)) if s else "·" for k, s in zip(i.args, inline)]
-            call, (line, calls) = _call_text(i.primitive, operands, i.params), (where or {}).get(i.out, ("", ()))
-            like = _like(i.primitive, i.params, operands, kinds.get(i.out, ""))
-            hint = f"{told(i.out)} = {call}" + (f"\n{source(line)}" if line else "")
-            box = graph.add(Box("op", [call, told(i.out)], hint, like, calls, line, 1, True, inside(i.primitive, i.params, depth)))
+        starts = [*map(start, i.args)]
+        operands = [constant_text(compiled.constant(k)) if s is None else "·" for k, s in zip(i.args, starts)]
+        box = graph.add(guard(i) if i.primitive is GUARD else op(i, operands))
+        if i.primitive is not GUARD:
             made[i.out] = box, ""
-        for j, (k, short, (start, label)) in enumerate(zip(i.args, inline, starts)):
-            if not short:
-                graph.join(start, box, label, f"{told(k) if k >= 0 else 'a constant'}, argument {j} of {i.primitive.name}")
+        for j, (k, arrow) in enumerate(zip(i.args, starts)):
+            if arrow is not None:
+                graph.join(arrow[0], box, arrow[1], f"{told(k) if k >= 0 else 'a constant'}, argument {j} of {i.primitive.name}")
     for n, k in enumerate(compiled.outputs):
         title = outputs[n] if outputs else f"output {n}" if len(compiled.outputs) > 1 else "output"
         constant = k < 0 and _is_inline(compiled.constant(k))

@@ -266,13 +266,7 @@ def multi_head_attention_forward(
     if not use_separate_proj_weight and key._a.shape != value._a.shape:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
     source = key._a.shape[0]
-    if attn_mask is not None:
-        wanted = (length, source) if attn_mask._a.ndim == 2 else (batch * num_heads, length, source)
-        if attn_mask._a.shape != wanted:
-            raise RuntimeError(f"The shape of the {len(wanted)}D attn_mask is {attn_mask.shape}, but should be {wanted}.")
-    for j, wide in enumerate((batch, source)):
-        if key_padding_mask is not None and key_padding_mask._a.shape[j] != wide:
-            raise AssertionError(f"Expected key_padded_mask.shape[{j}] to be {wide}, but got {key_padding_mask._a.shape[j]}")
+    _check_masks(attn_mask, key_padding_mask, batch, num_heads, length, source)
     head = width // num_heads
     if query is key is value and not use_separate_proj_weight:  # one product for all three
         together = linear(query, in_proj_weight, in_proj_bias).view(length, batch, 3, width)
@@ -291,11 +285,7 @@ def multi_head_attention_forward(
     if add_zero_attn:
         k, v = (cat([x, x.new_zeros(batch * num_heads, 1, head)], 1) for x in (k, v))
     source = k._a.shape[1]
-    mask = attn_mask if attn_mask is None else _longer_mask(attn_mask, source)
-    if key_padding_mask is not None:
-        rows = _longer_mask(key_padding_mask, source).view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
-        rows = rows.reshape(batch * num_heads, 1, source)
-        mask = rows if mask is None else mask + rows
+    mask = _joint_mask(attn_mask, key_padding_mask, batch, num_heads, source)
     p = dropout_p if training else 0.0
     weights = None
     if need_weights:
@@ -315,6 +305,26 @@ def multi_head_attention_forward(
     if alone:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights
+
+
+def _check_masks(attn_mask: Any, key_padding_mask: Any, batch: int, heads: int, length: int, source: int) -> None:
+    if attn_mask is not None:
+        wanted = (length, source) if attn_mask._a.ndim == 2 else (batch * heads, length, source)
+        if attn_mask._a.shape != wanted:
+            raise RuntimeError(f"The shape of the {len(wanted)}D attn_mask is {attn_mask.shape}, but should be {wanted}.")
+    for j, wide in enumerate((batch, source)):
+        if key_padding_mask is not None and key_padding_mask._a.shape[j] != wide:
+            raise AssertionError(f"Expected key_padded_mask.shape[{j}] to be {wide}, but got {key_padding_mask._a.shape[j]}")
+
+
+def _joint_mask(attn_mask: Any, key_padding_mask: Any, batch: int, heads: int, source: int) -> Any:
+    """What is added to the scores, or None."""
+    mask = None if attn_mask is None else _longer_mask(attn_mask, source)
+    if key_padding_mask is None:
+        return mask
+    rows = _longer_mask(key_padding_mask, source).view(batch, 1, 1, source).expand(-1, heads, -1, -1)
+    rows = rows.reshape(batch * heads, 1, source)
+    return rows if mask is None else mask + rows
 
 
 def _longer_mask(mask: Any, source: int) -> Any:

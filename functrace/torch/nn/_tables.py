@@ -93,22 +93,7 @@ _BAGS = bound("embedding_bag", "EmbeddingBag", _bagged)
 _EVEN_BAGS = Op("EmbeddingBag", lambda w, *how: _bagged(w, None, *how), [_unbag], frees=True, flat=True)
 
 
-def embedding_bag(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Any = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Any:
-    """Sums, means or maxima of rows of `weight`: of those that each row of `input` names, or each part of it, which begin at `offsets`."""
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding_bag: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+def _check_bags(input: Any, offsets: Any, mode: str, per_sample_weights: Any) -> None:
     shape = input._a.shape
     if per_sample_weights is not None and per_sample_weights._a.shape != shape:
         raise ValueError(
@@ -131,23 +116,50 @@ def embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
             f"'{mode}'). Please open a feature request on GitHub."
         )
-    for t in (input, offsets):
-        if t is not None:
-            _numbered(t, "embedding_bag")
-    if include_last_offset and offsets is not None and not offsets._a.size:
+
+
+def _bag_sizes(shape: tuple[int, ...], offsets: Any, include_last_offset: bool) -> Any:
+    """How many indices each bag has."""
+    if offsets is None:
+        return np.full(shape[0], shape[1])
+    starts, size = alike(offsets._a, "embedding_bag"), shape[0]
+    if include_last_offset and not starts.size:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    index, rows = alike(input._a, "embedding_bag").ravel(), weight._a.shape[0]
-    starts = np.arange(shape[0]) * shape[1] if offsets is None else alike(offsets._a, "embedding_bag")
-    ends = starts[1:] if include_last_offset and offsets is not None else np.append(starts[1:], index.size)[: starts.size]
     if starts.size and starts[0]:
         raise RuntimeError(
             f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}"
         )
-    if starts.size and starts[-1] > index.size:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length {index.size} but got offsets[-1] of {starts[-1]}")
-    n = len(ends)
-    if (ends < starts[:n]).any():
+    if starts.size and starts[-1] > size:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of {starts[-1]}")
+    counts = np.diff(starts if include_last_offset else np.append(starts, size))
+    if (counts < 0).any():
         raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts.tolist()}")
+    return counts
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Sums, means or maxima of rows of `weight`: of those that each row of `input` names, or each part of it, which begin at `offsets`."""
+    if scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding_bag: scale_grad_by_freq=True and sparse=True are not in functrace.torch: leave them False.")
+    _check_bags(input, offsets, mode, per_sample_weights)
+    for t in (input, offsets):
+        if t is not None:
+            _numbered(t, "embedding_bag")
+    index, rows = alike(input._a, "embedding_bag").ravel(), weight._a.shape[0]
+    counts = _bag_sizes(input._a.shape, offsets, include_last_offset)
+    n = len(counts)
     wrong = np.flatnonzero((index < 0) | (index >= rows))
     if wrong.size:
         raise RuntimeError(f"Index {wrong[0]} of input takes value {index[wrong[0]]} which is not in the valid range [0, {rows})")
@@ -155,7 +167,7 @@ def embedding_bag(
         raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}")
     if max_norm is not None:
         _shorten(weight, index, max_norm, norm_type)
-    bag = np.repeat(np.arange(n), ends - starts[:n])
+    bag = np.repeat(np.arange(n), counts)
     kept = np.flatnonzero(index[: bag.size] != (-1 if padding_idx is None else padding_idx % rows))
     samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)[wrap(kept)]
     how = index[kept], bag[kept], n, mode

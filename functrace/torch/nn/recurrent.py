@@ -115,13 +115,7 @@ class RNNBase(Module):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {what} instead")
         alone = not packed and input._a.ndim == 2
         x = input if packed else input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
-        if x._a.dtype != self.weight_ih_l0._a.dtype:
-            raise ValueError(
-                f"RNN input dtype ({x.dtype}) does not match weight dtype ({self.weight_ih_l0.dtype}). "
-                f"Convert input: input.to({self.weight_ih_l0.dtype}), or convert model: model.to({x.dtype})"
-            )
-        if x._a.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
+        self._check(x)
         sizes = given.batch_sizes._a.tolist() if packed else [x._a.shape[1]] * x._a.shape[0]
         if not sizes:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
@@ -130,18 +124,7 @@ class RNNBase(Module):
         shapes = [(rows, batch, self.proj_size or self.hidden_size), (rows, batch, self.hidden_size)][: 1 + several]
         starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows if hx is None else _starts(hx, shapes, alone)
         fused = several and not self.proj_size and x._a.dtype == np.float32 and x._a.size  # in PyTorch too, with its name
-        node = "Cat" if packed else "MkldnnRnnLayer" if fused else "Stack"
-        finals: list[Any] = []
-        for layer in range(self.num_layers):
-            outs = []
-            for reverse in range(directions):
-                start = starts[layer * directions + reverse]
-                out, *ends = _cells.rnn(node, self.mode, x, self._layer_weights(layer, reverse), start, sizes, bool(reverse))
-                outs.append(out)
-                finals.append(ends)
-            x = outs[0] if directions == 1 else cat(outs, -1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout)
+        x, finals = self._layers("Cat" if packed else "MkldnnRnnLayer" if fused else "Stack", x, starts, sizes)
         last = tuple(stack([h[k] for h in finals], 0) for k in range(1 + several))
         output: Any = x
         if packed:
@@ -154,6 +137,31 @@ class RNNBase(Module):
             output = x.transpose(0, 1) if fused else call(_SWAPPED, (x,), ((1, 0, 2),))
         last = tuple(h.squeeze(1) for h in last) if alone else last
         return output, last if several else last[0]
+
+    def _check(self, x: Any) -> None:
+        if x._a.dtype != self.weight_ih_l0._a.dtype:
+            raise ValueError(
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({self.weight_ih_l0.dtype}). "
+                f"Convert input: input.to({self.weight_ih_l0.dtype}), or convert model: model.to({x.dtype})"
+            )
+        if x._a.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
+
+    def _layers(self, node: str, x: Any, starts: list[Any], sizes: list[int]) -> tuple[Any, list[Any]]:
+        """The states of the last layer at all times, and the last ones of each layer and direction."""
+        directions = 1 + self.bidirectional
+        finals: list[Any] = []
+        for layer in range(self.num_layers):
+            outs = []
+            for reverse in range(directions):
+                start = starts[layer * directions + reverse]
+                out, *ends = _cells.rnn(node, self.mode, x, self._layer_weights(layer, reverse), start, sizes, bool(reverse))
+                outs.append(out)
+                finals.append(ends)
+            x = outs[0] if directions == 1 else cat(outs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout)
+        return x, finals
 
     def extra_repr(self) -> str:
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
