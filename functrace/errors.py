@@ -20,15 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace.places import is_installed as is_installed
-from functrace.places import is_library as is_library
-from functrace.places import is_user_file as is_user_file
-from functrace.places import level as level
-from functrace.places import line_of as line_of
-from functrace.places import own_frame as own_frame
-from functrace.places import user_frame as user_frame
-from functrace.places import user_line as user_line
-from functrace.places import user_place as user_place
+from functrace.places import is_library, is_user_file, line_of, user_line
 
 OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError)  # what NumPy raises where others of that shape and dtype pass
 

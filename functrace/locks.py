@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace import errors
+from functrace.places import user_line
 from functrace.pool import SMALLEST, Recycled, empty
 
 COPY = 1 << 18  # bytes up to which an array is copied, rather than locked
@@ -38,7 +39,7 @@ class Lock:
         if samples(self.array)() != self.digest:
             raise errors.MutatedError(
                 f"an array ({errors.describe(self.array)}) was changed after it was recorded, through a view of it, so the derivative "
-                f"would be of other numbers.\n  At {errors.user_line(3)}.\n  Write to a copy of it, or make the derivative first."
+                f"would be of other numbers.\n  At {user_line(3)}.\n  Write to a copy of it, or make the derivative first."
             )
 
     def __del__(self) -> None:

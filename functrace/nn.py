@@ -25,6 +25,7 @@ from functrace.ops import activations
 from functrace.ops.create import lift
 from functrace.ops.kinds import negative_axes
 from functrace.ops.protocol import stamp
+from functrace.places import is_user_file, user_line
 
 Axis = int | tuple[int, ...] | None
 
@@ -32,13 +33,13 @@ Axis = int | tuple[int, ...] | None
 def _called() -> str:
     """The function of this module that the user called, for messages."""
     name, frame = "", sys._getframe(1)
-    while frame and not errors.is_user_file[frame.f_code.co_filename]:
+    while frame and not is_user_file[frame.f_code.co_filename]:
         name, frame = f"nn.{frame.f_code.co_name}" if frame.f_globals is globals() else name, frame.f_back  # type: ignore[assignment]
     return name
 
 
 def _refusal(kind: type[Exception], found: str, *remedy: str) -> Exception:
-    return kind("\n  ".join([f"{_called()}: {found}.", f"At {errors.user_line()}.", *remedy]))
+    return kind("\n  ".join([f"{_called()}: {found}.", f"At {user_line()}.", *remedy]))
 
 
 def _floating(x: Any) -> Any:

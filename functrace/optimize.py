@@ -18,6 +18,7 @@ from functrace.ops.create import lift, typed
 from functrace.ops.index import index
 from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
+from functrace.places import user_line
 from functrace.transforms.arguments import name_of, refuse_tensors
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.constants import stop_gradient
@@ -41,7 +42,7 @@ def _array(leaf: Any, number: int) -> Any:
     if isinstance(leaf, (Tracer, np.ndarray, np.generic)):
         return leaf
     raise errors.InputTypeError(
-        f"ravel_pytree: leaf {number} is a {type(leaf).__name__}, which is not an array or a number.\n  At {errors.user_line(3)}.\n"
+        f"ravel_pytree: leaf {number} is a {type(leaf).__name__}, which is not an array or a number.\n  At {user_line(3)}.\n"
         "  Leave it out of the tree, or register its class with functrace.tree.register."
     )
 
@@ -209,7 +210,7 @@ def _check_unchanged(before: Any, now: Any) -> None:
     if not alike([sketch(before)], [now]):
         raise errors.MutatedError(
             "the equation gives another result than when it was solved, so the derivative would be of another.\n"
-            f"  At {errors.user_line()}.\n  What its function reads has changed since: pass that as an argument."
+            f"  At {user_line()}.\n  What its function reads has changed since: pass that as an argument."
         )
 
 

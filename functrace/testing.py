@@ -18,9 +18,9 @@ from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
 from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, note, own_names
-from functrace.errors import level as user_level
 from functrace.locks import plain
 from functrace.ops.registry import Declared, Sample, plain_first
+from functrace.places import level as user_level
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import grad, jvp, vjp
 from functrace.transforms.tracing import replaced

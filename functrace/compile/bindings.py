@@ -31,6 +31,7 @@ from functrace import errors, tree
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
 from functrace.locks import COPY, Lock, locked, samples, writeable
+from functrace.places import is_installed, is_user_file
 from functrace.references import IN_LIST, IN_LOCAL
 from functrace.transforms.tracing import ProgramTracer
 
@@ -172,7 +173,7 @@ def _is_users(module: str) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return module.partition(".")[0] not in _KNOWN
-    return errors.is_user_file[file] and not errors.is_installed(file)
+    return is_user_file[file] and not is_installed(file)
 
 
 def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
@@ -258,7 +259,7 @@ class Bindings:
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
-        if errors.is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
+        if is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
             self._bind(f"the code of {name}", _code, f)
             if vars(f):
                 self.spaces[id(f)] = name, f, set()

@@ -18,6 +18,7 @@ from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
 from functrace.locks import Lock, plain, safe, writeable
 from functrace.ops.create import as_numpy
+from functrace.places import user_place
 from functrace.pool import recycled
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
@@ -159,7 +160,7 @@ class Capture(ProgramTrace):
         """It is asked how a value lies in memory, which is for the arguments to say."""
         for slot, found in self.orders.items():
             self.instructions.append(Instruction(GUARD, NOTHING, (slot,), (order, found, len(self.asked))))
-            self.asked.append(errors.user_place(1))
+            self.asked.append(user_place(1))
         self.orders = {}
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
@@ -167,7 +168,7 @@ class Capture(ProgramTrace):
         found = self.attempt(read, x.below)
         if not self.closed:
             self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, len(self.asked))))
-            self.asked.append(errors.user_place(1))
+            self.asked.append(user_place(1))
         return found
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -26,6 +26,7 @@ from functrace.compile.program import GUARD, GuardError, Program, same
 from functrace.core.tracer import Tracer
 from functrace.locks import plain
 from functrace.ops import blank
+from functrace.places import level, line_of, user_line
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import check_taken, listed, made_name, name_of, positional
 from functrace.transforms.tracing import argument_names, replaced
@@ -76,7 +77,7 @@ class _Path:
     def left(self, number: int, found: Any) -> str:
         """Where it was left: what Python asked of a value, what it found, and the user's line."""
         told = errors.describe(found) if isinstance(found, np.ndarray) else repr(found)
-        return f"{self.program.asked(self.guards[number])} found {told}, at {errors.line_of(*self.asked[number])}"
+        return f"{self.program.asked(self.guards[number])} found {told}, at {line_of(*self.asked[number])}"
 
 
 class _Variant:
@@ -252,7 +253,7 @@ class Jitted(Wrapped[P, R]):
         recorded = self._counts["recorded"]
         if self.no_retrace and recorded:
             raise errors.RetraceError(
-                f"jit({name}) was told not to record again: {why}.\n  At {errors.user_line(3)}.\n"
+                f"jit({name}) was told not to record again: {why}.\n  At {user_line(3)}.\n"
                 "  Call it with shapes and dtypes that it was recorded with, or leave out no_retrace."
             )
         self._log.append(why)
@@ -355,7 +356,7 @@ class Jitted(Wrapped[P, R]):
         self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
         if not self._warned:
             self._warned = True
-            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", errors.JitWarning, stacklevel=errors.level())
+            warnings.warn(f"jit({name_of(self.fun)}) runs without being compiled: {reason}", errors.JitWarning, stacklevel=level())
 
     def clear_cache(self) -> None:
         """Forget all programs, and give back their memory and locks."""

@@ -22,6 +22,7 @@ from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, Primitive, bind, lean
 from functrace.core.tracer import TapeTracer, Trace, Tracer
 from functrace.locks import COPY, Lock, plain, safe
+from functrace.places import user_line, user_place
 from functrace.pool import recycled
 
 Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, ...]]
@@ -56,7 +57,7 @@ class TapeTrace(Trace):
 
     def tracer(self, x: Any, slot: int) -> Tracer:
         """A tracer of this trace, made on the user's line."""
-        return self.kind(x, self, slot, *errors.user_place(2))
+        return self.kind(x, self, slot, *user_place(2))
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
@@ -97,7 +98,7 @@ def _leaked(entry: Entry) -> None:
     for x in (names.get("x"), names.get("y")):
         if isinstance(x, Tracer) and x.owner.closed:
             x.owner.check_open(x)
-    raise errors.LeakedTracerError(f"a traced value is used after its call has ended, at {errors.user_line()}.")
+    raise errors.LeakedTracerError(f"a traced value is used after its call has ended, at {user_line()}.")
 
 
 ITEM = Primitive("item", operator.getitem, arity=1, batch=lambda *_: None, vjps=(None,), jvps=(None,))
@@ -138,7 +139,7 @@ def record(
     """
     trace = (kind or recorder.get())(what)
     try:
-        code, lasti = errors.user_place(2)
+        code, lasti = user_place(2)
         values, tracers = [], []
         for x in inputs:
             small = type(x) is np.ndarray and x.size <= LARGE and x.dtype.char in "fd"  # most are: without two calls

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrace import errors
+from functrace.places import line_of, user_line
 
 _next_id = itertools.count(1).__next__  # one counter for the process: atomic, so ids are unique across threads
 
@@ -55,11 +56,11 @@ class Trace:
     def check_open(self, tracer: Tracer) -> None:
         """Raise if the run has ended."""
         if self.closed:
-            made = errors.line_of(tracer.code, tracer.lasti) or "the arguments of the call"
+            made = line_of(tracer.code, tracer.lasti) or "the arguments of the call"
             raise errors.LeakedTracerError(
                 f"a traced value ({errors.describe(tracer.below)}) of {self.what} is used after that call has ended.\n"
                 f"  It was made at {made}\n"
-                f"  and used at {errors.user_line()}.\n"
+                f"  and used at {user_line()}.\n"
                 "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
             )
 

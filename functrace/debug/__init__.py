@@ -23,6 +23,7 @@ from functrace.core.tracer import Tracer, bare
 from functrace.debug.report import Explanation, Recording
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
+from functrace.places import line_of
 from functrace.transforms.arguments import Flat, name_of, refuse_tensors
 from functrace.transforms.calls import is_float
 from functrace.transforms.derivatives import Run
@@ -144,7 +145,7 @@ class _NonFinite(Watch):
     def value(self, name: str, ans: Any, where: str) -> None:
         found = self.bad(ans)
         if found is not None:
-            self.fail(f"{self.named(name)} made", found, ans, f"At {errors.line_of(*place()[:2])}, {where}.", [], "result")
+            self.fail(f"{self.named(name)} made", found, ans, f"At {line_of(*place()[:2])}, {where}.", [], "result")
 
     def node(self, name: str, line: str, given: Any, results: Sequence[Any]) -> None:
         for k, d in enumerate(results):
@@ -291,7 +292,7 @@ def _checking() -> Iterator[None]:
         raise errors.LeakedTracerError(
             f"{len(left)} traced value{'s outlive the calls' if many else ' outlives the call'} that made {'them' if many else 'it'}: "
             f"{errors.describe(first)} of {first.owner.what}.\n"
-            f"  It was made at {errors.line_of(first.code, first.lasti) or 'the call itself: it is an argument'}.\n"
+            f"  It was made at {line_of(first.code, first.lasti) or 'the call itself: it is an argument'}.\n"
             "  Return it from the function (has_aux=True carries extra results out), or keep functrace.value(x), a plain array."
         )
 

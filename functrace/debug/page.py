@@ -12,9 +12,9 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from functrace import errors
 from functrace.debug.values import brief, full, several
 from functrace.debug.watch import Op
+from functrace.places import line_of
 
 _AROUND = 3  # lines shown before and behind one that runs, where the function's own end is not known
 
@@ -46,7 +46,7 @@ class _Sources:
 
 
 def _line(op: Op) -> int:
-    return int(errors.line_of(op.code, op.lasti).rpartition(":")[2].partition(",")[0])
+    return int(line_of(op.code, op.lasti).rpartition(":")[2].partition(",")[0])
 
 
 def page(explanation: Any) -> str:

@@ -27,6 +27,7 @@ from functrace.core.batch import BatchTrace
 from functrace.core.primitive import GENERAL, INPLACE, Primitive, bind
 from functrace.core.tape import TapeTrace, record, recorder
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
+from functrace.places import is_user_file, line_of
 from functrace.transforms import masks
 from functrace.transforms.calls import is_float
 from functrace.transforms.control_program import by_python
@@ -42,7 +43,7 @@ def place() -> tuple[Any, int, int]:
     """
     frame: Any = sys._getframe(1)
     below = frame
-    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
+    while frame is not None and not is_user_file[frame.f_code.co_filename]:
         if frame.f_code is _TOLD:
             op = frame.f_locals["op"]
             return op.code, op.lasti, op.within
@@ -64,7 +65,7 @@ class Op:
     @property
     def line(self) -> str:
         """`file.py:12, in f`."""
-        return errors.line_of(self.code, self.lasti)
+        return line_of(self.code, self.lasti)
 
     @property
     def name(self) -> str:
@@ -309,7 +310,7 @@ def _assigned(tensor: Any, name: str, x: Any) -> None:
 
 def _operation(frame: Any) -> str:
     """The name of the operation of `functrace.torch` that runs; empty where a tensor is made of numbers, or of none yet."""
-    while frame is not None and not errors.is_user_file[frame.f_code.co_filename]:
+    while frame is not None and not is_user_file[frame.f_code.co_filename]:
         names = frame.f_locals
         op, node = names.get("op"), names.get("cls")
         made = getattr(op, "name", None) or getattr(node, "__name__", None) or names.get("name")

@@ -15,6 +15,7 @@ from functrace.drawing.folding import fold as _fold
 from functrace.drawing.graph import Graph
 from functrace.drawing.svg import to_dot, to_mermaid, to_svg
 from functrace.drawing.tensors import history, is_tensor, names_in
+from functrace.places import user_frame
 from functrace.transforms.tracing import taped
 
 __all__ = ["Drawing", "draw"]
@@ -145,7 +146,7 @@ def _graph_of(target: Any, args: tuple[Any, ...], backward: bool) -> Graph:
         return (_graph.backward if backward else _graph.forward)(target)
     tensors = list(target) if isinstance(target, (list, tuple)) else [target]
     if tensors and all(map(is_tensor, tensors)):
-        return history(tensors, names_in(errors.user_frame(2)), backward)
+        return history(tensors, names_in(user_frame(2)), backward)
     if isinstance(target, Program):
         return _graph.program(target, "jit(program)")
     if isinstance(target, Jitted) and not args:

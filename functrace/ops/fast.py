@@ -17,8 +17,8 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
-from functrace.errors import is_user_file
 from functrace.locks import asked
+from functrace.places import is_user_file, user_frame
 from functrace.pool import recycled
 
 FLOATS = frozenset((float, np.float64))
@@ -156,7 +156,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 trace.append((primitive, slot, slots, args, kept, params))
                 frame = _getframe(depth)
                 if not is_user_file[frame.f_code.co_filename]:  # a reduction or an index: a method, or a function of several ops
-                    frame = errors.user_frame(depth) or frame
+                    frame = user_frame(depth) or frame
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
         except errors.LeakedTracerError as error:

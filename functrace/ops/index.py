@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
 from functrace.core.forward import spread
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
@@ -22,6 +21,7 @@ from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
 from functrace.ops.positions import Index, add_in, is_basic, is_mask, read, set_in
 from functrace.ops.protocol import as_one
+from functrace.places import user_line
 from functrace.pool import empty, zeros
 from functrace.references import IN_LOCAL
 
@@ -352,7 +352,7 @@ def kept(key: Index) -> Index:
     if isinstance(key, str):
         raise IndexError(
             f"a traced array is indexed with the label {key!r}, but has none: pandas' data are traced as arrays.\n"
-            f"  At {errors.user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
+            f"  At {user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
         )
     if not isinstance(key, tuple):
         return key if isinstance(key, Tracer) else _positions(key)

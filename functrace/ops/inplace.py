@@ -40,6 +40,7 @@ from functrace.ops.kinds import same, undeclared
 from functrace.ops.positions import PLAIN, is_basic
 from functrace.ops.protocol import as_one
 from functrace.ops.shape import astype
+from functrace.places import user_line
 from functrace.references import IN_SLOT
 
 
@@ -218,7 +219,7 @@ def write(x: Tracer, new: Any) -> None:
     while shared(chain[-1][0]):
         base, how, params = chain[-1][0].parent
         if how.write is None:
-            raise ValueError(f"assignment destination is read-only: a diagonal or a broadcast view, at {errors.user_line()}")
+            raise ValueError(f"assignment destination is read-only: a diagonal or a broadcast view, at {user_line()}")
         if how is INDEX and len(chain) == 1 and _write_now(base, params[0], new, x):
             return
         chain.append((base, how.write(base, chain[-1][1], *params)))
@@ -293,7 +294,7 @@ def _cast(x: Any, v: Any) -> Any:
     if v.dtype == x.dtype:
         return v
     if v.dtype.kind == "c" and x.dtype.kind != "c":
-        raise TypeError(f"can't write complex values into a {x.dtype} array at {errors.user_line()}")
+        raise TypeError(f"can't write complex values into a {x.dtype} array at {user_line()}")
     return astype(v, x.dtype) if isinstance(v, Tracer) else v.astype(x.dtype)
 
 
@@ -331,7 +332,7 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {new.shape}")
         if new.dtype != self.dtype:
             if not np.can_cast(new.dtype, self.dtype, "same_kind"):
-                raise TypeError(f"can't cast {new.dtype} to {self.dtype} in place at {errors.user_line()}")
+                raise TypeError(f"can't cast {new.dtype} to {self.dtype} in place at {user_line()}")
             new = astype(new, self.dtype)
         write(self, new)
         return self

@@ -11,6 +11,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
+from functrace.places import user_line
 
 
 def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,12 +57,12 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
         instead = "Call the function of functrace.numpy." if _in_numpy() else in_place
         raise not_storable(f"{name}(out=) or an in-place operator", target, instead)
     if not isinstance(target, (Tracer, np.ndarray)):
-        raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {errors.user_line()}")
+        raise TypeError(f"{name}: out must be an array, got {type(target).__name__} at {user_line()}")
     result = result.strong() if isinstance(result, Tracer) else np.asarray(result)
     if result.shape != target.shape and not (stretched and np.broadcast_shapes(result.shape, target.shape) == target.shape):
-        raise ValueError(f"{name}: the result of shape {result.shape} does not fit out of shape {target.shape} at {errors.user_line()}")
+        raise ValueError(f"{name}: the result of shape {result.shape} does not fit out of shape {target.shape} at {user_line()}")
     if not np.can_cast(result.dtype, target.dtype, casting):
-        raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {errors.user_line()}")
+        raise TypeError(f"{name}: can't cast {result.dtype} to {target.dtype} of out by the rule {casting!r} at {user_line()}")
     if isinstance(target, Tracer):
         operator.setitem(target, ..., result)  # type: ignore[call-overload]
     else:

@@ -16,6 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
+from functrace.places import is_user_file, line_of, own_frame, user_frame
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -31,8 +32,8 @@ def stamp(out: Any) -> Any:
     """Say that a result was made on the user's line, when an op was reached through frames of our own."""
     if isinstance(out, Tracer):
         frame = _getframe(2)
-        if not errors.is_user_file[frame.f_code.co_filename]:
-            user = errors.user_frame(3)
+        if not is_user_file[frame.f_code.co_filename]:
+            user = user_frame(3)
             if user is None:
                 return out
             frame = user
@@ -138,7 +139,7 @@ def _by_line(frame: FrameType | None, usual: str) -> str:
 
 
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
-    frame = errors.user_frame(3)
+    frame = user_frame(3)
     instead = _by_line(frame, instead)
     while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
         if library == "scipy":
@@ -146,8 +147,8 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
             library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
         instead = _REMEDIES[library]
         frame = frame.f_back
-    frame = errors.own_frame(frame)
-    line = "" if frame is None else errors.line_of(frame.f_code, frame.f_lasti)
+    frame = own_frame(frame)
+    line = "" if frame is None else line_of(frame.f_code, frame.f_lasti)
     stored = frame is not None and _stores(frame.f_code, frame.f_lasti)
     cut = "the array would keep the number and lose the derivative" if stored else "that would silently cut the derivative"
     batch = isinstance(x, BatchTracer)

@@ -20,6 +20,7 @@ from functrace.ops.out import giving_out, not_storable
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.registry import Sample, apart, each, found, implements
 from functrace.ops.shape import along
+from functrace.places import user_line
 
 _NAMED: dict[Any, str] = {
     np.add: "sum",
@@ -122,7 +123,7 @@ _SHOWN = ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nar
 def with_axes(ufunc: np.ufunc, op: Any, inputs: Any, axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """A ufunc on the last axes, `matmul` and the like, on those that `axes` or `axis` names, as NumPy reads them."""
     if ufunc.signature is None or ufunc.signature != "(n),(n)->()" and (axis is not None or keepdims):
-        raise TypeError(f"{ufunc.__name__} does not take all of axes=, axis= and keepdims=, at {errors.user_line()}")
+        raise TypeError(f"{ufunc.__name__} does not take all of axes=, axis= and keepdims=, at {user_line()}")
     if axes is not None and (not isinstance(axes, list) or len(axes) not in (ufunc.nin, ufunc.nin + ufunc.nout)):
         raise ValueError(f"{ufunc.__name__}: axes={axes!r} must be a list with an entry for each of {ufunc.nin} inputs and the output")
     given = [k if isinstance(k, tuple) else (k,) for k in axes or [-1 if axis is None else axis] * ufunc.nin]

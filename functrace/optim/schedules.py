@@ -12,11 +12,12 @@ import numpy as np
 
 from functrace import errors
 from functrace.optim.transforms import Schedule, number
+from functrace.places import user_line
 
 
 def _steps(what: str, name: str, n: Any) -> Any:
     if not number(what, name, n) > 0:
-        raise ValueError(f"{what}: {name} must be positive, got {n!r}.\n  At {errors.user_line(3)}.")
+        raise ValueError(f"{what}: {name} must be positive, got {n!r}.\n  At {user_line(3)}.")
     return n
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.optimize import ravel_pytree, scipy_objective
+from functrace.places import user_line
 from functrace.transforms.arguments import name_of
 from functrace.transforms.derivatives import hessian, hvp
 
@@ -120,7 +121,7 @@ def _bound(bound: Any, params: Any, x0: Any) -> Any:
     if tree.structure(bound) != tree.structure(params):
         raise errors.TreeError(
             f"minimize: a bound has the structure {tree.structure(bound)!r}, the parameters {tree.structure(params)!r}.\n"
-            f"  At {errors.user_line(4)}.\n  Give None, a number, or a tree like the parameters."
+            f"  At {user_line(4)}.\n  Give None, a number, or a tree like the parameters."
         )
     return ravel_pytree(tree.map(lambda b, x: np.broadcast_to(np.asarray(b, float), np.shape(x)), bound, params))[0]
 

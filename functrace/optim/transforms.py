@@ -14,6 +14,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.optimize import as_float
+from functrace.places import user_line
 
 T = TypeVar("T")
 Schedule = Callable[[Any], Any]
@@ -40,11 +41,11 @@ def _leaf(what: str, which: str, x: Any) -> Any:
         return x
     if kind == "c":
         raise errors.InputTypeError(
-            f"{what}: the {which} hold {errors.describe(x)}; optimisers take real numbers.\n  At {errors.user_line(4)}.\n"
+            f"{what}: the {which} hold {errors.describe(x)}; optimisers take real numbers.\n  At {user_line(4)}.\n"
             "  Hold real and imaginary parts as two leaves."
         )
     raise errors.InputTypeError(
-        f"{what}: the {which} hold a {type(x).__name__}, which is not an array or a number.\n  At {errors.user_line(4)}.\n"
+        f"{what}: the {which} hold a {type(x).__name__}, which is not an array or a number.\n  At {user_line(4)}.\n"
         "  Leave it out of the tree."
     )
 
@@ -57,7 +58,7 @@ def columns(what: str, **trees: Any) -> tuple[Any, list[list[Any]]]:
     for which, (leaves, structure) in flat.items():
         if structure != treedef:
             raise errors.TreeError(
-                f"{what}: the {first} have the structure {treedef!r}, the {which} {structure!r}.\n  At {errors.user_line(3)}.\n"
+                f"{what}: the {first} have the structure {treedef!r}, the {which} {structure!r}.\n  At {user_line(3)}.\n"
                 "  Both must be trees like the parameters that init was given."
             )
         out.append([_leaf(what, which, x) for x in leaves])
@@ -66,7 +67,7 @@ def columns(what: str, **trees: Any) -> tuple[Any, list[list[Any]]]:
             if x.shape != row[0].shape:
                 raise errors.TreeError(
                     f"{what}: at {tree.paths(trees[first])[k] or 'the only leaf'} the {first} have shape {row[0].shape}, the {which} "
-                    f"{x.shape}.\n  At {errors.user_line(3)}.\n  Both must be trees like the parameters that init was given."
+                    f"{x.shape}.\n  At {user_line(3)}.\n  Both must be trees like the parameters that init was given."
                 )
     return treedef, out
 

@@ -12,6 +12,7 @@ from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, typed
 from functrace.ops.kinds import undeclared
+from functrace.places import user_line
 from functrace.random.keys import NUMBERS, WORD, Key, Shape, as_tuple, below, checked, integers, words
 
 
@@ -29,7 +30,7 @@ def drawn_shape(what: str, shape: Shape, *parameters: Any) -> tuple[int, ...]:
     if not fits:
         raise ValueError(
             f"random.{what}: the parameters have the shapes {', '.join(map(str, shapes))}, which do not broadcast to shape={wanted}.\n"
-            f"  At {errors.user_line(3)}."
+            f"  At {user_line(3)}."
         )
     return wanted
 
@@ -41,7 +42,7 @@ def drawn_dtype(what: str, dtype: Any, *parameters: Any) -> Any:
         return np.result_type(*found) if found else np.dtype(float)
     dtype = np.dtype(dtype)
     if dtype.kind != "f":
-        raise errors.InputTypeError(f"random.{what}: dtype must be float16, float32 or float64, got {dtype}.\n  At {errors.user_line(3)}.")
+        raise errors.InputTypeError(f"random.{what}: dtype must be float16, float32 or float64, got {dtype}.\n  At {user_line(3)}.")
     return dtype
 
 
@@ -199,7 +200,7 @@ def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) 
         span = np.reshape(np.broadcast_to(highs.astype(WORD), shape), -1) - low
     if wrong:
         raise ValueError(
-            f"random.randint: no {dtype} from minval={minval} to below maxval={maxval}.\n  At {errors.user_line()}.\n"
+            f"random.randint: no {dtype} from minval={minval} to below maxval={maxval}.\n  At {user_line()}.\n"
             "  The range must not be empty, and lie in that of the dtype."
         )
     return np.reshape(below(key, span, math.prod(shape)) + low, shape).astype(dtype)
@@ -258,19 +259,19 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
     a = lift(a) if np.ndim(a) else np.arange(integers("choice", "a", a))
     n, count = a.shape[axis], math.prod(shape)
     if not n and count:
-        raise ValueError(f"random.choice: nothing to choose from: a has length 0 on axis {axis}.\n  At {errors.user_line()}.")
+        raise ValueError(f"random.choice: nothing to choose from: a has length 0 on axis {axis}.\n  At {user_line()}.")
     if p is not None:
         p = lift(p)
         if p.shape != (n,) or not (p >= 0).all() or not p.any():
             raise ValueError(
                 f"random.choice: p must be {n} numbers, none of them negative and not all zero, got {errors.describe(p)}.\n"
-                f"  At {errors.user_line()}."
+                f"  At {user_line()}."
             )
     if not replace:
         if count > (n if p is None else int(np.count_nonzero(p))):
             raise ValueError(
                 f"random.choice: there are not {count} different entries among {n}{', or among those that p allows' * (p is not None)}.\n"
-                f"  At {errors.user_line()}.\n  Draw fewer, or pass replace=True."
+                f"  At {user_line()}.\n  Draw fewer, or pass replace=True."
             )
         times = exponential(key, (n,))  # until each of n clocks of rate p rings
         if p is not None:
@@ -301,7 +302,7 @@ def multivariate_normal(key: Key, mean: Any, cov: Any, shape: Shape = None, dtyp
     if mean.ndim < 1 or cov.shape[-2:] != (mean.shape[-1],) * 2:
         raise ValueError(
             f"random.multivariate_normal: mean (..., n) and cov (..., n, n), got the shapes {mean.shape} and {cov.shape}.\n"
-            f"  At {errors.user_line()}."
+            f"  At {user_line()}."
         )
     dtype = drawn_dtype("multivariate_normal", dtype, mean, cov)
     shape = drawn_shape("multivariate_normal", shape, np.empty(mean.shape[:-1]), np.empty(cov.shape[:-2]))
@@ -380,7 +381,7 @@ def dirichlet(key: Key, alpha: Any, shape: Shape = None, dtype: Any = None) -> A
     """
     alpha = lift(alpha)
     if alpha.ndim < 1 or not alpha.shape[-1]:
-        raise ValueError(f"random.dirichlet: alpha must be (..., n) with n > 0, got the shape {alpha.shape}.\n  At {errors.user_line()}.")
+        raise ValueError(f"random.dirichlet: alpha must be (..., n) with n > 0, got the shape {alpha.shape}.\n  At {user_line()}.")
     shape, dtype = drawn_shape("dirichlet", shape, np.empty(alpha.shape[:-1])), drawn_dtype("dirichlet", dtype, alpha)
     alpha = np.broadcast_to(alpha.astype(float), (*shape, alpha.shape[-1]))
     rest = np.cumsum(alpha[..., ::-1], axis=-1)[..., ::-1]
@@ -425,5 +426,5 @@ def truncated_normal(key: Key, lower: Any, upper: Any, shape: Shape = None, dtyp
     _special()
     lower, upper = lift(lower).astype(float), lift(upper).astype(float)
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer) and not (lower < upper).all():
-        raise ValueError(f"random.truncated_normal: lower must be below upper.\n  At {errors.user_line()}.")
+        raise ValueError(f"random.truncated_normal: lower must be below upper.\n  At {user_line()}.")
     return cast(_truncate(open_uniform(checked("truncated_normal", key), shape), lower, upper), dtype)

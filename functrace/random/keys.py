@@ -14,6 +14,7 @@ from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
 from functrace.ops.fast import raised
 from functrace.ops.kinds import undeclared_constant
+from functrace.places import user_line
 
 Key = Any
 Shape = int | Sequence[int] | None
@@ -109,7 +110,7 @@ def checked(what: str, key: Any) -> Any:
     if getattr(key, "shape", None) != (2,) or key.dtype != WORD:
         raise errors.InputTypeError(
             f"random.{what}: the first argument must be one key, an array uint64[2], got {errors.describe(key)}.\n"
-            f"  At {errors.user_line(3)}.\n"
+            f"  At {user_line(3)}.\n"
             "  Make one with functrace.random.key(seed). For a batch of keys, map over them with functrace.vmap."
         )
     return key
@@ -119,7 +120,7 @@ def integers(what: str, which: str, x: Any) -> Any:
     """`x` as an array of integers, which it must hold."""
     x = lift(x)
     if x.dtype.kind not in "iu":
-        raise errors.InputTypeError(f"random.{what}: {which} must be integer, got {errors.describe(x)}.\n  At {errors.user_line(3)}.")
+        raise errors.InputTypeError(f"random.{what}: {which} must be integer, got {errors.describe(x)}.\n  At {user_line(3)}.")
     return x
 
 
@@ -136,7 +137,7 @@ def key(seed: int) -> Key:
     except TypeError:
         raise errors.InputTypeError(f"random.key: the seed must be an integer, got {errors.describe(seed)}.") from None
     if seed < 0:
-        raise ValueError(f"random.key: the seed must not be negative, got {seed}.\n  At {errors.user_line()}.")
+        raise ValueError(f"random.key: the seed must not be negative, got {seed}.\n  At {user_line()}.")
     return np.random.SeedSequence(seed).generate_state(2, WORD)
 
 
@@ -190,5 +191,5 @@ def as_tuple(shape: Any, what: str = "random") -> tuple[int, ...]:
             f"{what}: a shape is an int or a sequence of ints, got {shape!r}.\n  Pass ints, as in (2, 3)."
         ) from None
     if min(lengths, default=0) < 0:
-        raise ValueError(f"{what}: the lengths of a shape can't be negative, got {shape!r}.\n  At {errors.user_line()}.")
+        raise ValueError(f"{what}: the lengths of a shape can't be negative, got {shape!r}.\n  At {user_line()}.")
     return lengths

@@ -17,6 +17,7 @@ from functrace.ops.create import lift
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, each, found, one
 from functrace.ops.statistics import as_float
+from functrace.places import user_line
 from functrace.scipy._shared import along, choice, named, only_first, root
 from functrace.scipy._signal_products import flip, product
 
@@ -76,7 +77,7 @@ def _floats(name: str, input: Any) -> Any:
     if x.dtype.kind not in "fc":
         raise errors.UnsupportedError(
             f"{name}: of {errors.describe(x)} SciPy's result is {x.dtype} too, rounded, which has no derivative.\n"
-            f"  At {errors.user_line()}.\n  Pass image.astype(float)."
+            f"  At {user_line()}.\n  Pass image.astype(float)."
         )
     return x
 

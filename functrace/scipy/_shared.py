@@ -16,6 +16,7 @@ from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import TABLE, Sample, holds_tracer, implements
+from functrace.places import user_line
 from functrace.scipy import refuse as refuse_names
 
 Declarer = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
@@ -118,13 +119,13 @@ def single(x: Any) -> Any:
 def one_of(keyword: str, given: Any, *known: Any) -> None:
     """Raise for a keyword's value that SciPy's function does not know."""
     if not any(given is k or type(given) is type(k) and given == k for k in known):
-        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, known))}.\n  At {errors.user_line()}.")
+        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, known))}.\n  At {user_line()}.")
 
 
 def choice(keyword: str, given: Any, table: dict[Any, Any]) -> Any:
     """What a table says of a keyword's value; it raises for one that is not there."""
     if not isinstance(given, Hashable) or given not in table:
-        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, table))}.\n  At {errors.user_line()}.")
+        raise ValueError(f"{keyword}={given!r} is none of {', '.join(map(repr, table))}.\n  At {user_line()}.")
     return table[given]
 
 
@@ -140,7 +141,7 @@ def with_axes(x: Any, *counts: int) -> Any:
     """An array that must have so many axes."""
     if x.ndim not in counts:
         raise ValueError(
-            f"an array with {counts[0]} axes is wanted, got {errors.describe(x)}.\n  At {errors.user_line()}.\n"
+            f"an array with {counts[0]} axes is wanted, got {errors.describe(x)}.\n  At {user_line()}.\n"
             "  Map over many with functrace.vmap."
         )
     return x

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.special as sp
 import scipy.stats as _scipy
 
-from functrace import errors
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.gauge import diagonal, full_hermitian, transposed
 from functrace.ops.registry import Sample, implements
+from functrace.places import user_line
 from functrace.scipy._linalg_systems import solve_triangular
 from functrace.scipy._shared import real, with_axes
 from functrace.scipy._special_functions import multigammaln
@@ -106,7 +106,7 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
     if x.shape[:1] == (alpha.shape[0] - 1,):
         x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)], axis=0)
     if x.shape[:1] != alpha.shape:
-        raise ValueError(f"x has {x.shape[:1]} entries along its first axis, alpha {alpha.shape}.\n  At {errors.user_line()}.")
+        raise ValueError(f"x has {x.shape[:1]} entries along its first axis, alpha {alpha.shape}.\n  At {user_line()}.")
     terms = sp.xlogy(np.reshape(alpha - 1, (-1, *(1,) * (x.ndim - 1))), x)
     return np.sum(terms, axis=0) - np.sum(sp.gammaln(alpha)) + sp.gammaln(np.sum(alpha))
 

@@ -18,6 +18,7 @@ from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.registry import Sample, apart, each, one
 from functrace.ops.statistics import as_float
+from functrace.places import user_line
 from functrace.scipy._shared import by_name, declarer, named, one_of, only_first, root
 
 _declared = declarer(_scipy)
@@ -270,7 +271,7 @@ def _cdf_distance(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, 
 
     def steps(x: Any, weights: Any, at: Any) -> Any:
         if weights is not None and (np.shape(weights) != x.shape or np.any(np.less(weights, 0))):
-            raise ValueError(f"weights must be as many as the values, {x.shape[0]}, and not negative.\n  At {errors.user_line()}.")
+            raise ValueError(f"weights must be as many as the values, {x.shape[0]}, and not negative.\n  At {user_line()}.")
         order = np.argsort(x)
         count = np.searchsorted(np.take_along_axis(x, order, 0), at, side="right")
         if weights is None:

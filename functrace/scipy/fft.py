@@ -16,7 +16,6 @@ import numpy as np
 import scipy.fft as _scipy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functrace import errors
 from functrace.core.reverse import fit
 from functrace.ops.arrange import as_line
 from functrace.ops.create import lift
@@ -24,6 +23,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.kinds import linear
 from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
+from functrace.places import user_line
 from functrace.scipy._shared import by_name, choice, late, named, single
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -136,7 +136,7 @@ def _along_axes(name: str) -> Callable[..., Any]:
         over = normalize_axis_tuple(range(x.ndim) if over is None else over, x.ndim)
         sizes = [None] * len(over) if s is None else np.atleast_1d(s).tolist()
         if len(sizes) != len(over):
-            raise ValueError(f"{name}: s has {len(sizes)} lengths for {len(over)} axes.\n  At {errors.user_line()}.")
+            raise ValueError(f"{name}: s has {len(sizes)} lengths for {len(over)} axes.\n  At {user_line()}.")
         for axis, n in zip(over, sizes):
             x = _transform(own, inverse, x, type, None if n == -1 else n, axis, norm, orthogonalize)
         return x

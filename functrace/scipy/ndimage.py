@@ -25,6 +25,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.index import index
 from functrace.ops.registry import Sample, holds_tracer, one
 from functrace.ops.statistics import as_float
+from functrace.places import user_line
 from functrace.scipy import _special_gamma  # noqa: F401
 from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _each, _pad, of_image, spline_filter
 from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, root
@@ -189,7 +190,7 @@ def rotate(x: Any, angle: Any, axes: Any, reshape: bool, order: int, mode: str, 
     """`scipy.ndimage.rotate`; the angle may be traced if `reshape` is False."""
     if reshape and holds_tracer([angle]):
         raise errors.UnsupportedError(
-            f"rotate: a traced angle cannot decide the shape of the result.\n  At {errors.user_line()}.\n  Pass reshape=False."
+            f"rotate: a traced angle cannot decide the shape of the result.\n  At {user_line()}.\n  Pass reshape=False."
         )
     axes = sorted(normalize_axis_index(a, x.ndim) for a in axes)
     if len(set(axes)) != 2:

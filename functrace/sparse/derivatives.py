@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
+from functrace.places import user_line
 from functrace.sparse import coloring
 from functrace.sparse.pattern import dependence
 from functrace.transforms.arguments import Argnames, Argnums, Flat, name_of, or_zeros, resolve
@@ -29,11 +30,11 @@ class _Products:
             if isinstance(x, Tracer):
                 raise errors.ConversionError(
                     f"{self}: a traced value ({errors.describe(x)}) can't become part of a SciPy matrix: that would silently cut the "
-                    f"derivative.\n  At {errors.user_line(3)}.\n  Use functrace.jacobian or functrace.hvp inside of other transforms."
+                    f"derivative.\n  At {user_line(3)}.\n  Use functrace.jacobian or functrace.hvp inside of other transforms."
                 )
             if x.dtype.kind == "c":
                 raise errors.InputTypeError(
-                    f"{self}: the arguments and results must be real, got {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
+                    f"{self}: the arguments and results must be real, got {errors.describe(x)}.\n  At {user_line(3)}.\n"
                     "  Take real and imaginary parts as two arguments."
                 )
         self.shape = sum(y.size for y in self.outputs), sum(x.size for x in self.inputs)
@@ -78,7 +79,7 @@ def _given(what: str, pattern: Any, shape: tuple[int, int]) -> Any:
     if found.shape != shape:
         raise ValueError(
             f"{what}: the pattern has the shape {found.shape}, but the matrix is of shape {shape}: a row for each number of the result, a "
-            f"column for each of the argument.\n  At {errors.user_line(3)}."
+            f"column for each of the argument.\n  At {user_line(3)}."
         )
     return _boolean(found)
 
@@ -109,7 +110,7 @@ def _check(what: _Products, matrix: Any, how: str) -> None:
         row = int(np.argmax(wrong))
         raise errors.CheckError(
             f"{what}: the pattern {how} misses elements that are not zero: row {row} times a vector is {want[row]:.6g}, with its elements "
-            f"alone {got[row]:.6g} ({np.count_nonzero(wrong)} of {len(wrong)} rows are wrong).\n  At {errors.user_line(3)}.\n"
+            f"alone {got[row]:.6g} ({np.count_nonzero(wrong)} of {len(wrong)} rows are wrong).\n  At {user_line(3)}.\n"
             "  Leave pattern= out to have it found, or take one that holds at every argument: functrace.sparse.jacobian_pattern "
             "and hessian_pattern show what is found at one."
         )

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from functrace.errors import boundary, user_frame
+from functrace.errors import boundary
+from functrace.torch._contact import user_frame
 from functrace.torch._device import Absent
 from functrace.torch._missing import in_place_of
 

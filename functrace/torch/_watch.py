@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from functrace.errors import is_user_file
+from functrace.torch._contact import is_user_file
 from functrace.torch._dtypes import warn
 from functrace.torch._missing import as_of
 from functrace.torch._modes import paused

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from functrace.errors import is_installed
+from functrace.torch._contact import is_installed
 from functrace.torch._missing import in_place_of, missing
 from functrace.torch.nn.module import Module
 

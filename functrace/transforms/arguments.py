@@ -11,6 +11,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer, bare
 from functrace.locks import is_tensor, plain
 from functrace.ops.blank import apart
+from functrace.places import user_frame, user_line
 
 Key = int | str
 Argnums = int | Sequence[int] | None
@@ -214,7 +215,7 @@ def differentiable(what: str, f: Any, key: Key, leaf: Any, treedef: tree.TreeDef
         )
     if not treedef.alone:
         return None
-    frame = errors.user_frame()
+    frame = user_frame()
     solver = frame is not None and str(frame.f_globals.get("__name__")).startswith("scipy.")
     raise errors.IntegerInputError(
         f"{what}({name_of(f)}): {label(f, key)} is {errors.describe(leaf if isinstance(leaf, Tracer) else np.asarray(leaf))}; integers and "
@@ -253,7 +254,7 @@ class Flat:
             if opaque and not alone:
                 raise errors.InputTypeError(
                     f"{what}({name_of(f)}): {label(f, key)} is or holds a {opaque[0]} of something other than numbers "
-                    f"of one dtype.\n  At {errors.user_line(4)}.\n"
+                    f"of one dtype.\n  At {user_line(4)}.\n"
                     "  Pass its numeric part: x.astype(float), or dict(df) with the columns that vary."
                 )
             places: list[int | None] = []

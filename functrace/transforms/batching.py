@@ -14,6 +14,7 @@ from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import plain
 from functrace.ops.blank import apart
 from functrace.ops.create import lift
+from functrace.places import user_line
 from functrace.pool import owned
 from functrace.transforms.arguments import label, name_of
 
@@ -254,14 +255,14 @@ def _size(what: str, leaves: Sequence[Any], axes: Sequence[Any], size: int | Non
             where, bind = place(k)
             same = bind or "Give in_axes=None for an argument that is the same for all examples."
             raise errors.BatchError(
-                f"{what}: in_axes asks for axis {a} of {where}, which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
+                f"{what}: in_axes asks for axis {a} of {where}, which is {errors.describe(x)}.\n  At {user_line(3)}.\n"
                 f"  {'A list of numbers is a container of them: pass np.array(...). ' * where.endswith(']')}{same}"
             )
         if size is not None and x.shape[a] != size:
             where, bind = place(k)
             raise errors.BatchError(
                 f"{what}: the arguments disagree about the size of the batch: {size}, and {x.shape[a]} on axis {a} of {where}, "
-                f"which is {errors.describe(x)}.\n  At {errors.user_line(3)}.\n"
+                f"which is {errors.describe(x)}.\n  At {user_line(3)}.\n"
                 f"  {bind or 'Give in_axes the axis of each argument, None where it is the same for all examples.'}"
             )
         size = x.shape[a]

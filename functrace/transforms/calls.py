@@ -17,6 +17,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, bare
 from functrace.ops.blank import apart, blank, plain
 from functrace.ops.create import as_numpy
+from functrace.places import user_line
 from functrace.transforms.arguments import name_of, or_zeros, refuse_tensors
 from functrace.transforms.batching import ByLeaf
 from functrace.transforms.control_program import Recorder, example, number, reading, same
@@ -194,7 +195,7 @@ class Call:
         if self.read is not None and not same(self.read, reading(self)):
             raise errors.MutatedError(
                 f"{self!r}, in the body of a loop or branch, reads something that has changed since. Its derivative runs it once more.\n"
-                f"  At {errors.user_line()}.\n  Pass it as an argument."
+                f"  At {user_line()}.\n  Pass it as an argument."
             )
         out, needed = self.forward(leaves, [is_float(x) for x in leaves])
         self.outdef = tree.structure(out)

@@ -18,6 +18,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, own
 from functrace.ops.create import as_numpy
+from functrace.places import user_line
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
@@ -270,7 +271,7 @@ def _check_repeatable(what: str, run: Program) -> None:
         if primitive is CALL and params[0].lends and not same(params[0].read, reading(params[0])):
             raise errors.ControlFlowError(
                 f"{what}: {params[0]!r}, in the body, reads something that changes from step to step, and is run once more.\n"
-                f"  At {errors.user_line()}.\n  Pass it as an argument, or take it from xs."
+                f"  At {user_line()}.\n  Pass it as an argument, or take it from xs."
             )
 
 

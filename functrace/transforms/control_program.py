@@ -28,6 +28,7 @@ from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become, relatives
+from functrace.places import is_user_file
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros
 from functrace.transforms.masks import met
@@ -447,7 +448,7 @@ def _read(todo: list[Any]) -> list[Any]:
             todo += relatives(x)
         elif isinstance(x, FunctionType):
             code = x.__code__
-            names = [n for n in code.co_names if n in x.__globals__] if errors.is_user_file[code.co_filename] else []
+            names = [n for n in code.co_names if n in x.__globals__] if is_user_file[code.co_filename] else []
             found.append(code)
             todo += [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, *(x.__globals__[n] for n in names)]
         elif isinstance(x, CellType):

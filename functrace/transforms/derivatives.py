@@ -17,6 +17,7 @@ from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, own
+from functrace.places import user_line
 from functrace.transforms.arguments import Argnames, Argnums, Flat, as_output, as_pair, check_tuples, matched, name_of, or_zeros, resolve
 from functrace.transforms.batching import vmap
 from functrace.transforms.masks import replayed
@@ -67,7 +68,7 @@ class Run:
         if not alike([*map(sketch, self.tape.outputs[:count])], tape.outputs[:count]):
             raise errors.MutatedError(
                 f"{self.name}: the derivative is not finite. To see which infinities the function selects away it was run once more, and "
-                f"gave another result.\n  At {errors.user_line()}.\n"
+                f"gave another result.\n  At {user_line()}.\n"
                 "  What it reads has changed since, or it draws random numbers, or changes what it reads: pass that as arguments."
             )
         return tape
@@ -121,7 +122,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     def pullback(ct: Any, *more: Any) -> tuple[Any, ...]:
         try:
             if more:
-                remedy = f"At {errors.user_line()}.\n  Put them in a container like the output: pullback((a, b))."
+                remedy = f"At {user_line()}.\n  Put them in a container like the output: pullback((a, b))."
                 raise errors.CotangentError(f"{name} takes one cotangent, like the output, and was given {1 + len(more)}.\n  {remedy}")
             return tuple(flat.rebuild(run.pull(matched(name, "cotangent", ct, run.treedef, run.out))))
         except Exception as error:
@@ -265,14 +266,14 @@ def _scalar_seed(run: Run, holomorphic: bool) -> Any:
         several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
         found = errors.describe(run.out[0]) if run.treedef.alone else several
         raise errors.NonScalarOutputError(
-            f"{run.name}: the output must be one real number, got {found}.\n  At {errors.user_line(3)}.\n"
+            f"{run.name}: the output must be one real number, got {found}.\n  At {user_line(3)}.\n"
             "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
             "extra results."
         )
     dtype = run.out[0].dtype
     if dtype.kind == "c" and not holomorphic:
         raise errors.NonScalarOutputError(
-            f"{run.name}: the output is {dtype}, and a complex number has no gradient.\n  At {errors.user_line(3)}.\n"
+            f"{run.name}: the output is {dtype}, and a complex number has no gradient.\n  At {user_line(3)}.\n"
             "  Take its real part or absolute value, or pass holomorphic=True if the function is."
         )
     if holomorphic and (dtype.kind != "c" or any(x.dtype.kind != "c" for x in run.flat.inputs)):
@@ -378,7 +379,7 @@ def _check_complex(run: Run, holomorphic: bool, mode: str) -> None:
     if (complex_in or complex_out) and not holomorphic and not (mode == "forward" and not complex_in):
         raise errors.InputTypeError(
             f"{run.name}: complex arguments or results need holomorphic=True, which says that the function is.\n"
-            f"  At {errors.user_line(3)}.\n"
+            f"  At {user_line(3)}.\n"
             "  For other functions differentiate with respect to the real and imaginary parts."
         )
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from functrace import errors
 from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import Tracer
+from functrace.places import is_user_file, line_of
 from functrace.transforms import masks
 
 CHECK = "whether the derivative is finite"
@@ -65,7 +65,7 @@ class Lines(list[Any]):
         under = below = frame
         while frame is not None and frame is not self.base:
             code = frame.f_code
-            if errors.is_user_file[code.co_filename]:
+            if is_user_file[code.co_filename]:
                 if user is None:
                     user, below = frame, under
                 if not (code.co_name.startswith("<") and code.co_name != "<lambda>"):  # comprehensions are no calls
@@ -79,7 +79,7 @@ class Lines(list[Any]):
             user = None
         elif user is None and frame is not None:
             user = frame.f_back
-            while user is not None and not errors.is_user_file[user.f_code.co_filename]:
+            while user is not None and not is_user_file[user.f_code.co_filename]:
                 user = user.f_back
         number, kept = -1, []
         site: tuple[CodeType | None, int] = (None, 0)
@@ -121,7 +121,7 @@ class Lines(list[Any]):
 
     def text(self, row: int) -> str:
         """`example.py:6, in f`, and which replay made the entry."""
-        line, replay = errors.line_of(*self[row]), self.replay[row]
+        line, replay = line_of(*self[row]), self.replay[row]
         return f"{line}, {replay}" if line and replay else line or replay
 
     def done(self) -> None:
@@ -197,7 +197,7 @@ def _stores(i: Any) -> Sequence[str]:
 def line_text(tape: Tape, row: int) -> str:
     """The user's line of an entry, where it was kept."""
     lines = tape.frames
-    return lines.text(row) if isinstance(lines, Lines) else errors.line_of(*lines[row]) if row < len(lines) else ""
+    return lines.text(row) if isinstance(lines, Lines) else line_of(*lines[row]) if row < len(lines) else ""
 
 
 def checks(tape: Tape) -> set[int]:

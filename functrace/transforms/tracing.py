@@ -17,6 +17,7 @@ from functrace.core.tape import ITEM, Tape, TapeTrace, record
 from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
 from functrace.ops.methods import repeats
+from functrace.places import is_user_file
 from functrace.transforms.arguments import made_name, name_of, parameters, refuse_tensors
 from functrace.transforms.naming import Lines, checks, line_text
 
@@ -130,7 +131,7 @@ class ProgramTrace(TapeTrace):
             return False
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame is not self.frames.base:
-            if errors.is_user_file[frame.f_code.co_filename] and _handles(frame.f_code):
+            if is_user_file[frame.f_code.co_filename] and _handles(frame.f_code):
                 return True
             frame = frame.f_back
         return False

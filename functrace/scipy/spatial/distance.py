@@ -26,6 +26,7 @@ from functrace.ops.functions import refuse
 from functrace.ops.norms import norm
 from functrace.ops.registry import Sample, apart, one
 from functrace.ops.statistics import as_float
+from functrace.places import user_line
 from functrace.scipy._shared import by_name, declarer, late, real, root, with_axes
 
 _declared = declarer(_scipy)
@@ -78,7 +79,7 @@ def _vectors(*kwargs: dict[str, Any]) -> list[Sample]:
 def _weights(w: Any) -> Any:
     w = _double(w)
     if np.any(w < 0):
-        raise ValueError(f"Input weights should be all non-negative\n  At {errors.user_line()}.")
+        raise ValueError(f"Input weights should be all non-negative\n  At {user_line()}.")
     return w
 
 

@@ -115,7 +115,7 @@ class RNNBase(Module):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {what} instead")
         alone = not packed and input._a.ndim == 2
         x = input if packed else input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
-        self._check(x)
+        self._check_features(x)
         sizes = given.batch_sizes._a.tolist() if packed else [x._a.shape[1]] * x._a.shape[0]
         if not sizes:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
@@ -124,7 +124,7 @@ class RNNBase(Module):
         shapes = [(rows, batch, self.proj_size or self.hidden_size), (rows, batch, self.hidden_size)][: 1 + several]
         starts = [tuple(_zeros(*wanted[1:], like=x) for wanted in shapes)] * rows if hx is None else _starts(hx, shapes, alone)
         fused = several and not self.proj_size and x._a.dtype == np.float32 and x._a.size  # in PyTorch too, with its name
-        x, finals = self._layers("Cat" if packed else "MkldnnRnnLayer" if fused else "Stack", x, starts, sizes)
+        x, finals = self._run_layers("Cat" if packed else "MkldnnRnnLayer" if fused else "Stack", x, starts, sizes)
         last = tuple(stack([h[k] for h in finals], 0) for k in range(1 + several))
         output: Any = x
         if packed:
@@ -138,7 +138,7 @@ class RNNBase(Module):
         last = tuple(h.squeeze(1) for h in last) if alone else last
         return output, last if several else last[0]
 
-    def _check(self, x: Any) -> None:
+    def _check_features(self, x: Any) -> None:
         if x._a.dtype != self.weight_ih_l0._a.dtype:
             raise ValueError(
                 f"RNN input dtype ({x.dtype}) does not match weight dtype ({self.weight_ih_l0.dtype}). "
@@ -147,7 +147,7 @@ class RNNBase(Module):
         if x._a.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x._a.shape[-1]}")
 
-    def _layers(self, node: str, x: Any, starts: list[Any], sizes: list[int]) -> tuple[Any, list[Any]]:
+    def _run_layers(self, node: str, x: Any, starts: list[Any], sizes: list[int]) -> tuple[Any, list[Any]]:
         """The states of the last layer at all times, and the last ones of each layer and direction."""
         directions = 1 + self.bidirectional
         finals: list[Any] = []
