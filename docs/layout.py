@@ -1,4 +1,4 @@
-"""Writes the list of files in CONTRIBUTING.md from the first lines of their docstrings: `python -m docs.layout`."""
+"""Writes the list of files, `docs/files.md`, from the first lines of their docstrings: `python -m docs.layout`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "CONTRIBUTING.md"
-FOLDERS = (
-    *("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/compile", "functrace/debug"),
-    *("functrace/drawing", "functrace/optim", "functrace/random", "functrace/sparse", "functrace/numpy"),
-    *(
-        "functrace/scipy",
-        "functrace/scipy/spatial",
-        "functrace/torch",
-        "functrace/torch/autograd",
-        "functrace/torch/nn",
-        "functrace/torch/optim",
-        "functrace/torch/utils",
-    ),
-    *("examples", "examples/torch", "docs"),
-)
-_READING_ORDER = ("tracer", "primitive", "tape", "reverse", "forward", "batch")
+PAGE = ROOT / "docs" / "files.md"
+_READING_ORDER = ("functrace", "functrace/core", "functrace/ops", "functrace/transforms", "functrace/compile")
+_CHAPTERS = ("tracer", "primitive", "tape", "reverse", "forward", "batch")  # of functrace/core
 _DOCSTRING = re.compile(r'(?:#.*\n)*r?"""(.*?)"""', re.DOTALL)
 _LISTED = re.compile(r"(<!-- files: [^>]*-->\n).*?(<!-- end of files -->)", re.DOTALL)
 
@@ -32,15 +19,21 @@ def _first(path: Path) -> str:
 
 
 def _order(path: Path) -> tuple[int, str]:
-    return (_READING_ORDER.index(path.stem) if path.parent.name == "core" and path.stem in _READING_ORDER else -1), path.name
+    return (_CHAPTERS.index(path.stem) if path.parent.name == "core" and path.stem in _CHAPTERS else -1), path.name
+
+
+def folders() -> list[str]:
+    """All packages, those that are to be read first first, then examples, benchmarks and the programs that write the pages."""
+    packages = sorted(p.parent.relative_to(ROOT).as_posix() for p in (ROOT / "functrace").rglob("__init__.py"))
+    return list(dict.fromkeys((*_READING_ORDER, *packages, "examples", "examples/torch", "benchmarks", "docs")))
 
 
 def listing() -> str:
     """One line for each file, by folder."""
     out = []
-    for folder in FOLDERS:
+    for folder in folders():
         init = ROOT / folder / "__init__.py"
-        out.append(f"**`{folder}/`**" + (f" {_first(init)}" if init.exists() else "") + "\n")
+        out.append(f"## {folder}\n" + (f"\n{_first(init)}\n" if init.exists() else ""))
         files = sorted((p for p in (ROOT / folder).glob("*.py") if p != init), key=_order)
         out.extend(f"- `{p.name}`: {_first(p)}" for p in files)
         out.append("")
@@ -48,7 +41,7 @@ def listing() -> str:
 
 
 def page() -> str:
-    """CONTRIBUTING.md with its list as it should be."""
+    """The page with its list as it should be."""
     return _LISTED.sub(lambda m: f"{m[1]}\n{listing()}{m[2]}", PAGE.read_text(encoding="utf-8"))
 
 

@@ -116,3 +116,4 @@ def test_gallery_shows_every_example_that_draws():
 def test_changelog_has_this_version():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{ft.__version__}]" in text or "## [Unreleased]" in text
+    assert f"version: {ft.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
