@@ -106,7 +106,7 @@ _KINDS = {"Series": _series, "DataFrame": _frame, "DataArray": _data_array, "Dat
 
 
 def enter(cls: type) -> bool:
-    """Make a class of these libraries a container; whether it is one of those known here."""
+    """Register a class of pandas or xarray as a container, if it is one of `_KINDS`; says whether it is."""
     flatten = _KINDS.get(cls.__name__)
     if flatten is not None:
         register(cls, flatten, lambda aux, children: aux.make(children))

@@ -49,16 +49,16 @@ class Parts:
         return [number[i] for i in body.outputs]
 
     def recorded(self, outputs: Sequence[int]) -> Program:
-        """All of it."""
+        """The program of all that was added."""
         return Program(self.ninputs, self.rows, outputs, self.consts, self.kinds)
 
     def program(self, outputs: Sequence[int]) -> Program:
-        """All of it, optimised."""
+        """The program of all that was added, optimised."""
         return optimise(self.recorded(outputs))
 
 
 class Repeated(Executable):
-    """The body of a loop, of which some inputs are its state. What of that no operation on arrays reads is kept as elements."""
+    """The body of a loop, some of whose inputs are its state. What of the state no operation on arrays reads is kept as elements."""
 
     looped = True
     states: dict[int, int]  # of each input that is a part of the state: the value that it has in the next step

@@ -56,7 +56,7 @@ class _Rows:
 
     def of(self, v: int, deep: int = 0) -> dict[Any, Any] | None:
         kind = self.program.kinds[v]
-        if kind is None or kind.dtype.kind not in "f" and v >= 0 or kind.shape not in (self.full, self.row, self.flat, ()):
+        if kind is None or kind.dtype.kind != "f" and v >= 0 or kind.shape not in (self.full, self.row, self.flat, ()):
             return None
         if v not in self.known:
             by = self.made.get(v)

@@ -236,7 +236,7 @@ class Executable:
         return arrays | set(self.program.outputs), floats
 
     def _read(self) -> tuple[set[int], set[int]]:
-        """The same of the instructions."""
+        """What instructions read as arrays, and by elements: see `_asked`, which adds the outputs."""
         arrays: set[int] = set()
         floats: set[int] = set()
         for step in self.steps:

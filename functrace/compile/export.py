@@ -44,7 +44,7 @@ def read_word(read: Any) -> Any:
 
 
 def reader(word: Any) -> Any:
-    """The function of such a name."""
+    """How a guard reads a value, from the word that `read_word` gave it."""
     if isinstance(word, str):
         return _READS[word]
     if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):

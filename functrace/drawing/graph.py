@@ -297,7 +297,7 @@ def _saved(primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], 
 
 
 def saves(parts: Sequence[str]) -> list[str]:
-    """That these are saved, in lines of about 30 characters."""
+    """`saves x, y`: what a box says of the values that the reverse replay needs, in lines of about 30 characters."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(part) + 2 <= 30:

@@ -80,7 +80,7 @@ def history(tensors: Sequence[Any], names: dict[int, str], backward: bool = Fals
 
 
 def _reversed(graph: Graph) -> Graph:
-    """The same with arrows the other way."""
+    """The graph with its arrows turned round."""
     out, last = Graph(graph.title, graph.of, True), len(graph.boxes) - 1
     for box in reversed(graph.boxes):
         box.ordered = False

@@ -110,7 +110,7 @@ def _logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _shares(ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """Of each number in the sum: even ones of +inf. A program that was recorded where there was none gives NaN, and so is recorded anew."""
+    """Each number's share in the sum, even ones for +inf. A program that was recorded without one gives NaN, and so is recorded anew."""
     if np.any(bare(ans) == np.inf):
         top = expand(ans, axis, x.ndim, keepdims) == np.inf
         x = np.where(top, np.where(x == np.inf, 0, -np.inf), x).astype(x.dtype)

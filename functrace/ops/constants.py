@@ -29,12 +29,6 @@ _GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
 _COUNTS = np.array([[1, 2, 0], [0, -1, 5]])  # integers: a batch of them has the same zeros
 
 
-def _signature(f: Any) -> Any:
-    import inspect
-
-    return inspect.signature(f)
-
-
 def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
     def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         try:
@@ -66,9 +60,13 @@ def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False
 def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: bool = False, multi: bool = False) -> None:
     """Declare one of NumPy's functions as a constant of its first `arity` arguments; the others must be plain."""
     name = numpy.__name__
-    signature = functools.cache(lambda: _signature(numpy))  # not at import: it takes long
-
     compute = np.trunc if numpy is np.fix else numpy  # which NumPy 2.5 deprecates
+
+    @functools.cache
+    def signature() -> Any:  # not at import: it takes long
+        import inspect
+
+        return inspect.signature(numpy)
 
     def fun(*args: Any) -> Any:
         return compute(*args[:arity], **dict(zip(list(signature().parameters)[arity:], args[arity:])))

@@ -129,7 +129,7 @@ def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> 
 
 
 def eigh_push(t: Any, ans: Any, x: Any, uplo: str, _of_values: bool = False) -> Any:
-    """Its forward rule."""
+    """The forward rule of a decomposition of a Hermitian matrix: see `eigh_pull`."""
     dw, dv = jvp_from_vjp(eigh_pull)(t, ans, x, uplo)
     w, v = ans
     tied = small(_gaps(w), w) & off_diagonal(w.shape[-1])

@@ -286,7 +286,7 @@ def _shared(t: Any, chosen: Any, tie: Any) -> Any:
 
 
 def _pick_number(t: Any, ans: Any, mine: Any, other: Any) -> Any:
-    """The same for fmax and fmin, which pass over NaN."""
+    """`_pick` for fmax and fmin, which pass over NaN."""
     return _shared(t, mine == ans, mine == other)
 
 

@@ -52,7 +52,7 @@ def roots(p: Any) -> Any:
 
 
 def _coefficients(a: Any) -> Any:
-    """Those of `np.poly1d`: without leading zeros, but one at least."""
+    """Coefficients as `np.poly1d` has them: without leading zeros, but one at least."""
     line: Any = np.atleast_1d(a.coeffs if isinstance(a, np.poly1d) else lift(a))
     if len(line.shape) > 1:
         raise ValueError("Polynomial must be 1d only.")

@@ -222,7 +222,7 @@ class Layout(NamedTuple):
         return f"{self.cls.__name__}{self.shape}{'.T' if self.transposed else ''}"
 
     def turned(self) -> Layout:
-        """That of the transpose."""
+        """The layout of the transpose."""
         return Layout(self.cls, self.shape, not self.transposed)
 
     def matrix(self, data: Any, indices: Any, starts: Any) -> Any:

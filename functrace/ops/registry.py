@@ -62,14 +62,14 @@ def declare(declared: Declared) -> None:
 
 
 def found(name: str) -> Declared:
-    """The declaration of that name; what is declared late is imported for it. Raises `KeyError` if there is none."""
+    """The declaration of this name; what is declared late is imported for it. Raises `KeyError` if there is none."""
     if name not in TABLE:
         load_late()
     return TABLE[name]
 
 
 def sought(name: str, theirs: Any) -> Declared | None:
-    """The declaration for NumPy's `theirs` of that name, if there is one; nothing is imported for constants and classes."""
+    """The declaration of this name for NumPy's function `theirs`, if there is one; nothing is imported for constants and classes."""
     if name not in TABLE and (theirs is None or callable(theirs) and not isinstance(theirs, type)):
         load_late()
     return TABLE.get(name)

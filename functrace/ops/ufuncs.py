@@ -57,7 +57,7 @@ _shares: Any = general(
 
 
 def shares(ans: Any, x: Any, axes: tuple[int, ...], exp: Any = np.exp) -> Any:
-    """Of each number in a sum of exponentials, with the logarithm `ans`: even ones of +inf, and none where all is -inf."""
+    """The share of each number in a sum of exponentials whose logarithm is `ans`: even ones of +inf, and none where all is -inf."""
     return _shares(x, ans, axes, exp)
 
 

@@ -278,7 +278,7 @@ def _arranged(name: str, vectors: tuple[Any, ...], *rest: Any) -> Any:
 
 
 def _monic(name: str, a: Any) -> Any:
-    """The same of the coefficients of a polynomial, divided by the first, which stands for 1."""
+    """The matrix that SciPy makes of the coefficients of a polynomial, divided by the first, in whose place 1 stands."""
     k = np.arange(1, a.shape[0] + 1)
     places = getattr(_scipy, name)(np.where(k > 1, -k, k)).astype(int)
     return _cat(np.array([0, 1], a.dtype), -a[1:] / (1.0 * a[:1]))[places]

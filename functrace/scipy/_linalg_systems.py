@@ -26,8 +26,8 @@ _declared = declarer(_scipy)
 
 
 def declared(name: str, *samples: Sample, core: tuple[int, ...] = (), **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for functions that are given what is optional by name, however it was passed; mapped over the axes of each argument before
-    the `core` ones, unless they see to that themselves, or (0) it has none.
+    """Declare a function of `scipy.linalg`, which is given what is optional by name, however it was passed. It is mapped over the axes of
+    each argument before the `core` ones, unless it sees to that itself, or (0) the argument has none.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

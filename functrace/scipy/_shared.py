@@ -69,7 +69,7 @@ _HARMLESS = (  # the derivatives that a solver needs are found here
 
 
 def named(module: Any, name: str, *samples: Sample, read: Any = None, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for a function that is given its arguments as `taking` does."""
+    """`declarer` for a function that takes its arguments as `taking` gives them."""
     return lambda function: declarer(module)(name, *samples, **more)(taking(name, getattr(module, name), function, read))
 
 

@@ -24,7 +24,7 @@ def _line(x: Any) -> Any:
 
 
 def frequencies(own: Any, w: Any, fs: Any) -> tuple[Any, Any, Any]:
-    """Those that SciPy answers, where they lie on the unit circle, and the answer's dtype. `own(w, fs)`: SciPy's, of a plain filter."""
+    """SciPy's frequencies, their places on the unit circle, and the response's dtype; `own(w, fs)` is SciPy's answer for a plain filter."""
     if not holds_tracer([w, fs]):
         w, answer = own(w, fs)
         return w, np.exp(_TWO_PI * 1j / fs * np.asarray(w, float)), answer.dtype

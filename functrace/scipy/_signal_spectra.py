@@ -80,7 +80,7 @@ def _power(
 
 
 def _bias(n: int) -> float:
-    """That of the median of n powers, with respect to their mean: Percival & Walden 1993, "Spectral analysis", p. 426."""
+    """The bias of the median of n powers, as an estimate of their mean: Percival & Walden 1993, "Spectral analysis", p. 426."""
     odd = 2 * np.arange(1.0, (n - 1) // 2 + 1)
     return 1.0 + float(np.sum(1 / (odd + 1) - 1 / odd))
 

@@ -65,7 +65,7 @@ def _bessel(name: str, below: float, above: float, scale: complex = 0.0, far: tu
 
 
 def _damped(name: str, above: float, part: Map, unit: complex) -> None:
-    """The same for functions scaled by exp(-|part(z)|), where `unit * part(z)` is that part of z; not holomorphic."""
+    """`_bessel` for functions scaled by exp(-|part(z)|), where `unit * part(z)` is that part of z; they are not holomorphic."""
     f = getattr(s, name)
 
     def slope(v: Any, z: Any) -> Any:

@@ -243,7 +243,7 @@ def along(f: Map, k: int, rate: Map) -> Map:
 
 
 def along_each(name: str, k: int, rate: float) -> Map:
-    """The same for a function with several results, for `multi`."""
+    """`along` for a function with several results: the map that `multi` takes."""
     f: Any = getattr(s, name)
 
     def derivatives(ans: Any, *args: Any) -> tuple[Any, ...]:

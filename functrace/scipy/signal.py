@@ -347,7 +347,7 @@ def freqs(b: Any, a: Any, worN: Any) -> Any:
 
 
 def _ranked(a: Any, domain: Any, rank: Any) -> Any:
-    """The element of that rank among those in the window `domain` round each, with zeros beyond the ends."""
+    """For each element the one of rank `rank` among those in the window `domain` around it, with zeros beyond the ends."""
     only_first("order_filter", domain)
     if not np.all(np.array(np.shape(domain)) % 2):
         raise ValueError("Each dimension of domain argument should have an odd number of elements.")

@@ -37,7 +37,7 @@ def key_along(index: Any, k: int) -> tuple[Any, ...]:
 
 
 def counted(shape: Sequence[int], index: Any, k: int) -> Any:
-    """The same places, counted through the whole array: NumPy is three times as fast at one index."""
+    """The places of `key_along`, counted through the whole array: NumPy is three times as fast at one index."""
     at, step = index.astype(np.intp, copy=False), math.prod(shape[k + 1 :])
     at, step = at if step == 1 else at * step, 1
     for j in range(len(shape) - 1, -1, -1):

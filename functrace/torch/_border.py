@@ -22,7 +22,7 @@ _PLAIN = ("__new__", "__getattr__", "__init_subclass__", "__hash__", "__setattr_
 
 @functools.cache
 def _names(function: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Of the parameters: those that may stand without a name, and all."""
+    """The names of parameters that may be passed by position, and of all parameters."""
     code = inspect.unwrap(function).__code__
     return code.co_varnames[: code.co_argcount], code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -48,7 +48,7 @@ def _complaint(function: Any, first: int, error: Exception, args: Sequence[Any],
 
 
 def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
-    """Those of `names` that are functions of the shim, with their errors trimmed; arguments are counted from number `first`."""
+    """The functions of the shim among `names`, with their errors trimmed; arguments are counted from number `first`."""
     found = {
         name: boundary(f, functools.partial(_complaint, f, first))
         for name, f in names.items()
@@ -64,7 +64,7 @@ def trimmed(names: Mapping[str, Any], first: int = 0) -> dict[str, Any]:
 
 
 def trim_methods(cls: type) -> None:
-    """The same for the methods of a class."""
+    """Trim the errors of the methods of a class: see `trimmed`."""
     for name, method in trimmed(vars(cls), first=1).items():
         setattr(cls, name, method)
 

@@ -51,7 +51,7 @@ def written(out: Any, a: Any) -> Any:
 
 
 def creates(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which gives an array, as one that makes a tensor, with the options that all of those have."""
+    """`function`, which gives an array, as one that makes a tensor, with the options that all such functions have."""
 
     @functools.wraps(function)
     def make(
@@ -64,7 +64,7 @@ def creates(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fills(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with `out=`."""
+    """`creates`, with `out=`."""
     make = creates(function)
 
     @functools.wraps(make)

@@ -94,7 +94,7 @@ class Node:
         raise NotImplementedError
 
     def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
-        """The same on tensors, recorded."""
+        """`backward` on tensors, recorded."""
         raise NotImplementedError
 
     def __call__(self, *grads: Any) -> Any:

@@ -207,7 +207,7 @@ class CopySlices(Node):
         return _put(mask, np.zeros((), whole.dtype) if d is None else _spread(d, self.like, self.chain), whole)
 
     def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
-        """The same on tensors."""
+        """`backward` on tensors."""
         part = graft("AsStridedBackward0", lambda a: follow(a, self.chain), (g,))
         self.inner.edges = (self.inner.edges[0], *self.edges[1:])  # `vmap` may have put nodes before them
         first, *others = self.inner.restate(part, self._inner(edges))

@@ -38,7 +38,7 @@ def lend(x: Any) -> Any:
 
 
 def _kept(trace: Any, x: Any) -> Any:
-    """An array that a function of the user's made, which may use it again."""
+    """An array that a function of the user's made, safe from what that function may write to it later."""
     return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
@@ -74,7 +74,7 @@ def is_float(x: Any) -> bool:
 
 
 def floats(xs: Sequence[Any]) -> list[int]:
-    """The places of those."""
+    """The places in `xs` of arrays and scalars of floats or complex numbers."""
     return [k for k, x in enumerate(xs) if is_float(x)]
 
 

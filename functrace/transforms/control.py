@@ -137,7 +137,7 @@ class _Steps:
         return self.call(self.carry.tree(state), self.slices(k))
 
     def slices(self, k: int) -> Any:
-        """What that step gets."""
+        """The slices that step `k` gets."""
         rows = [int(x[k]) if self.counts else x[k] for x in self.seqs]
         for x in rows:
             if isinstance(x, np.ndarray):

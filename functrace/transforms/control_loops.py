@@ -192,7 +192,7 @@ class ScanCall(Call):
         env = body.environment([*constants, *carry])
         _, ins, x_ins = self.split(body.inputs)
         carry_out, results = body.outputs[: len(ins)], body.outputs[len(ins) :]
-        step = body.compiled()
+        step = body.stepper()
         stacks: dict[int, Any] = {}
         for k in range(self.length - 1, -1, -1) if self.reversed else range(self.length):
             for i, x in zip(x_ins, xs):

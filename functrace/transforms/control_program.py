@@ -240,8 +240,8 @@ class Program:
         run(self.code, env)
         return [env[i] for i in self.outputs]
 
-    def compiled(self) -> Callable[[list[Any]], None]:
-        """What fills an environment with plain arrays, once for each step."""
+    def stepper(self) -> Callable[[list[Any]], None]:
+        """A function that runs one step on plain arrays: it fills the places of an `environment`."""
         rows: list[tuple[Any, ...]] = [
             (len(ins) if not params else 0, p.fun, out, *(*ins, 0, 0)[:2], ins, params) for p, out, ins, params in self.code
         ]

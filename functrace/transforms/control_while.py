@@ -150,7 +150,7 @@ class WhileCall(Call):
     def plain(self, leaves: Sequence[Any], most: int = sys.maxsize) -> list[Any]:
         a, b, state = self.split(settled(leaves))
         test, body = self.test, self.body
-        asks, goes = test.compiled(), body.compiled()
+        asks, goes = test.stepper(), body.stepper()
         t_env, b_env = test.environment(a), body.environment(b)
         t_in, b_in = test.inputs[len(a) :], body.inputs[len(b) :]
         for k in range(most):

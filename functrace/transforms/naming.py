@@ -175,7 +175,7 @@ def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
             return [f"{text[0]}[{text[1]}]"], False
         if i.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and text:
             text.append(repr(i.argval))
-        elif i.opname in ("LOAD_ATTR",) and text:
+        elif i.opname == "LOAD_ATTR" and text:
             text[-1] += f".{i.argval}"
         elif i.opname.startswith("LOAD_FAST") and isinstance(i.argval, tuple):  # two at once, from Python 3.13 on
             text += i.argval

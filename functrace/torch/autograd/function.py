@@ -174,7 +174,7 @@ class FunctionNode(Node):
         return [None if d is None else d._a for d in self._apply(row)]
 
     def restate(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
-        """The same; being made of operations on tensors, the user's backward is recorded as it runs.
+        """`backward` on tensors: made of operations on them, the user's backward is recorded as it runs.
 
         It reads the arguments themselves; where `vmap` has put a node before one that all examples share, so must what is recorded.
         """

@@ -106,7 +106,7 @@ def _compare(j: int, k: int, want: Any, got: Any, atol: float, rtol: float, what
 
 
 def _tensors(func: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Those of the results that are tensors."""
+    """The results of `func` that are tensors."""
     return [t for t in sequence(func(*inputs)) if isinstance(t, Tensor)]
 
 

@@ -240,8 +240,7 @@ class LowRankMultivariateNormal(Distribution):
         size = (away.pow(2) / self.cov_diag).sum(-1) - inside
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + size)
 
-    def entropy(self) -> Any:
-        return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+    entropy = MultivariateNormal.entropy
 
 
 # matrices

@@ -40,7 +40,7 @@ def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
 
 
 def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...] | None:
-    """The same, once for the result and its gradients; of traced values each makes its own, which is part of its derivative."""
+    """`_standard` once for the result and its gradients; of traced values each makes its own, which is part of its derivative."""
     return _standard(floats(x).reshape(view), axes, eps) if type(x) is np.ndarray and x.dtype.kind == "f" else None
 
 

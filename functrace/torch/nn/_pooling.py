@@ -241,7 +241,7 @@ def _multiplied(x: Any, m: Any, k: int) -> Any:
 
 
 def _by_terms(x: Any, m: Any, k: int) -> Any:
-    """The same, a term at a time, of the terms that are not zero."""
+    """`_multiplied`, with the terms that are not zero alone."""
     x = np.moveaxis(x, -k, -1)
     width = max(np.count_nonzero(m, axis=1).max(initial=0), 1)
     places = np.argsort(m == 0, axis=1, kind="stable")[:, :width]

@@ -117,7 +117,7 @@ class _Memory:
         return d
 
     def kept(self) -> State:
-        """The same as tensors."""
+        """What is remembered, as tensors, for the state."""
         rows = {"old_dirs": self.changes, "old_stps": self.steps, "ro": self.ro}
         return {**{k: list(map(wrap, row)) for k, row in rows.items()}, "H_diag": self.scale}
 
