@@ -78,7 +78,7 @@ def floats(xs: Sequence[Any]) -> list[int]:
     return [k for k, x in enumerate(xs) if is_float(x)]
 
 
-class Body(NamedTuple):
+class Shown(NamedTuple):
     """A part of a loop or a branch, as it is shown: a recorded program, with names for its inputs and outputs."""
 
     title: str
@@ -168,7 +168,7 @@ class Call:
     def __repr__(self) -> str:
         return f"{self.what} {name_of(self.function)}"
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[Shown]:
         """What it runs again and again, or chooses from, to be shown."""
         return []
 

@@ -18,7 +18,7 @@ from functrace.ops.out import store
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
-from functrace.transforms.calls import Body, Call, floats
+from functrace.transforms.calls import Call, Shown, floats
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_program import (
     NUMBERS,
@@ -221,14 +221,14 @@ class SwitchCall(Call):
         names = self.names[::-1] if self.what == "cond" else self.names  # as they were given
         return f"{self.what} {', '.join(names)}" if names else super().__repr__()
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[Shown]:
         """The branches."""
         heads = ["if false", "if true"] if self.what == "cond" else [f"branch {k}" for k in range(len(self.programs))]
         titles = [f"{head}: {name}" for head, name in zip(heads, self.names)] if self.names else heads
         closed = ["constant"] * self.closed
         operands = [numbered("operand", len(body.inputs) - count - self.closed) for body, count in zip(self.programs, self.counts)]
         return [
-            Body(title, body, [*["constant"] * count, *operand, *closed], numbered("result", len(body.outputs)))
+            Shown(title, body, [*["constant"] * count, *operand, *closed], numbered("result", len(body.outputs)))
             for title, body, count, operand in zip(titles, self.programs, self.counts, operands)
         ]
 

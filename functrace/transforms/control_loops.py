@@ -21,7 +21,7 @@ from functrace.core.reverse import fit
 from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
-from functrace.transforms.calls import CALL, Body, Call, floats
+from functrace.transforms.calls import CALL, Call, Shown, floats
 from functrace.transforms.control_products import regrouped
 from functrace.transforms.control_program import (
     COMPILERS,
@@ -167,13 +167,13 @@ class ScanCall(Call):
         super().__init__(function, None)
         self.body, self.counts, self.length, self.reversed, self.at_once = body, counts, length, reverse, at_once
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[Shown]:
         """One step."""
         a, b = self.counts
         carry, order = numbered("carry", b), ", the last first" if self.reversed else ""
         inputs = [*["constant"] * a, *carry, *numbered("x", len(self.body.inputs) - a - b)]
         outputs = [*carry, *numbered("y", len(self.body.outputs) - b)]
-        return [Body(f"each of {self.length} steps{order}", self.body, inputs, outputs)]
+        return [Shown(f"each of {self.length} steps{order}", self.body, inputs, outputs)]
 
     def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Constants, carry, and sequences."""

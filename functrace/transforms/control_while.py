@@ -13,7 +13,7 @@ from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
-from functrace.transforms.calls import Body, Call
+from functrace.transforms.calls import Call, Shown
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, traced
 from functrace.transforms.control_loops import ScanCall
@@ -133,13 +133,13 @@ class WhileCall(Call):
         super().__init__(function, None)
         self.test, self.body, self.counts = test, body, counts
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[Shown]:
         """The condition, and one step."""
         a, b = self.counts
         state = numbered("value", len(self.body.outputs))
         return [
-            Body("as long as", self.test, [*["constant"] * a, *state], ["go on"]),
-            Body("each step", self.body, [*["constant"] * b, *state], state),
+            Shown("as long as", self.test, [*["constant"] * a, *state], ["go on"]),
+            Shown("each step", self.body, [*["constant"] * b, *state], state),
         ]
 
     def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:

@@ -28,7 +28,7 @@ REPLAYS = {  # frames of ours that are worth a name
 }
 
 
-class Call(NamedTuple):
+class UserCall(NamedTuple):
     """A call under a run: the number of the call that it came from (-1: the traced function's), its code, and where it was called."""
 
     parent: int
@@ -47,7 +47,7 @@ class Lines(list[Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Call] = []
+        self.calls: list[UserCall] = []
         self.call: list[int] = []
         self.visit: list[int] = []
         self.replay: list[str] = []
@@ -90,7 +90,7 @@ class Lines(list[Any]):
             else:
                 known = []
                 code = frame.f_code
-                self.calls.append(Call(number, code, REPLAYS.get(code) or code.co_name, site))
+                self.calls.append(UserCall(number, code, REPLAYS.get(code) or code.co_name, site))
                 number = len(self.calls) - 1
             site = frame.f_code, frame.f_lasti
             kept.append((frame, number))
