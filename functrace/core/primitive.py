@@ -51,7 +51,8 @@ class Primitive:
       of the result for the tangents of all (None: zero).
     - `constant`: piecewise constant, or integer valued; no rules. `multi`: the result is a tuple.
     - `inplace`: for ops that read or write a part of their argument, how the two replays do so in buffers of their own:
-      `(pull(cts, mine, g, entry), push(ts, mine, entry))`, true if done. `mine` are the slots whose array nobody else can see.
+      `(pull(cts, mine, g, entry, inputs), push(ts, mine, entry))`, true if done. `mine` are the slots whose array nobody else can
+      see, `inputs` how many slots are of the tape's inputs.
     - `linear`: in all its floating arguments together, or in "each". `elementwise`: each element of the result depends on one of each.
     """
 
