@@ -145,12 +145,6 @@ AREAS = {
     ),
 }
 
-INTERNAL = {  # what a module shares with other modules of the library, and promises to nobody else
-    "functrace.optimize": "implicit opaque solution",
-    "functrace.scipy": "refuse",
-}
-
-
 _INNER = {"Profile": "forward, rule, before, value, node, traced"}  # methods that the library calls
 
 
@@ -164,8 +158,7 @@ def public(module: str) -> list[str]:
     names = getattr(found, "__all__", None) or [
         n for n in dir(found) if not n.startswith("_") and str(getattr(getattr(found, n), "__module__", "")).startswith(module)
     ]
-    internal = INTERNAL.get(module, "").split()
-    return [n for n in names if not inspect.ismodule(getattr(found, n)) and n not in internal]
+    return [n for n in names if not inspect.ismodule(getattr(found, n))]
 
 
 def names(area: Area) -> list[tuple[str, str]]:

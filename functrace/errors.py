@@ -431,3 +431,7 @@ def by_value(f: Any) -> bool:
     for part in f.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is not f or f.__module__ == "__main__"
+
+
+_OURS = [name for name, x in list(globals().items()) if isinstance(x, type) and issubclass(x, (FunctraceError, Warning))]
+__dir__ = own_names({**globals(), "__all__": _OURS})

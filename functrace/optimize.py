@@ -26,6 +26,8 @@ from functrace.transforms.custom import custom_vjp
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 from functrace.transforms.sketches import alike, sketch
 
+__all__ = ["fixed_point", "implicit_root", "linear_solve", "ravel_pytree", "scipy_objective"]
+
 T = TypeVar("T")
 Unravel = Callable[[Any], Any]
 

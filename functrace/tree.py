@@ -23,6 +23,8 @@ import numpy as np
 
 from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, renamed
 
+__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "structure", "unflatten"]
+
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 
@@ -174,12 +176,7 @@ ONE_LEAF = TreeDef((_LEAF,), 1, {}, itemgetter(0))
 
 
 def exact(x: Any) -> Any:
-    """What tells a leaf `x` from an equal one: its type, and its text, where zeros of either sign are equal.
-
-    >>> import functrace as ft
-    >>> ft.tree.exact(0.0) == ft.tree.exact(-0.0), ft.tree.exact(1) == ft.tree.exact(True)
-    (False, False)
-    """
+    """What tells a leaf `x` from an equal one: its type, and its text, where zeros of either sign are equal."""
     return (type(x), repr(x)) if isinstance(x, (float, complex, np.inexact, frozenset)) else type(x)
 
 
@@ -277,12 +274,7 @@ def _of_call(*kinds: Any) -> TreeDef:
 
 
 def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
-    """`flatten((args, kwargs))`, quicker where the arguments are arrays, or rows and dicts of them.
-
-    >>> import functrace as ft
-    >>> ft.tree.called((1.0, 2.0), {}) == ft.tree.flatten(((1.0, 2.0), {}))
-    True
-    """
+    """`flatten((args, kwargs))`, quicker where the arguments are arrays, or rows and dicts of them."""
     leaves: list[Any] = []
     kinds: list[Any] = [_common(x, leaves) for x in args]
     if kwargs or None in kinds:
@@ -377,12 +369,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def built(treedef: TreeDef, leaves: Sequence[Any]) -> Any:
-    """The pytree of structure `treedef` with these leaves, of which there are as many as it has: for callers that know.
-
-    >>> import functrace as ft
-    >>> ft.tree.built(ft.tree.structure([1, 2]), ["first", "second"])
-    ['first', 'second']
-    """
+    """`unflatten`, for callers who know that there are as many leaves as `treedef` has."""
     if treedef.build is not None:
         return treedef.build(leaves)
     stack: list[Any] = []

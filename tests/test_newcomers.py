@@ -325,6 +325,9 @@ def test_completion_offers_what_is_for_users():
     offered = [n for x in (ft.nn, ft.testing, ft.jit(np.sin), profile) for n in dir(x) if not n.startswith("_")]
     assert {"relu", "check_grads", "explain", "by_op"} <= {*offered}
     assert {"another", "derived", "rule", "node", "applied"}.isdisjoint(offered)
+    offered = [n for x in (ft.tree, ft.optimize, ft.errors) for n in dir(x) if n[:2] != "__"]
+    assert {"map", "implicit_root", "CheckError", "JitWarning"} <= {*offered}
+    assert {"built", "called", "exact", "implicit", "solution", "trim", "np", "Any"}.isdisjoint(offered)
 
 
 def test_functools_name_for_forgetting_programs_works():
