@@ -387,7 +387,7 @@ def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: 
     Args:
         key: a key of `functrace.random`.
         shape: that of the weight, with at least two axes.
-        dtype: float64 unless said.
+        dtype: by default float64.
         in_axis, out_axis: the axes of the inputs and outputs, by default the last two, as in `x @ w`. Both count times the product of the
             other axes, so that of a kernel of a convolution too.
 
@@ -462,7 +462,7 @@ def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: in
 def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float = 1.0) -> Any:
     """`scale` times a random matrix with orthonormal columns, or rows if those are fewer (Saxe et al. 2014).
 
-    Of a `shape` with more than two axes all but the last count as one. `key` is one of `functrace.random`, `dtype` float64 unless said.
+    Of a `shape` with more than two axes all but the last count as one. `key` is one of `functrace.random`, `dtype` by default float64.
 
     >>> import functrace as ft, numpy as np
     >>> q = ft.nn.orthogonal(ft.random.key(0), (4, 3))

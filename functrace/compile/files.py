@@ -193,7 +193,7 @@ def load(file: Any) -> Program:
     traced function looked at a value, it raises if it finds another.
 
     Raises:
-        UnsupportedError: the file is of another version, broken, or names an operation that there is not.
+        UnsupportedError: the file is of another version, broken, or names an operation that does not exist.
         CallError: the function is given another shape than was recorded, or a dtype that is of another kind.
 
     >>> import functrace as ft, numpy as np, io

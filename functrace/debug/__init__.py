@@ -195,7 +195,7 @@ def debug_nans(f: Any = None) -> Any:
     """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator of a function `f`.
 
     The error names the op, its operands, the line of your program, and for a derivative the line of the op that it belongs to. A
-    NaN that a selection throws away, as `where(x > 0, sqrt(x), 0)` does in its derivative, is none. What is not traced is NumPy's
+    NaN that a selection throws away, as `where(x > 0, sqrt(x), 0)` does in its derivative, does not count. What is not traced is NumPy's
     own: `np.errstate(all="raise")` is for that.
 
     Raises:

@@ -289,7 +289,7 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
 def multivariate_normal(key: Key, mean: Any, cov: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Normal vectors of `mean` (..., n) and covariance `cov` (..., n, n): `mean + L z`, L the Cholesky factor. Differentiable in both.
 
-    `dtype` is that of the result, float64 unless said or given by the parameters.
+    `dtype` is that of the result, by default that of the parameters, or float64.
 
     `shape` is that of the result without its last axis.
 
@@ -370,7 +370,7 @@ def _where(tiny: Any, log_x: Any, x: Any) -> Any:
 def dirichlet(key: Key, alpha: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Vectors of the Dirichlet distribution, positive and of sum 1, differentiable in `alpha` (..., n). Needs SciPy.
 
-    `dtype` is that of the result, float64 unless said or given by the parameters.
+    `dtype` is that of the result, by default that of the parameters, or float64.
 
     Each entry takes its part, a beta number, of what those before it left. `shape` is that of the result without its last axis.
 

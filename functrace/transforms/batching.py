@@ -161,15 +161,15 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
-    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take. So it is
-    where an operation fails for some only, as at a singular matrix: an `except` in `f` is for these alone.
+    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take. So
+    it is where an operation fails for some examples only, as at a singular matrix: an `except` in `f` is then run for these alone.
 
     Args:
         f: a function of single examples (pytrees of arrays).
         in_axes: the batch axis of the arguments: an int for all, or a sequence with an int, None (not batched) or tree of them for
-            each positional argument. Keyword arguments have it as axis 0.
+            each positional argument. In keyword arguments it is axis 0.
         out_axes: where the batch axis goes in the results; None for a result that does not depend on the batch.
-        axis_size: the size of the batch, where no argument tells.
+        axis_size: the size of the batch, where no argument has one.
 
     Returns:
         A function with `f`'s arguments.

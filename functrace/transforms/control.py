@@ -61,7 +61,7 @@ def scan(
     Args:
         f: one step. The carry keeps its structure, shapes and dtypes. It may close over traced values.
         init: the carry of the first step, a pytree. A Python number takes the dtype that the first step gives it.
-        xs: a pytree of arrays, each step getting their next slice along axis 0; None if there are none.
+        xs: a pytree of arrays; each step gets their next slice along axis 0. None if there are none.
         length: number of steps, needed where `xs` is None.
         reverse: go from the last slice to the first. Results stay at the places of their slices.
         unroll: True records each step on its own. Other values have no effect: steps are not compiled one by one.
@@ -306,7 +306,7 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
 
 @errors.boundary
 def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
-    """`f` of each slice of `xs` along axis 0, one after the other, the results stacked: `jax.lax.map`.
+    """`f` of each slice of `xs` along axis 0, one after another, with the results stacked, as `jax.lax.map`.
 
     It needs the memory of one call of `f` at a time, where `vmap` needs that of all. With `batch_size` so many are done at once.
 

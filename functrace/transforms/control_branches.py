@@ -48,7 +48,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
     Under `vmap` `pred` may differ between the examples: each gets the result, and the derivative, of its own branch. Values that the
-    branches close over are as good as operands.
+    branches close over count like operands.
 
     Raises:
         ControlFlowError: `pred` is not one number; the branches' results differ in structure, shape or dtype where both are needed.

@@ -47,7 +47,7 @@ class _Custom(Wrapped[P, R]):
 
 
 class custom_vjp(_Custom[P, R]):
-    """A function whose reverse rule is given by hand: JAX's `custom_vjp`, that works under `jvp` too.
+    """A function whose reverse rule is given by hand: JAX's `custom_vjp`, which works under `jvp` too.
 
     `f.defvjp(fwd, bwd)`: `fwd` takes `f`'s arguments and returns `(out, residuals)`; `bwd(residuals, ct)` returns a tuple with a
     cotangent for each argument, None for zero. Arguments listed in `nondiff_argnums` are passed to `bwd` in front. In forward

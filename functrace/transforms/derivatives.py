@@ -295,7 +295,7 @@ def grad(
 
     Args:
         f: a function of pytrees of arrays. Python's control flow, printing and debugging work in it.
-        argnums: position, or positions, of what to differentiate; the first argument unless said.
+        argnums: position, or positions, of what to differentiate; by default the first argument.
         has_aux: `f` returns `(output, aux)`, and the gradient function `(gradient, aux)`.
         argnames: name, or names, of what to differentiate, passed by keyword or by position.
         holomorphic: `f` is holomorphic, its output complex.
@@ -398,7 +398,7 @@ def jacrev(
 
     Returns:
         A function of `f`'s arguments. For an output of shape `s` and an argument of shape `a` its result has shape `s + a`, in the
-        output's tree, each leaf a tree like the argument (a tuple of such, for several), and the dtype of both together.
+        output's tree, each leaf a tree like the argument (a tuple of trees for several arguments), and the dtype of both together.
 
     Raises:
         IntegerInputError: an argument to differentiate is an integer array.
@@ -447,8 +447,8 @@ def hessian(
 ) -> Callable[P, Any]:
     """The second derivatives of `f`, forward over reverse: see `jacrev` for arguments and errors.
 
-    For an output of shape `s` (mostly one number, `()`) and an argument of shape `a` an array of shape `s + a + a`; for a tree a tree of
-    trees, as `jacobian` of `grad` gives.
+    For an output of shape `s` (mostly one number, `()`) and an argument of shape `a` it is an array of shape `s + a + a`; for a tree, a
+    tree of trees, as `jacobian` of `grad` gives.
 
     >>> import functrace as ft, numpy as np
     >>> ft.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
