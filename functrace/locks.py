@@ -129,8 +129,7 @@ def plain(x: Any) -> Any:
         if isinstance(x, np.ndarray) and type(x) is not Recycled and any(getattr(type(x), k) is not getattr(np.ndarray, k) for k in _OWN):
             raise errors.UnsupportedError(
                 f"a {type(x).__name__} ({errors.describe(x)}) can't be traced, nor meet a traced value: its operations are not an array's."
-                f"\n"
-                "  Pass its numbers: np.asarray(x); of a masked array x.filled(0.0), with x.mask for np.where."
+                "\n  Pass its numbers: np.asarray(x); of a masked array x.filled(0.0), with x.mask for np.where."
             )
         return x
     if isinstance(x, (list, tuple)):

@@ -55,7 +55,7 @@ class BatchTrace(Trace):
 
     def agreed(self, tracer: Tracer) -> Any:
         """The one value that all examples share, of this batch and of those around it; where they differ, the batch is split."""
-        plain = np.asarray(value(tracer))
+        found = np.asarray(value(tracer))
         batches: list[Trace] = []
         x: Any = tracer
         while isinstance(x, Tracer):
@@ -63,13 +63,13 @@ class BatchTrace(Trace):
                 batches.insert(0, x.owner)
             x = x.below
         for trace in batches:
-            if not plain.size:
-                return np.zeros(tracer.shape, plain.dtype)
-            rows, ways = np.unique(plain.reshape(len(plain), -1), axis=None if plain.size == len(plain) else 0, return_inverse=True)
+            if not found.size:
+                return np.zeros(tracer.shape, found.dtype)
+            rows, ways = np.unique(found.reshape(len(found), -1), axis=None if found.size == len(found) else 0, return_inverse=True)
             if len(rows) > 1:
                 raise BranchSplit(trace, ways.reshape(-1))
-            plain = plain[0]
-        return plain
+            found = found[0]
+        return found
 
     def lower(self, x: Any) -> Any:
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
