@@ -43,7 +43,7 @@ AREAS = {
         "Python's `if`, `for` and `while` work in every transform. These functions, with the signatures of `jax.lax`, make one "
         "operation of "
         "a loop or a branch, however many steps it takes.",
-        {"functrace": "cond switch while_loop fori_loop scan map"},
+        {"functrace": "cond switch while_loop fori_loop scan associative_scan map"},
     ),
     "jit": Area(
         "Compiling and saving",

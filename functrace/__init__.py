@@ -2,7 +2,7 @@
 
 Derivatives: `grad` `value_and_grad` `vjp` `jvp` `linearize` `jacobian` `jacrev` `jacfwd` `hessian` `hvp` `sparse_jacobian`
 `sparse_hessian`; rules by hand: `custom_vjp` `custom_jvp`; constants: `stop_gradient` `value`; memory: `checkpoint`.
-Batches: `vmap`. Programs: `jit` `save` `load`. Loops and branches: `scan` `fori_loop` `while_loop` `map` `cond` `switch`.
+Batches: `vmap`. Programs: `jit` `save` `load`. Loops: `scan` `fori_loop` `while_loop` `associative_scan` `map`; branches: `cond` `switch`.
 Equations: `implicit_root` `fixed_point` `linear_solve`. Parameters as a vector: `ravel_pytree` `scipy_objective`.
 Looking inside: `check_grads` `trace` `draw` `explain` `profile` `debug_nans` `debug_infs` `checks`.
 Modules: `numpy` `scipy` `torch` `optim` `random` `nn` `tree` `sparse` `testing` `errors`.
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from functrace.transforms.control import scan as scan
     from functrace.transforms.control import switch as switch
     from functrace.transforms.control import while_loop as while_loop
+    from functrace.transforms.control_associative import associative_scan as associative_scan
     from functrace.transforms.custom import custom_jvp as custom_jvp
     from functrace.transforms.custom import custom_vjp as custom_vjp
 
@@ -85,6 +86,7 @@ _LATE = {  # imported when they are first asked for: most programs use few of th
     "functrace.testing": "check_grads",
     "functrace.transforms.constants": "stop_gradient value",
     "functrace.transforms.control": "cond fori_loop map scan switch while_loop",
+    "functrace.transforms.control_associative": "associative_scan",
     "functrace.transforms.checkpointing": "checkpoint",
     "functrace.transforms.custom": "custom_jvp custom_vjp",
 }

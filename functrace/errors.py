@@ -25,6 +25,9 @@ from functrace.places import is_library, is_user_file, line_of, user_line
 OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError)  # what NumPy raises where others of that shape and dtype pass
 
 
+_LINE = re.compile(r":\d+, in ")  # of the user's program, in a message
+
+
 class FunctraceError(Exception):
     """Base of every functrace error; `code` names the mistake in the documentation.
 
@@ -40,7 +43,7 @@ class FunctraceError(Exception):
 
     def __init__(self, message: str = "") -> None:
         first, *rest = message.split("\n", 1)
-        if ", in " not in message and (line := user_line(2)):  # the line was left out
+        if not _LINE.search(message) and (line := user_line(2)):  # the line was left out
             message = "\n".join([f"{first}\n  At {line}.", *rest])
         super().__init__(message)
 

@@ -99,6 +99,19 @@ def test_running_sums_are_numpys_to_the_last_bit_however_the_array_lies(shape, d
             assert out.dtype == np.cumsum(y, axis).dtype
 
 
+@pytest.mark.parametrize("dtype", "fdFD")
+@pytest.mark.parametrize("shape", [(0,), (rows.ALONE,), (rows.ALONE + 1,), (3, 5000), (1 << 17,)])
+def test_squares_are_added_and_what_is_not_finite_is_found_wherever_it_is(shape, dtype, rng):
+    x = np.asarray(rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype in "FD" else 0), dtype)
+    np.testing.assert_allclose(rows.squares(x), (np.abs(x) ** 2).sum(dtype="d"), rtol=1e-4)
+    for k in {0, x.size // 2, x.size - 1} if x.size else ():
+        for wrong in (np.inf, -np.inf, np.nan):
+            y = x.copy()
+            y.flat[k] = wrong
+            assert not np.isfinite(rows.checksum(y))
+    assert np.isfinite(rows.checksum(np.full(shape, 1e200 if dtype in "dD" else 1e20, dtype)))
+
+
 @pytest.mark.parametrize("x", [np.full((3, 2), 6e4, np.float16), np.full((2, 3), 1e308).T, np.array([[1e308, 1e308, -1e308]])])
 def test_a_gradient_whose_sum_overflows_is_given_without_a_warning(x):
     for f in (ft.grad, lambda f: ft.jit(ft.grad(f))):

@@ -265,7 +265,7 @@ def public_names():
 
 EXPECTED = (
     "grad value_and_grad vjp jvp linearize jacrev jacfwd jacobian hessian hvp vmap checkpoint custom_vjp custom_jvp stop_gradient trace "
-    "check_grads value jit cond while_loop fori_loop scan switch map save load debug_nans debug_infs checks explain profile"
+    "check_grads value jit cond while_loop fori_loop scan associative_scan switch map save load debug_nans debug_infs checks explain profile"
 ).split()
 
 
