@@ -10,7 +10,7 @@ nox.options.sessions = ["lint", "types", "tests", "oldest", "docs"]
 nox.options.error_on_missing_interpreters = False
 nox.options.default_venv_backend = "venv"
 
-PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
 
 
 @nox.session(python=PYTHONS)
